@@ -1,0 +1,380 @@
+//! Values that carry their unit: byte sizes, durations, counts and ranges of them.
+//!
+//! A study says `size = "2KiB"`, `duration = "3m"`, `words = [2, 5]`; these types read that, refuse
+//! what has no unit or the wrong one, and print it back the same way.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why a value with a unit could not be read. The message says what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnitError(String);
+
+/// Splits `"12.5ms"` into its number and the text that follows.
+fn split_number(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    (&text[..end], text[end..].trim())
+}
+
+fn number(digits: &str, whole: &str, example: &str) -> Result<f64, UnitError> {
+    digits
+        .replace('_', "")
+        .parse::<f64>()
+        .ok()
+        .filter(|n| n.is_finite())
+        .ok_or_else(|| UnitError(format!("`{whole}` does not begin with a number; write it like {example}")))
+}
+
+/// A number of bytes. Written `512`, `"512B"`, `"2KiB"` (1,024 each step) or `"2kB"` (1,000 each step).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ByteSize(pub u64);
+
+impl ByteSize {
+    const UNITS: &[(&str, u64)] = &[
+        ("", 1),
+        ("B", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+
+    /// The size in bytes.
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (digits, unit) = split_number(text);
+        let n = number(digits, text, "\"2KiB\" or \"10MB\"")?;
+        let scale = Self::UNITS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+            .map(|(_, scale)| *scale)
+            .ok_or_else(|| {
+                UnitError(format!("`{unit}` is no unit of size; use B, KiB, MiB, GiB (1,024) or kB, MB, GB (1,000)"))
+            })?;
+        Ok(Self((n * scale as f64).round() as u64))
+    }
+}
+
+impl fmt::Display for ByteSize {
+    /// Exact where a binary unit divides the value, otherwise rounded to one decimal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, scale) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+            if self.0 >= scale {
+                return if self.0 % scale == 0 {
+                    write!(f, "{}{name}", self.0 / scale)
+                } else {
+                    write!(f, "{:.1}{name}", self.0 as f64 / scale as f64)
+                };
+            }
+        }
+        write!(f, "{}B", self.0)
+    }
+}
+
+/// A length of time. Written `"250us"`, `"5ms"`, `"30s"`, `"3m"`, `"2h"`, `"1d"` or `"1m30s"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// The span in nanoseconds, saturating at 584 years.
+    pub fn ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl FromStr for Span {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let mut rest = text.trim();
+        let mut total = 0.0;
+        if rest.is_empty() {
+            return Err(UnitError("an empty text is no duration; write it like \"30s\"".into()));
+        }
+        while !rest.is_empty() {
+            let (digits, after) = split_number(rest);
+            let n = number(digits, text, "\"30s\" or \"3m\"")?;
+            let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+            let unit = after[..end].trim();
+            let seconds = match unit {
+                "ns" => 1e-9,
+                "us" | "µs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" | "min" => 60.0,
+                "h" => 3_600.0,
+                "d" => 86_400.0,
+                "" => {
+                    return Err(UnitError(format!("`{text}` has no unit; write it like \"{text}s\" or \"{text}ms\"")));
+                }
+                other => {
+                    return Err(UnitError(format!("`{other}` is no unit of time; use ns, us, ms, s, m, h or d")));
+                }
+            };
+            total += n * seconds;
+            rest = &after[end..];
+        }
+        Duration::try_from_secs_f64(total)
+            .map(Self)
+            .map_err(|_| UnitError(format!("`{text}` is longer than can be counted")))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos();
+        match ns {
+            0 => write!(f, "0s"),
+            _ if ns < 1_000 => write!(f, "{ns}ns"),
+            _ if ns < 1_000_000 => write!(f, "{}us", trim(ns as f64 / 1e3)),
+            _ if ns < 1_000_000_000 => write!(f, "{}ms", trim(ns as f64 / 1e6)),
+            _ if ns % 1_000_000_000 == 0 && ns >= 60_000_000_000 => {
+                let seconds = self.0.as_secs();
+                let (h, m, s) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+                for (n, unit) in [(h, 'h'), (m, 'm'), (s, 's')] {
+                    if n > 0 {
+                        write!(f, "{n}{unit}")?;
+                    }
+                }
+                Ok(())
+            }
+            _ => write!(f, "{}s", trim(ns as f64 / 1e9)),
+        }
+    }
+}
+
+/// Up to three decimals, without trailing zeros.
+fn trim(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A count. Written `100_000`, `"100k"`, `"2M"` or `"1B"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Count(pub u64);
+
+impl FromStr for Count {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (digits, unit) = split_number(text);
+        let n = number(digits, text, "100_000 or \"100k\"")?;
+        let scale = match unit {
+            "" => 1.0,
+            "k" | "K" => 1e3,
+            "M" | "m" => 1e6,
+            "B" | "G" | "b" => 1e9,
+            other => {
+                return Err(UnitError(format!("`{other}` is no unit of count; use k, M or B")));
+            }
+        };
+        Ok(Self((n * scale).round() as u64))
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (i, c) in digits.chars().enumerate() {
+            if i > 0 && (digits.len() - i) % 3 == 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{c}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Values read from a number or a text with a unit.
+macro_rules! number_or_text {
+    ($type:ident, $schema:literal, $expecting:literal, $from_u64:expr, $as_wire:expr) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct V;
+                impl Visitor<'_> for V {
+                    type Value = $type;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    fn visit_u64<E: de::Error>(self, n: u64) -> Result<$type, E> {
+                        ($from_u64)(n).map_err(|e: UnitError| E::custom(e))
+                    }
+                    fn visit_i64<E: de::Error>(self, n: i64) -> Result<$type, E> {
+                        u64::try_from(n)
+                            .map_err(|_| E::custom(format!("{n} is negative; expected {}", $expecting)))
+                            .and_then(|n| self.visit_u64(n))
+                    }
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_any(V)
+            }
+        }
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                ($as_wire)(self, serializer)
+            }
+        }
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": ["string", "integer"], "description": $schema })
+            }
+        }
+    };
+}
+
+number_or_text!(
+    ByteSize,
+    "bytes: 512, \"2KiB\" (1,024), \"2kB\" (1,000)",
+    "a size such as 512 or \"2KiB\"",
+    |n| Ok(ByteSize(n)),
+    |v: &ByteSize, s: S| s.serialize_u64(v.0)
+);
+number_or_text!(
+    Span,
+    "a length of time: \"250us\", \"5ms\", \"30s\", \"3m\"",
+    "a duration with its unit such as \"30s\"",
+    |n: u64| Err(UnitError(format!("`{n}` has no unit; write it like \"{n}s\" or \"{n}ms\""))),
+    |v: &Span, s: S| s.serialize_str(&v.to_string())
+);
+number_or_text!(
+    Count,
+    "a count: 100_000, \"100k\", \"2M\", \"1B\"",
+    "a count such as 100_000 or \"100k\"",
+    |n| Ok(Count(n)),
+    |v: &Count, s: S| s.serialize_u64(v.0)
+);
+
+/// One value, or a range from the first to the last, both included. Written `3` or `[3, 7]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range<T> {
+    /// The least value.
+    pub min: T,
+    /// The greatest value.
+    pub max: T,
+}
+
+impl<T: Copy> Range<T> {
+    /// A range of one value.
+    pub fn exactly(value: T) -> Self {
+        Self { min: value, max: value }
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Range<T>
+where
+    T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug> Visitor<'de> for V<T> {
+            type Value = Range<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("one value or a range [least, greatest]")
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Range<T>, A::Error> {
+                let wrong = |n: usize| de::Error::invalid_length(n, &"a range [least, greatest]");
+                let min = seq.next_element()?.ok_or_else(|| wrong(0))?;
+                let max = seq.next_element()?.ok_or_else(|| wrong(1))?;
+                if seq.next_element::<de::IgnoredAny>()?.is_some() {
+                    return Err(wrong(3));
+                }
+                if min > max {
+                    return Err(de::Error::custom(format!(
+                        "the range [{min:?}, {max:?}] runs backwards; write the least value first"
+                    )));
+                }
+                Ok(Range { min, max })
+            }
+            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Range<T>, E> {
+                T::deserialize(de::value::I64Deserializer::new(n)).map(Range::exactly)
+            }
+            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Range<T>, E> {
+                T::deserialize(de::value::U64Deserializer::new(n)).map(Range::exactly)
+            }
+            fn visit_f64<E: de::Error>(self, n: f64) -> Result<Range<T>, E> {
+                T::deserialize(de::value::F64Deserializer::new(n)).map(Range::exactly)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Range<T>, E> {
+                T::deserialize(de::value::StrDeserializer::new(text)).map(Range::exactly)
+            }
+        }
+        deserializer.deserialize_any(V(std::marker::PhantomData))
+    }
+}
+
+impl<T: Serialize + PartialEq> Serialize for Range<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.min == self.max { self.min.serialize(serializer) } else { (&self.min, &self.max).serialize(serializer) }
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Range<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("RangeOf{}", T::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 2, "maxItems": 2 }] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_and_print() {
+        assert_eq!("2KiB".parse(), Ok(ByteSize(2_048)));
+        assert_eq!("2kb".parse(), Ok(ByteSize(2_000)));
+        assert_eq!("1.5MiB".parse(), Ok(ByteSize(1_572_864)));
+        assert_eq!(ByteSize(2_048).to_string(), "2KiB");
+        assert_eq!(ByteSize(2_253).to_string(), "2.2KiB");
+        assert!("2 bananas".parse::<ByteSize>().unwrap_err().to_string().contains("bananas"));
+    }
+
+    #[test]
+    fn durations_read_and_print() {
+        for text in ["250us", "5ms", "30s", "3m", "1h30m", "1m30s", "1.5s"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        assert!("30".parse::<Span>().unwrap_err().to_string().contains("no unit"));
+    }
+
+    #[test]
+    fn counts_read_and_print() {
+        assert_eq!("100k".parse(), Ok(Count(100_000)));
+        assert_eq!("1B".parse(), Ok(Count(1_000_000_000)));
+        assert_eq!(Count(1_234_567).to_string(), "1,234,567");
+    }
+
+    #[test]
+    fn ranges_refuse_to_run_backwards() {
+        let range: Range<u64> = serde_json::from_str("[3, 7]").unwrap();
+        assert_eq!((range.min, range.max), (3, 7));
+        assert!(serde_json::from_str::<Range<u64>>("[7, 3]").unwrap_err().to_string().contains("backwards"));
+    }
+}
