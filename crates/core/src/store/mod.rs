@@ -1,1 +1,21 @@
-//! To come.
+//! The contract every document store fulfils: operations, outcomes, capabilities, sessions.
+//!
+//! A driver implements [`Store`] and [`Session`]; the conformance suite says whether
+//! it does so truly. Callers hold an [`AnyStore`].
+
+mod batch;
+mod contract;
+mod durability;
+mod erased;
+mod operation;
+mod outcome;
+
+pub use batch::{Batch, BatchBuf};
+pub use contract::{
+    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Runtime,
+    Session, SessionOptions, Stats, Store, StoreError, Support,
+};
+pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
+pub use erased::AnyStore;
+pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
+pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
