@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds since some moment before the run. Never runs backwards.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: std::fmt::Debug + Send + Sync + 'static {
     /// Now, in nanoseconds.
     fn now_ns(&self) -> u64;
 }

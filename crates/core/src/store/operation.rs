@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Batch;
+
 /// Number of a collection in the [`Layout`](super::Layout), in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CollectionId(pub u16);
