@@ -1,8 +1,12 @@
 //! The one run loop.
 
 mod clock;
+mod events;
+mod stop;
 
 pub use clock::{Clock, FakeClock, RealClock};
+pub use events::{Event, Observer};
+pub use stop::Stop;
 
 /// One worker's part of a phase.
 pub struct WorkerJob {}
