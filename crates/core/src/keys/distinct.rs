@@ -1,0 +1,113 @@
+//! How many different keys were touched.
+
+/// Bits of the hash that choose a register.
+const INDEX_BITS: u32 = 14;
+const REGISTERS: usize = 1 << INDEX_BITS;
+/// Bits of the hash whose leading zeros are counted.
+const VALUE_BITS: usize = 64 - INDEX_BITS as usize;
+
+/// Counts distinct hashes in 16 KiB: HyperLogLog with 2^14 registers, standard error 0.8 %.
+///
+/// Hashes must look random ([`mix64`](super::mix64) of collection and index does). Two counters of
+/// two workers [merge](Distinct::merge) into what one counter would have seen.
+///
+/// Sources: Flajolet, Fusy, Gandouet and Meunier, *HyperLogLog*, AofA 2007; the estimate is that of
+/// Ertl, *New cardinality estimation algorithms for HyperLogLog sketches*, arXiv:1702.01284, which
+/// for few keys becomes linear counting, without a switch and the bias beside it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Distinct {
+    /// The most leading zeros seen in each register, plus one; 0 for none.
+    registers: Box<[u8; REGISTERS]>,
+}
+
+impl Distinct {
+    /// Has seen nothing.
+    pub fn new() -> Self {
+        Self { registers: Box::new([0; REGISTERS]) }
+    }
+
+    /// Counts a hash, once however often it comes.
+    #[inline]
+    pub fn add(&mut self, hash: u64) {
+        // The bit behind the last one counted ends the zeros.
+        let zeros = (hash << INDEX_BITS | 1 << (INDEX_BITS - 1)).leading_zeros();
+        let register = &mut self.registers[(hash >> VALUE_BITS) as usize];
+        let value = zeros as u8 + 1;
+        if value > *register {
+            *register = value;
+        }
+    }
+
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.registers.iter_mut().zip(other.registers.iter()) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.registers.fill(0);
+    }
+
+    /// How many distinct hashes were counted, to about 0.8 %; exactly 0 for none.
+    pub fn estimate(&self) -> u64 {
+        let mut counts = [0u32; VALUE_BITS + 2];
+        for &value in self.registers.iter() {
+            counts[usize::from(value)] += 1;
+        }
+        let m = REGISTERS as f64;
+        let mut z = m * tau(1.0 - f64::from(counts[VALUE_BITS + 1]) / m);
+        for &count in counts[1..=VALUE_BITS].iter().rev() {
+            z = 0.5 * (z + f64::from(count));
+        }
+        z += m * sigma(f64::from(counts[0]) / m);
+        (m * m / (2.0 * std::f64::consts::LN_2 * z)).round() as u64
+    }
+}
+
+impl Default for Distinct {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Distinct {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Distinct").field("estimate", &self.estimate()).finish()
+    }
+}
+
+/// Σ x^(2^k) 2^(k−1) from k = 1, plus x: what the empty registers add (Ertl, algorithm 6).
+fn sigma(mut x: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut z) = (1.0, x);
+    loop {
+        x *= x;
+        let before = z;
+        z += x * y;
+        y += y;
+        if z == before {
+            return z;
+        }
+    }
+}
+
+/// What the full registers add (Ertl, algorithm 6).
+fn tau(mut x: f64) -> f64 {
+    if x == 0.0 || x == 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut z) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = z;
+        y *= 0.5;
+        z -= (1.0 - x) * (1.0 - x) * y;
+        if z == before {
+            return z / 3.0;
+        }
+    }
+}
