@@ -12,7 +12,7 @@ mod outcome;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Runtime,
+    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare, Runtime,
     Session, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
