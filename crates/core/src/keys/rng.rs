@@ -117,10 +117,13 @@ mod tests {
             assert!(chi_square_z(&counts, &even(n)) < 3.7, "{n}");
         }
         assert_eq!((rng.below(0), rng.below(1)), (0, 0));
-        // Without rejection two of three would fall in the lower half of this range's thirds.
+        // Without rejection, half of the numbers below this one would be multiples of 3.
         let n = 3 << 62;
-        let low = (0..100_000).filter(|_| rng.below(n) < n / 2).count();
-        assert!((49_300..50_700).contains(&low), "{low}");
+        let mut counts = [0; 3];
+        for _ in 0..100_000 {
+            counts[(rng.below(n) % 3) as usize] += 1;
+        }
+        assert!(chi_square_z(&counts, &even(3)) < 3.7, "{counts:?}");
         assert!((0..1_000).all(|_| rng.below(n) < n));
     }
 
