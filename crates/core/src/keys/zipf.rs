@@ -7,7 +7,9 @@ use super::{KeyError, MAX_KEYS, Rng};
 ///
 /// Drawn by rejection-inversion: constant memory, a constant expected cost for any `n` up to 2^53
 /// and any exponent from 0 to 2, 1 included. Floating point has 53 bits, so with more than about
-/// 2^45 ranks a single rank far down may be drawn a few places off; the law as a whole holds.
+/// 2^45 ranks a single rank far down may be drawn a few places off; the law as a whole holds. The
+/// logarithm and the power come from the platform: the same seed draws the same ranks on one
+/// platform, and may differ in a rare draw on another.
 ///
 /// Source: Hörmann and Derflinger, *Rejection-inversion to generate variates from monotone discrete
 /// distributions*, ACM TOMACS 6(3), 1996.

@@ -160,6 +160,8 @@ fn poisson_follows_a_changing_rate() {
             }
         }
         let total = rate.expected(4 * S);
+        let (drawn, expected) = (counts.iter().sum::<u64>() as f64, total * 400.0 / 3.0);
+        assert!((drawn - expected).abs() < 4.0 * expected.sqrt(), "{rate:?}: {drawn} for {expected}");
         let cell = |i: u64| (rate.expected((i + 1) * S / 10) - rate.expected(i * S / 10)) / total;
         let z = chi_square_z(&counts, &(0..40).map(cell).collect::<Vec<_>>());
         assert!(z < 3.7, "{rate:?}: {z}");
