@@ -13,6 +13,8 @@
 //! Memory is constant: nothing here grows with the number of keys.
 
 mod distinct;
+#[cfg(test)]
+pub(crate) mod fit;
 mod permutation;
 mod rng;
 mod stream;

@@ -70,11 +70,12 @@ pub enum Ownership {
     /// each key has one writer.
     ///
     /// The law is applied to the worker's own keys. For uniform, hotspot, working set and
-    /// sequential the union still follows the law. For Zipf it does not quite: each worker has a
-    /// hottest key of its own, so instead of one key with the share p there are `workers` keys with
-    /// about p / `workers` each (a little more, as each worker has fewer keys): the top is flatter
-    /// by that factor, and the same from there down. For latest, each own key stands for the
-    /// `workers` youngest keys from it on, so the law holds but for steps of that width.
+    /// sequential the union of the workers still follows it. For Zipf it does not quite: each
+    /// worker has a hottest key of its own, so instead of one key with the share p there are
+    /// `workers` keys with p / `workers` each (a little more, as each has fewer keys under it), and
+    /// the same from there down: the top is flatter by that factor. For latest, an own key stands
+    /// for itself and the `workers` - 1 after it, so the union follows the law smoothed over that
+    /// many ages.
     Disjoint {
         /// This worker, from 0.
         worker: u64,
@@ -218,7 +219,9 @@ impl KeyStream {
             Popularity::Latest(exponent) => Law::Latest { zipf: Zipf::new(count, exponent)? },
             Popularity::Sequential => {
                 let next = match ownership {
-                    Ownership::Independent => (u128::from(rng_stream.reverse_bits()) * u128::from(count) >> 64) as u64,
+                    Ownership::Independent => {
+                        ((u128::from(rng_stream.reverse_bits()) * u128::from(count)) >> 64) as u64
+                    }
                     Ownership::Disjoint { .. } => 0,
                 };
                 Law::Sequential { next }
@@ -261,3 +264,6 @@ impl KeyStream {
         self.ownership.index(position)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -244,3 +244,6 @@ fn gap_fixed(per_s: f64) -> u128 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,3 +102,70 @@ impl Curve {
         u64::MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn at(rate: &Rate, operations: f64) -> u64 {
+        Curve::new(rate).at(operations, &mut 0)
+    }
+
+    #[test]
+    fn known_points() {
+        let ramp = Rate::Ramp { from: 0.0, to: 200.0, over_ns: 2 * S };
+        // Λ(t) = 50 t² while it climbs.
+        assert_eq!([0.0, 0.5, 50.0, 200.0, 400.0].map(|n| at(&ramp, n)), [0, S / 10, S, 2 * S, 3 * S]);
+        let down = Rate::Ramp { from: 200.0, to: 0.0, over_ns: 2 * S };
+        assert_eq!([0.0, 150.0, 200.0, 201.0].map(|n| at(&down, n)), [0, S, u64::MAX, u64::MAX]);
+        let steps = Rate::Steps(vec![(S, 0.0), (S, 100.0), (2 * S, 0.0), (S, 10.0), (S, 20.0)]);
+        let due = [0.0, 50.0, 99.0, 100.0, 105.0, 110.0, 130.0].map(|n| at(&steps, n) / (S / 100));
+        assert_eq!(due, [100, 150, 199, 400, 450, 500, 600]);
+        let ends = Rate::Steps(vec![(S, 100.0), (S, 0.0)]);
+        assert_eq!([99.5, 100.0].map(|n| at(&ends, n)), [995 * S / 1_000, u64::MAX]);
+    }
+
+    fn any_rate() -> impl Strategy<Value = Rate> {
+        let per_s = || prop_oneof![1 => Just(0.0), 4 => 0.01..1e6, 1 => 1e6..1e8];
+        let for_ns = || prop_oneof![1 => Just(0u64), 5 => 1u64..100 * S];
+        prop_oneof![
+            per_s().prop_map(Rate::Constant),
+            (per_s(), per_s(), for_ns()).prop_map(|(from, to, over_ns)| Rate::Ramp { from, to, over_ns }),
+            prop::collection::vec((for_ns(), per_s()), 1..6).prop_map(Rate::Steps),
+        ]
+        .prop_filter("never due", |rate| rate.check().is_ok())
+    }
+
+    proptest! {
+        #[test]
+        fn inverse_of_expected(rate in any_rate(), t_ns in 0u64..600 * S) {
+            let operations = rate.expected(t_ns);
+            let back_ns = at(&rate, operations);
+            if back_ns < u64::MAX {
+                // Times may differ where nothing becomes due between them; operations may not.
+                let again = rate.expected(back_ns);
+                let tolerance = 1e-12 * operations + 2.0 * rate.peak_per_s() / NS_PER_S + 1e-9;
+                prop_assert!((again - operations).abs() <= tolerance, "{operations} {again}");
+            } else {
+                prop_assert!(rate.expected(t_ns + 1_000 * S) <= operations + 1e-9 * operations.max(1.0));
+            }
+        }
+
+        #[test]
+        fn the_way_there_does_not_matter(rate in any_rate(), steps in prop::collection::vec(0.0..1e6f64, 1..20)) {
+            let curve = Curve::new(&rate);
+            let (mut operations, mut segment, mut before) = (0.0, 0, 0);
+            for step in steps {
+                operations += step;
+                let due_ns = curve.at(operations, &mut segment);
+                prop_assert_eq!(due_ns, curve.at(operations, &mut 0));
+                prop_assert!(due_ns >= before);
+                before = due_ns;
+            }
+        }
+    }
+}

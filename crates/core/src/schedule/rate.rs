@@ -146,3 +146,58 @@ impl Rate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn expected_is_the_integral() {
+        assert_eq!(Rate::Constant(250.0).expected(180 * S), 45_000.0);
+        let ramp = Rate::Ramp { from: 100.0, to: 300.0, over_ns: 10 * S };
+        assert_eq!([0, 5 * S, 10 * S, 12 * S].map(|t| ramp.expected(t)), [0.0, 750.0, 2_000.0, 2_600.0]);
+        let down = Rate::Ramp { from: 100.0, to: 0.0, over_ns: 2 * S };
+        assert_eq!([S, 2 * S, 9 * S].map(|t| down.expected(t)), [75.0, 100.0, 100.0]);
+        assert_eq!(Rate::Ramp { from: 7.0, to: 3.0, over_ns: 0 }.expected(S), 3.0);
+        let steps = Rate::Steps(vec![(S, 10.0), (2 * S, 0.0), (S, 5.0)]);
+        assert_eq!(
+            [0, S / 2, S, 2 * S, 3 * S, 4 * S, 10 * S].map(|t| steps.expected(t)),
+            [0.0, 5.0, 10.0, 10.0, 10.0, 15.0, 45.0]
+        );
+    }
+
+    #[test]
+    fn peak_is_what_is_reached() {
+        assert_eq!(Rate::Constant(5.0).peak_per_s(), 5.0);
+        assert_eq!(Rate::Ramp { from: 9.0, to: 3.0, over_ns: 1 }.peak_per_s(), 9.0);
+        assert_eq!(Rate::Ramp { from: 9.0, to: 3.0, over_ns: 0 }.peak_per_s(), 3.0);
+        assert_eq!(Rate::Steps(vec![(1, 2.0), (0, 100.0), (0, 4.0)]).peak_per_s(), 4.0);
+    }
+
+    #[test]
+    fn impossible_rates_are_refused() {
+        for per_s in [-1.0, f64::NAN, f64::INFINITY, 1e13] {
+            assert!(matches!(Rate::Constant(per_s).check(), Err(ScheduleError::Rate { .. })), "{per_s}");
+            let ramp = Rate::Ramp { from: 1.0, to: per_s, over_ns: 5 };
+            assert!(ramp.check().unwrap_err().to_string().starts_with("a ramp's end of "));
+            let steps = Rate::Steps(vec![(1, 1.0), (1, per_s)]);
+            assert!(steps.check().unwrap_err().to_string().starts_with("step 2 of "));
+        }
+        let never = [
+            Rate::Constant(0.0),
+            Rate::Constant(-0.0),
+            Rate::Ramp { from: 0.0, to: 0.0, over_ns: 5 },
+            Rate::Ramp { from: 1.0, to: 0.0, over_ns: 0 },
+            Rate::Steps(vec![]),
+            Rate::Steps(vec![(5, 0.0), (0, 1.0), (5, 0.0)]),
+        ];
+        for rate in never {
+            assert!(matches!(rate.check(), Err(ScheduleError::NeverDue { .. })), "{rate:?}");
+        }
+        let long = Rate::Steps(vec![(u64::MAX, 1.0), (1, 1.0), (1, 1.0)]);
+        assert_eq!(long.check(), Err(ScheduleError::TooLong { step: 2 }));
+        assert_eq!(Rate::Steps(vec![(u64::MAX, 1.0), (1, 1.0)]).check(), Ok(()));
+    }
+}
