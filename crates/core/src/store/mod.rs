@@ -7,6 +7,9 @@ mod batch;
 mod contract;
 mod durability;
 mod erased;
+mod memory;
+mod merge_patch;
+mod null;
 mod operation;
 mod outcome;
 
@@ -17,5 +20,8 @@ pub use contract::{
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
 pub use erased::AnyStore;
+pub use memory::{MemorySession, MemoryStore};
+pub use merge_patch::merge_patch;
+pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
