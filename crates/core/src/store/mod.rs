@@ -4,6 +4,7 @@
 //! it does so truly. Callers hold an [`AnyStore`].
 
 mod batch;
+pub mod conformance;
 mod contract;
 mod durability;
 mod erased;
@@ -12,6 +13,7 @@ mod merge_patch;
 mod null;
 mod operation;
 mod outcome;
+mod owned;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
@@ -25,3 +27,4 @@ pub use merge_patch::merge_patch;
 pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
+pub use owned::OwnedReply;
