@@ -146,7 +146,18 @@ fn begin<S: crate::store::Session>(
     let start_ns = team.start.get().unwrap_or_default();
     let pacing = plan.pacing;
     let mut worker = Worker::new(
-        plan, catalog, number, seed, sessions, maker, arrivals, team.clock, start_ns, interval_ns, team.stop, team.outbox,
+        plan,
+        catalog,
+        number,
+        seed,
+        sessions,
+        maker,
+        arrivals,
+        team.clock,
+        start_ns,
+        interval_ns,
+        team.stop,
+        team.outbox,
     );
     let error = host(&mut worker, pacing).err();
     let mut report = worker.into_report();

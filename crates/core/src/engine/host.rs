@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::clock::Clock;
@@ -44,7 +45,7 @@ fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64) -> (u64, bool)
 }
 
 /// Drives a worker on the calling thread, sleeping where it waits.
-pub(super) fn plain<S: Session, C: Clock>(worker: &mut Worker<S, C>, pacing: Pacing) {
+pub(super) fn plain<S: Session, C: Clock + Clone>(worker: &mut Worker<S, C>, pacing: Pacing) {
     let mut context = Context::from_waker(Waker::noop());
     let clock = worker.clock();
     loop {
@@ -74,7 +75,7 @@ pub(super) fn plain<S: Session, C: Clock>(worker: &mut Worker<S, C>, pacing: Pac
 ///
 /// # Errors
 /// When the system gives no timer.
-pub(super) async fn reactor<S: Session, C: Clock>(worker: &mut Worker<S, C>, pacing: Pacing) -> io::Result<()> {
+pub(super) async fn reactor<S: Session, C: Clock + Clone>(worker: &mut Worker<S, C>, pacing: Pacing) -> io::Result<()> {
     let clock = worker.clock();
     let timer = Timer::new()?;
     let mut spinning_since = None;
@@ -108,11 +109,10 @@ struct Timer(AsyncFd<rustix::fd::OwnedFd>);
 
 impl Timer {
     fn new() -> io::Result<Self> {
-        let fd = rustix::time::timerfd_create(
-            TimerfdClockId::Monotonic,
-            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
-        )?;
-        Ok(Self(AsyncFd::new(fd)?))
+        let fd =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        // SAFETY: the `OwnedFd` is a timerfd that is neither replaced nor closed while the `AsyncFd` owns it.
+        Ok(Self(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }))
     }
 
     /// Sets it to fire once, `after_ns` from now. Setting it anew also takes back an earlier firing,
@@ -121,10 +121,7 @@ impl Timer {
         // Zero would disarm it.
         let after_ns = after_ns.max(1);
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = Timespec {
-            tv_sec: (after_ns / 1_000_000_000) as i64,
-            tv_nsec: (after_ns % 1_000_000_000) as i64,
-        };
+        let value = Timespec { tv_sec: (after_ns / 1_000_000_000) as i64, tv_nsec: (after_ns % 1_000_000_000) as i64 };
         rustix::time::timerfd_settime(
             self.0.get_ref(),
             TimerfdTimerFlags::empty(),

@@ -306,9 +306,7 @@ impl Maker {
             (OpKind::Read, _) => Op::Read { key },
             (OpKind::Exists, _) => Op::Exists { key },
             (OpKind::Delete, _) => Op::Delete { key },
-            (OpKind::Touch, _) => {
-                Op::Touch { key, expiry: std::time::Duration::from_nanos(recipe.expiry_ns) }
-            }
+            (OpKind::Touch, _) => Op::Touch { key, expiry: std::time::Duration::from_nanos(recipe.expiry_ns) },
             (OpKind::Counter, _) => Op::Counter { key, delta: recipe.delta, initial: 0 },
             (OpKind::MergePatch, _) => Op::MergePatch { key, patch: body },
             (OpKind::BulkInsert, _) => Op::BulkWrite { kind: BulkWrite::Insert, items: self.batch.as_batch() },

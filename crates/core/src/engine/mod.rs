@@ -5,8 +5,8 @@
 //! due while there are free slots, wait. The loop is the same for embedded and network stores, open
 //! and closed loop; only the place where it waits differs.
 
-mod caller;
 mod calibrate;
+mod caller;
 mod clock;
 mod drive;
 mod events;
@@ -20,8 +20,8 @@ mod stop;
 mod team;
 mod worker;
 
-pub use caller::Caller;
 pub use calibrate::{Calibrated, calibrate};
+pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};

@@ -230,7 +230,11 @@ impl<C: Clock> Slots<C> {
         let tally = &mut self.recorder.ops[recipe];
         // A query that should have found something and did not has missed.
         let found = reply.documents > 0 || kind.writes();
-        if found { tally.succeeded += 1 } else { tally.missed += 1 }
+        if found {
+            tally.succeeded += 1
+        } else {
+            tally.missed += 1
+        }
         tally.documents += u64::from(reply.documents);
         tally.bytes_read += reply.bytes;
         tally.service.saturating_record(service.max(1));

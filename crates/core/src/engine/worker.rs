@@ -431,7 +431,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
         let full = std::mem::replace(recorder, spare);
         // Nobody listens only when the run is being torn down.
-        let _ = self.outbox.snapshots.send(Snapshot { interval: self.course.interval, worker: self.number, recorder: full });
+        let _ = self.outbox.snapshots.send(Snapshot {
+            interval: self.course.interval,
+            worker: self.number,
+            recorder: full,
+        });
         let passed = now.saturating_sub(self.course.start_ns) / self.course.interval_ns;
         self.course.interval = passed.max(self.course.interval);
         self.course.next_interval_ns = self.course.start_ns + (self.course.interval + 1) * self.course.interval_ns;

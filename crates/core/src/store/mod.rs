@@ -17,8 +17,8 @@ mod owned;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare, Runtime,
-    Session, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare,
+    Runtime, Session, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
 pub use erased::AnyStore;
