@@ -37,6 +37,8 @@ pub(super) struct Slot {
     /// When the current try was sent.
     pub tried_ns: u64,
     pub tries: u32,
+    /// How much later than it could the operation was sent, by our own fault (open loop).
+    pub lag_ns: u64,
 }
 
 /// Everything that an ending operation changes.

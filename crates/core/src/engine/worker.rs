@@ -306,15 +306,17 @@ impl<S: Session, C: Clock> Worker<S, C> {
         };
         s.tries = 0;
         s.intended_ns = due.unwrap_or(0);
+        let lag = s.lag_ns;
         let sent = self.send(slot);
-        match due {
-            None => {}
-            Some(due) => {
-                let could = due.max(free_since);
-                self.slots.recorder.slip.saturating_record(sent.saturating_sub(could).max(1));
-                let recipe = self.slots.slots[slot].task.recipe;
-                self.slots.recorder.ops[recipe].slot_wait.saturating_record((could - due).max(1));
-            }
+        if let Some(due) = due {
+            // Had the slot's last operation not been sent late, the slot would have been free earlier:
+            // what it was late by is our fault a second time, not a wait for the store.
+            let could = due.max(free_since.saturating_sub(lag));
+            let slip = sent.saturating_sub(could);
+            self.slots.slots[slot].lag_ns = slip;
+            self.slots.recorder.slip.saturating_record(slip.max(1));
+            let recipe = self.slots.slots[slot].task.recipe;
+            self.slots.recorder.ops[recipe].slot_wait.saturating_record((could - due).max(1));
         }
         None
     }

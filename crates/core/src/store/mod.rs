@@ -21,7 +21,7 @@ pub use contract::{
     Runtime, Session, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
-pub use erased::AnyStore;
+pub use erased::{AnyStore, Erased};
 pub use memory::{MemorySession, MemoryStore};
 pub use merge_patch::merge_patch;
 pub use null::{NullSession, NullStore};
