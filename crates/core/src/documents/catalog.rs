@@ -199,6 +199,12 @@ impl Documents {
         plan::write_key(&self.plans, self.position, index, out);
     }
 
+    /// The most bytes a key takes, for stores that limit them. With room for ten times as many
+    /// documents as are loaded.
+    pub fn longest_key_bytes(&self) -> u64 {
+        self.plan().key_bound
+    }
+
     /// Appends the document; version 0 is the document as loaded. Allocates only to grow `out`.
     /// With `from`, appends nothing when the file can no longer be read.
     pub fn write_document(&self, index: u64, version: u64, out: &mut Vec<u8>) {

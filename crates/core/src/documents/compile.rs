@@ -67,7 +67,7 @@ pub(crate) fn compile(
         (plan.related, plan.key_related) = (made.related, made.key_related);
         (plan.sizes, plan.corpus) = (sizes, corpus);
     }
-    bounds::bound_all(collections, &mut plans)?;
+    bounds::bound_all(&mut plans)?;
 
     let mut frozen = Frozen::default();
     for position in 0..plans.len() {
@@ -151,7 +151,6 @@ fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
         relation: None,
         own: None,
         key_bound: 0,
-        bound: 0,
     }
 }
 
