@@ -10,6 +10,9 @@ use crate::workload::IdKind;
 /// Digits of a version that sizes make room for.
 const VERSION_DIGITS: u64 = 7;
 
+/// No document is larger: each one in flight is held in memory.
+const LARGEST: u64 = 1 << 30;
+
 /// Sets the bounds of every plan, and refuses keys made from themselves and sizes too small.
 pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
     let mut keys = vec![None; plans.len()];
@@ -32,6 +35,17 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
             })
             .fold(0, u64::saturating_add);
         let plan = &plans[position];
+        let most = plan.sizes.as_ref().map_or(0, Sizes::most).max(bound);
+        if most > LARGEST {
+            return Err(DocumentError::new(
+                format!("collections.{}", plan.name),
+                format!(
+                    "these documents could grow to {}; the most is {}: lower the size, or the length of texts and lists",
+                    ByteSize(most),
+                    ByteSize(LARGEST)
+                ),
+            ));
+        }
         if let Some(Sizes::Uniform(least, _)) = &plan.sizes
             && *least < bound
         {

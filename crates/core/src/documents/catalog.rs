@@ -276,7 +276,7 @@ impl Documents {
         let (mut taken, mut bytes) = (0u64, 0u64);
         for i in 0..samples {
             // Golden-ratio steps: evenly spread however soon the sample ends.
-            let at = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as u128 * u128::from(count) >> 64) as u64;
+            let at = ((u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * u128::from(count)) >> 64) as u64;
             out.clear();
             self.write_document(at, 0, &mut out);
             taken += 1;

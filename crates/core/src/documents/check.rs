@@ -134,7 +134,7 @@ fn difference(expected: &Value, saw: &Value, path: &str, top: bool) -> Option<Mi
                     }
                 }
             }
-            b.iter().find(|(name, _)| !a.contains_key(*name) && !(top && name.starts_with(['_', '@', '$']))).map(
+            b.iter().find(|(name, _)| !(a.contains_key(*name) || top && name.starts_with(['_', '@', '$']))).map(
                 |(name, value)| Mismatch::Field {
                     field: place(name),
                     expected: "missing".into(),

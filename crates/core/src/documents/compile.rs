@@ -277,6 +277,12 @@ fn count_documents(
         plans[position].relation = Some(relation);
     } else if let Some(count) = collection.count {
         plans[position].count = scaled(count.0);
+        if plans[position].count > 1 << 53 {
+            return Err(DocumentError::new(
+                format!("{path}.count"),
+                "times the scale is more than 2^53; lower one of them",
+            ));
+        }
     }
     Ok(())
 }

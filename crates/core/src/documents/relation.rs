@@ -13,6 +13,8 @@ use crate::workload::{Bin, FanOut};
 
 /// A bin becomes at most so many runs of equal fan-out.
 const RUNS_PER_BIN: u64 = 64;
+/// Whole numbers up to here are exact in every JSON reader.
+const EXACT: u64 = 1 << 53;
 
 /// `parents` parents with `fan_out` children each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,9 @@ impl Relation {
                 spread(&[bin], 0.0)
             }
             FanOut::Bins { bins, total } => {
+                if bins.iter().any(|b| b.least >= b.below || b.below > EXACT || b.parents > EXACT) {
+                    return Err(wrong("the numbers of a bin lie below 2^53, the least under the greatest".into()));
+                }
                 let wanted: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
                 let bins = scaled(bins, scale);
                 let given: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
@@ -80,7 +85,7 @@ impl Relation {
             child = fan_out
                 .checked_mul(parents)
                 .and_then(|more| child.checked_add(more))
-                .filter(|sum| *sum < 1 << 53)
+                .filter(|sum| *sum < EXACT)
                 .ok_or_else(|| wrong("the relation makes more than 2^53 documents; lower the fan-out".into()))?;
         }
         Ok(Self {

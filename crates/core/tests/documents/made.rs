@@ -339,3 +339,9 @@ fn cached() -> &'static Catalog {
     static CATALOG: std::sync::OnceLock<Catalog> = std::sync::OnceLock::new();
     CATALOG.get_or_init(things)
 }
+
+#[test]
+fn catalogs_are_shared_between_threads() {
+    fn shared<T: Send + Sync + Clone>(_: &T) {}
+    shared(cached());
+}

@@ -35,6 +35,16 @@ fn counts_and_relations() {
         "collections.a.per",
         &["20 to 40", "41"],
     );
+    check(
+        "[collections.u]\ncount = 5\n[collections.a]\nper = { u = { bins = [[2, 9223372036854775807]] } }",
+        "collections.a.per",
+        &["2^53"],
+    );
+    check(
+        "[collections.u]\ncount = 5\n[collections.a]\nper = { u = 9007199254740991 }",
+        "collections.a.per",
+        &["2^53"],
+    );
     check("[collections.u]\ncount = 5\n[collections.a]\nper = { u = 0 }", "collections.a.per", &["no document"]);
     check(
         "[collections.u]\ncount = 5\n[collections.b]\nper = { u = { bins = [[1, 2]] } }\n[collections.a]\nper = { u = 3 }\nfields = { b = { ref = \"b\", same_parent = true } }",
@@ -98,6 +108,13 @@ fn sizes_and_bodies() {
     check("[collections.a]\ncount = 5\nsize = 20", "collections.a.size", &["20B", "use at least"]);
     check("[collections.a]\ncount = 5\nbody = \"bytes\"", "collections.a", &["needs a size"]);
     check("[collections.a]\ncount = 5\nbody = \"counter\"\nsize = 20", "collections.a.size", &["counter"]);
+    for huge in
+        ["size = \"2GiB\"", "fields = { x = { text = \"2GiB\" } }", "fields = { x = { words = 1000000000000 } }"]
+    {
+        check(&format!("[collections.a]\ncount = 5\n{huge}"), "collections.a", &["the most is 1GiB"]);
+    }
+    let long = "fields = { x = { list = { list = { bool = 1 }, length = 100000000000 }, length = 100000000000 } }";
+    check(&format!("[collections.a]\ncount = 5\n{long}"), "collections.a", &["the most is 1GiB"]);
     check("[collections.a]\ncount = 5\ncompress_to = 0.5", "collections.a.compress_to", &["no text"]);
     check("[collections.a]\ncount = 5\nsize = \"1KiB\"\ncompress_to = 1.5", "collections.a.compress_to", &["1.5"]);
     check(
