@@ -1,19 +1,20 @@
 //! How long keys and documents can become, so that a size that cannot be kept is refused.
 
-use indexmap::IndexMap;
-
 use super::error::DocumentError;
 use super::numbers::digits_of;
 use super::plan::{Maker, Part, Plan, Segment};
 use super::size::Sizes;
 use crate::units::ByteSize;
-use crate::workload::{Collection, IdKind};
+use crate::workload::IdKind;
 
 /// Digits of a version that sizes make room for.
 const VERSION_DIGITS: u64 = 7;
 
+/// No document is larger: each one in flight is held in memory.
+const LARGEST: u64 = 1 << 30;
+
 /// Sets the bounds of every plan, and refuses keys made from themselves and sizes too small.
-pub(crate) fn bound_all(collections: &IndexMap<String, Collection>, plans: &mut [Plan]) -> Result<(), DocumentError> {
+pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
     let mut keys = vec![None; plans.len()];
     for position in 0..plans.len() {
         key_bound(plans, position, &mut keys, &mut Vec::new())?;
@@ -21,7 +22,7 @@ pub(crate) fn bound_all(collections: &IndexMap<String, Collection>, plans: &mut 
     for (plan, bound) in plans.iter_mut().zip(&keys) {
         plan.key_bound = bound.unwrap_or(0);
     }
-    for (position, collection) in collections.values().enumerate() {
+    for position in 0..plans.len() {
         let bound: u64 = plans[position]
             .segments
             .iter()
@@ -33,16 +34,26 @@ pub(crate) fn bound_all(collections: &IndexMap<String, Collection>, plans: &mut 
                 Segment::Fill(_) => 0,
             })
             .fold(0, u64::saturating_add);
-        plans[position].bound = bound;
         let plan = &plans[position];
+        let most = plan.sizes.as_ref().map_or(0, Sizes::most).max(bound);
+        if most > LARGEST {
+            return Err(DocumentError::new(
+                format!("collections.{}", plan.name),
+                format!(
+                    "these documents could grow to {}; the most is {}: lower the size, or the length of texts and lists",
+                    ByteSize(most),
+                    ByteSize(LARGEST)
+                ),
+            ));
+        }
         if let Some(Sizes::Uniform(least, _)) = &plan.sizes
             && *least < bound
         {
-            let asked = if collection.size.is_some() { ByteSize(*least).to_string() } else { String::new() };
             return Err(DocumentError::new(
                 format!("collections.{}.size", plan.name),
                 format!(
-                    "{asked} is too small: without the text that fills, these documents take up to {bound} bytes; use at least {bound}, or fewer and shorter fields"
+                    "{} is too small: without the text that fills, these documents take up to {bound} bytes; use at least {bound}, or fewer and shorter fields",
+                    ByteSize(*least)
                 ),
             ));
         }
@@ -82,7 +93,6 @@ fn key_bound(
         Some(own) if own.holds_keys() => own.longest_key,
         _ => parts_bound_with(plans, position, &plan.key, keys),
     };
-    // Escapes can double it within a document.
     keys[position] = Some(bound);
     Ok(bound)
 }

@@ -199,6 +199,12 @@ impl Documents {
         plan::write_key(&self.plans, self.position, index, out);
     }
 
+    /// The most bytes a key takes, for stores that limit them. With room for ten times as many
+    /// documents as are loaded.
+    pub fn longest_key_bytes(&self) -> u64 {
+        self.plan().key_bound
+    }
+
     /// Appends the document; version 0 is the document as loaded. Allocates only to grow `out`.
     /// With `from`, appends nothing when the file can no longer be read.
     pub fn write_document(&self, index: u64, version: u64, out: &mut Vec<u8>) {
@@ -270,7 +276,7 @@ impl Documents {
         let (mut taken, mut bytes) = (0u64, 0u64);
         for i in 0..samples {
             // Golden-ratio steps: evenly spread however soon the sample ends.
-            let at = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as u128 * u128::from(count) >> 64) as u64;
+            let at = ((u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * u128::from(count)) >> 64) as u64;
             out.clear();
             self.write_document(at, 0, &mut out);
             taken += 1;

@@ -30,8 +30,9 @@ pub(crate) fn json_marker(body: &[u8]) -> Option<(u64, u64)> {
 
 fn value_marker(document: &Value) -> Option<(u64, u64)> {
     let Value::Array(pair) = document.get(MARKER)? else { return None };
-    let whole =
-        |n: &Value| n.as_u64().or_else(|| n.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0).map(|f| f as u64));
+    // A store may give integers back as 3.0; beyond 2^53 that would not be exact.
+    let exact = |f: &f64| f.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(f);
+    let whole = |n: &Value| n.as_u64().or_else(|| n.as_f64().filter(exact).map(|f| f as u64));
     match &pair[..] {
         [index, version] => Some((whole(index)?, whole(version)?)),
         _ => None,
@@ -133,7 +134,7 @@ fn difference(expected: &Value, saw: &Value, path: &str, top: bool) -> Option<Mi
                     }
                 }
             }
-            b.iter().find(|(name, _)| !a.contains_key(*name) && !(top && name.starts_with(['_', '@', '$']))).map(
+            b.iter().find(|(name, _)| !(a.contains_key(*name) || top && name.starts_with(['_', '@', '$']))).map(
                 |(name, value)| Mismatch::Field {
                     field: place(name),
                     expected: "missing".into(),

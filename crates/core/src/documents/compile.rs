@@ -67,7 +67,7 @@ pub(crate) fn compile(
         (plan.related, plan.key_related) = (made.related, made.key_related);
         (plan.sizes, plan.corpus) = (sizes, corpus);
     }
-    bounds::bound_all(collections, &mut plans)?;
+    bounds::bound_all(&mut plans)?;
 
     let mut frozen = Frozen::default();
     for position in 0..plans.len() {
@@ -151,7 +151,6 @@ fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
         relation: None,
         own: None,
         key_bound: 0,
-        bound: 0,
     }
 }
 
@@ -278,6 +277,12 @@ fn count_documents(
         plans[position].relation = Some(relation);
     } else if let Some(count) = collection.count {
         plans[position].count = scaled(count.0);
+        if plans[position].count > 1 << 53 {
+            return Err(DocumentError::new(
+                format!("{path}.count"),
+                "times the scale is more than 2^53; lower one of them",
+            ));
+        }
     }
     Ok(())
 }

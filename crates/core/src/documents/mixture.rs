@@ -91,7 +91,7 @@ fn write_ascii(n: usize, rng: &mut Random, out: &mut Vec<u8>) {
     write_blocks(n, out, || {
         let mut block = random_block(rng);
         for byte in &mut block {
-            *byte = ascii_character((u16::from(*byte) * ASCII as u16 >> 8) as u8);
+            *byte = ascii_character(((u16::from(*byte) * ASCII as u16) >> 8) as u8);
         }
         block
     });

@@ -6,7 +6,7 @@
 //!
 //! - `random`: seeded streams and the scattering permutation
 //! - `corpus`, `mixture`: text, plain and of calibrated compressibility
-//! - `template`, `fields`, `compile`, `bounds`: from the study to a plan
+//! - `template`, `naming`, `fields`, `compile`, `bounds`: from the study to a plan
 //! - `plan`, `numbers`, `escape`, `picker`, `size`: making a document
 //! - `relation`: children to parents and back by arithmetic
 //! - `own`, `reader`: the user's own documents
@@ -22,6 +22,7 @@ mod error;
 mod escape;
 mod fields;
 mod mixture;
+mod naming;
 mod numbers;
 mod own;
 mod picker;

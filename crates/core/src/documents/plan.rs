@@ -41,8 +41,6 @@ pub(crate) struct Plan {
     pub(crate) own: Option<OwnFile>,
     /// Most bytes of a key.
     pub(crate) key_bound: u64,
-    /// Most bytes of a document without its fills.
-    pub(crate) bound: u64,
 }
 
 /// A part of a template.

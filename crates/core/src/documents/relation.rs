@@ -13,6 +13,8 @@ use crate::workload::{Bin, FanOut};
 
 /// A bin becomes at most so many runs of equal fan-out.
 const RUNS_PER_BIN: u64 = 64;
+/// Whole numbers up to here are exact in every JSON reader.
+const EXACT: u64 = 1 << 53;
 
 /// `parents` parents with `fan_out` children each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,9 @@ impl Relation {
                 spread(&[bin], 0.0)
             }
             FanOut::Bins { bins, total } => {
+                if bins.iter().any(|b| b.least >= b.below || b.below > EXACT || b.parents > EXACT) {
+                    return Err(wrong("the numbers of a bin lie below 2^53, the least under the greatest".into()));
+                }
                 let wanted: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
                 let bins = scaled(bins, scale);
                 let given: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
@@ -80,7 +85,7 @@ impl Relation {
             child = fan_out
                 .checked_mul(parents)
                 .and_then(|more| child.checked_add(more))
-                .filter(|sum| *sum < 1 << 53)
+                .filter(|sum| *sum < EXACT)
                 .ok_or_else(|| wrong("the relation makes more than 2^53 documents; lower the fan-out".into()))?;
         }
         Ok(Self {
@@ -257,4 +262,133 @@ fn meet(bins: &[Bin], total: u64, scale: f64) -> Result<Vec<(u64, u64)>, String>
         }
     }
     Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::Range;
+
+    fn bin(least: u64, below: u64, parents: u64) -> Bin {
+        Bin { least, below, parents }
+    }
+
+    /// Highlights per user as published for the bookseller's service.
+    fn highlights() -> Vec<Bin> {
+        vec![
+            bin(203_550, 203_551, 1),
+            bin(100_000, 200_000, 428),
+            bin(10_000, 100_000, 10_622),
+            bin(1_000, 10_000, 20_340),
+            bin(100, 1_000, 67_249),
+            bin(10, 100, 59_827),
+            bin(2, 10, 10_158_123),
+            bin(1, 2, 43_425_405),
+        ]
+    }
+
+    fn made(bins: &[Bin], total: Option<u64>, parents: u64, scale: f64) -> Relation {
+        let fan_out = FanOut::Bins { bins: bins.to_vec(), total };
+        Relation::new(&fan_out, 0, parents, 11, scale, "p").unwrap()
+    }
+
+    /// Parents whose children are within a bin.
+    fn parents_in(relation: &Relation, bin: &Bin) -> u64 {
+        relation.runs.iter().filter(|r| (bin.least..bin.below).contains(&r.fan_out)).map(|r| r.parents).sum()
+    }
+
+    #[test]
+    fn the_published_histogram_is_met_exactly() {
+        let users = 69_380_000;
+        let relation = made(&highlights(), Some(497_030_000), users, 1.0);
+        assert_eq!(relation.children, 497_030_000);
+        for bin in highlights() {
+            assert_eq!(parents_in(&relation, &bin), bin.parents, "{bin:?}");
+        }
+        assert_eq!(relation.parents, highlights().iter().map(|b| b.parents).sum::<u64>());
+        assert_eq!(relation.most, 203_550);
+        assert!(relation.runs.len() <= 8 * RUNS_PER_BIN as usize + 1, "{} runs", relation.runs.len());
+        // Both directions agree, from the first child to the last.
+        for i in 0..100_000u64 {
+            let child = i * 4_970 + i % 4_970;
+            let (parent, seq) = relation.parent_of(child);
+            assert!(parent < users);
+            let children = relation.children_of(parent);
+            assert_eq!(children.start + seq, child);
+            assert!(children.contains(&child));
+        }
+        // About 15.7 million users have no highlights.
+        let without = (0..200_000).filter(|i| relation.children_of(i * 346).is_empty()).count() as f64 / 200_000.0;
+        assert!((without - 15_638_005.0 / 69_380_000.0).abs() < 0.01, "{without}");
+    }
+
+    #[test]
+    fn a_tenth_keeps_the_shape() {
+        for scale in [0.1, 0.01, 0.001] {
+            let users = (69_380_000.0 * scale) as u64;
+            let relation = made(&highlights(), Some(497_030_000), users, scale);
+            assert_eq!(relation.children, (497_030_000.0 * scale) as u64);
+            let most: f64 = parents_in(&relation, &bin(2, 10, 0)) as f64;
+            assert!((most / (10_158_123.0 * scale) - 1.0).abs() < 0.001);
+        }
+    }
+
+    #[test]
+    fn the_density_falls_within_a_bin() {
+        // The total of the ends: everybody at the least, everybody at the greatest.
+        for (total, fan_out) in [(1_000 * 10, 10), (1_000 * 99, 99)] {
+            let relation = made(&[bin(10, 100, 1_000)], Some(total), 1_000, 1.0);
+            assert_eq!(relation.children, total);
+            assert!(relation.runs.iter().all(|r| r.fan_out == fan_out));
+        }
+        let relation = made(&[bin(10, 100, 100_000)], Some(3_000_000), 100_000, 1.0);
+        let few = parents_in(&relation, &bin(10, 20, 0));
+        let many = parents_in(&relation, &bin(90, 100, 0));
+        assert!(few > 4 * many && many > 0, "{few} {many}");
+    }
+
+    #[test]
+    fn an_even_range_is_even() {
+        let relation = Relation::new(&FanOut::Uniform(Range { min: 0, max: 4 }), 0, 5_000, 1, 1.0, "p").unwrap();
+        assert_eq!(relation.children, 1_000 * (1 + 2 + 3 + 4));
+        assert_eq!(relation.parents, 4_000);
+        let wide = Relation::new(&FanOut::Uniform(Range { min: 1, max: 10_000 }), 0, 100_000, 1, 1.0, "p").unwrap();
+        let mean = wide.children as f64 / 100_000.0;
+        assert!((mean - 5_000.0).abs() < 100.0, "{mean}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_child_has_one_parent(
+            bins in proptest::collection::vec((0u64..40, 1u64..300, 0u64..30), 1..5),
+            pick in 0.0f64..=1.0,
+            spare in 0u64..50,
+            seed: u64,
+        ) {
+            let bins: Vec<Bin> = bins.into_iter().map(|(least, width, parents)| bin(least, least + width, parents)).collect();
+            let parents: u64 = bins.iter().map(|b| b.parents).sum::<u64>() + spare;
+            prop_assume!(parents > 0);
+            let least: u64 = bins.iter().map(|b| b.least * b.parents).sum();
+            let most: u64 = bins.iter().map(|b| (b.below - 1) * b.parents).sum();
+            let total = least + ((most - least) as f64 * pick) as u64;
+            let fan_out = FanOut::Bins { bins, total: Some(total) };
+            let relation = Relation::new(&fan_out, 0, parents, seed, 1.0, "p").unwrap();
+            prop_assert_eq!(relation.children, total);
+            let mut next = vec![0u64; parents as usize];
+            for child in 0..total {
+                let (parent, seq) = relation.parent_of(child);
+                prop_assert_eq!(next[parent as usize], seq);
+                next[parent as usize] += 1;
+            }
+            for (parent, had) in next.iter().enumerate() {
+                let children = relation.children_of(parent as u64);
+                prop_assert_eq!(children.end - children.start, *had);
+                for (seq, child) in children.enumerate() {
+                    prop_assert_eq!(relation.parent_of(child), (parent as u64, seq as u64));
+                }
+            }
+        }
+    }
 }
