@@ -152,7 +152,8 @@ impl FjallStore {
         }
         if write {
             let before = folder::read_marker(&self.path)?.unwrap_or_default();
-            let new = |name: &String| !before.collections.iter().any(|(n, _)| n == name) && !before.indexes.contains(name);
+            let new =
+                |name: &String| !before.collections.iter().any(|(n, _)| n == name) && !before.indexes.contains(name);
             let taken = names.iter().flat_map(|(name, indexes)| std::iter::once(name).chain(indexes));
             if let Some(theirs) = taken.filter(|name| new(name)).find(|name| database.keyspace_exists(name)) {
                 return Err(StoreError::NotOurs(format!(
@@ -340,7 +341,8 @@ impl Store for FjallStore {
             }
             if how != Prepare::ReadOnly && marker.made_database {
                 // Before the engine's files, so that what a crash leaves is known to be ours.
-                let known = if how == Prepare::Fresh { marker.clone() } else { found.marker.clone().unwrap_or(marker.clone()) };
+                let known =
+                    if how == Prepare::Fresh { marker.clone() } else { found.marker.clone().unwrap_or(marker.clone()) };
                 folder::write_marker(&self.path, &known)?;
             }
             let opened = self.open_layout(layout, how, &mut marker)?;
