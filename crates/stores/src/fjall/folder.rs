@@ -143,11 +143,8 @@ pub(super) fn read_marker(path: &Path) -> Result<Option<Marker>, StoreError> {
 /// Writes the marker, such that a crash leaves the old one or the new one.
 pub(super) fn write_marker(path: &Path, marker: &Marker) -> Result<(), StoreError> {
     let word = |made| if made { "made" } else { "found" };
-    let mut text = format!(
-        "{FIRST_LINE}\nfolder {}\ndatabase {}\n",
-        word(marker.made_folder),
-        word(marker.made_database)
-    );
+    let mut text =
+        format!("{FIRST_LINE}\nfolder {}\ndatabase {}\n", word(marker.made_folder), word(marker.made_database));
     for (name, kind) in &marker.collections {
         text += &format!("collection {name} {kind}\n");
     }

@@ -234,7 +234,8 @@ fn page<'r>(
     if let Some((index, entries)) = index {
         for guard in snapshot.prefix(entries, wanted) {
             let entry = guard.key().map_err(|e| failed(&e))?;
-            let key = index.key_of(&entry).ok_or_else(|| OpError::new(ErrorKind::Failed, "an index entry is damaged"))?;
+            let key =
+                index.key_of(&entry).ok_or_else(|| OpError::new(ErrorKind::Failed, "an index entry is damaged"))?;
             let body = snapshot.get(&collection.documents, key).map_err(|e| failed(&e))?;
             let body = body.ok_or_else(|| {
                 OpError::new(ErrorKind::Failed, format!("the index names `{key}`, which is not in the collection"))
@@ -435,7 +436,10 @@ impl Writer<'_> {
 
 fn entry_of(index: &Index, key: &str, body: &[u8], into: &mut Vec<u8>) -> Result<bool, OpError> {
     index.entry(key, body, into).map_err(|e| {
-        OpError::new(ErrorKind::Refused, Cow::Owned(format!("the document cannot be indexed, it is no JSON object: {e}")))
+        OpError::new(
+            ErrorKind::Refused,
+            Cow::Owned(format!("the document cannot be indexed, it is no JSON object: {e}")),
+        )
     })
 }
 

@@ -40,7 +40,9 @@ pub(super) fn failed(error: impl Into<Error>) -> OpError {
 /// not known.
 pub(super) fn commit_failed(error: CommitError) -> OpError {
     let kind = match &error {
-        CommitError::Storage(StorageError::Io(e)) if e.kind() != io::ErrorKind::StorageFull => ErrorKind::OutcomeUnknown,
+        CommitError::Storage(StorageError::Io(e)) if e.kind() != io::ErrorKind::StorageFull => {
+            ErrorKind::OutcomeUnknown
+        }
         _ => ErrorKind::Failed,
     };
     OpError::new(kind, text(&error.into()))

@@ -169,9 +169,8 @@ fn read(
                     }
                     let key = index.key_of(entry).ok_or_else(|| damaged("an index entry is damaged".to_owned()))?;
                     let body = documents.get(key).map_err(failed)?;
-                    let body = body.ok_or_else(|| {
-                        damaged(format!("the index names `{key}`, which is not in the collection"))
-                    })?;
+                    let body = body
+                        .ok_or_else(|| damaged(format!("the index names `{key}`, which is not in the collection")))?;
                     found.add(key, body.value());
                 }
             } else if limit > 0 {
@@ -200,13 +199,7 @@ struct Writer<'s> {
 }
 
 impl Writer<'_> {
-    fn run(
-        &self,
-        op: &Op<'_>,
-        buffers: &mut Buffers,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
+    fn run(&self, op: &Op<'_>, buffers: &mut Buffers, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         match *op {
             Op::BulkWrite { kind, items } => {
                 let written = self.transaction(|tables| self.bulk_write(tables, kind, items, buffers))?;

@@ -325,9 +325,7 @@ fn check_readable(path: &Path, layout: &Layout, contents: &Contents) -> Result<(
     let (connection, _) = open_untouched(path)?;
     for collection in &layout.collections {
         let name = &collection.name;
-        let columns = connection
-            .prepare(&format!("SELECT key, body FROM {} LIMIT 0", sql::identifier(name)))
-            .map(drop);
+        let columns = connection.prepare(&format!("SELECT key, body FROM {} LIMIT 0", sql::identifier(name))).map(drop);
         if columns.is_err() {
             let mut there = contents.theirs.clone();
             there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));

@@ -531,7 +531,11 @@ fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8
 }
 
 /// Steps through the rows of `key, body`.
-fn collect<'r>(statement: &mut Statement<'static>, contents: bool, into: &'r mut BatchBuf) -> Result<Reply<'r>, OpError> {
+fn collect<'r>(
+    statement: &mut Statement<'static>,
+    contents: bool,
+    into: &'r mut BatchBuf,
+) -> Result<Reply<'r>, OpError> {
     into.clear();
     let (mut documents, mut bytes) = (0, 0);
     let mut number = Vec::new();
@@ -542,7 +546,8 @@ fn collect<'r>(statement: &mut Statement<'static>, contents: bool, into: &'r mut
         bytes += body.len() as u64;
         if contents {
             let key = row.get_ref(0).map_err(|e| op_error(&e))?;
-            let key = key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
+            let key =
+                key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
             into.push(key, body);
         }
     }
