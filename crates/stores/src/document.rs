@@ -1,10 +1,8 @@
 //! What an operation on one document leaves behind, for engines that offer get and put only.
 
 use serde_json::Value;
-use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError};
+use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError, merge_patch};
 use storebench_core::workload::Body;
-
-use crate::json_merge;
 
 /// What is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +93,7 @@ pub(crate) fn effect<'a>(
             let old = old.ok_or(OpError::not_found())?;
             let mut document: Value = serde_json::from_slice(old)
                 .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
-            json_merge::merge(&mut document, patch);
+            merge_patch(&mut document, &patch);
             scratch.clear();
             serde_json::to_writer(&mut *scratch, &document)
                 .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))?;

@@ -117,6 +117,19 @@ impl FjallStore {
         let names = names(layout)?;
         let database = self.open_database()?;
         let write = how != Prepare::ReadOnly;
+        if write {
+            let before = folder::read_marker(&self.path)?.unwrap_or_default();
+            let new =
+                |name: &String| !before.collections.iter().any(|(n, _)| n == name) && !before.indexes.contains(name);
+            let taken = names.iter().flat_map(|(name, indexes)| std::iter::once(name).chain(indexes));
+            if let Some(theirs) = taken.filter(|name| new(name)).find(|name| database.keyspace_exists(name)) {
+                return Err(StoreError::NotOurs(format!(
+                    "{} has a keyspace `{theirs}` that Storebench did not make; nothing was written. Rename the \
+                     collection, or use another path",
+                    self.path.display()
+                )));
+            }
+        }
         // All of them are checked before the first is made.
         for (collection, (name, indexes)) in layout.collections.iter().zip(&names) {
             let kind = kind(collection.body);
@@ -151,17 +164,6 @@ impl FjallStore {
             }
         }
         if write {
-            let before = folder::read_marker(&self.path)?.unwrap_or_default();
-            let new =
-                |name: &String| !before.collections.iter().any(|(n, _)| n == name) && !before.indexes.contains(name);
-            let taken = names.iter().flat_map(|(name, indexes)| std::iter::once(name).chain(indexes));
-            if let Some(theirs) = taken.filter(|name| new(name)).find(|name| database.keyspace_exists(name)) {
-                return Err(StoreError::NotOurs(format!(
-                    "{} has a keyspace `{theirs}` that Storebench did not make; nothing was written. Rename the \
-                     collection, or use another path",
-                    self.path.display()
-                )));
-            }
             folder::write_marker(&self.path, marker)?;
         }
         let open = |name: &str| {
@@ -423,11 +425,13 @@ impl Store for FjallStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        if let Some(opened) = self.opened().filter(|o| !o.read_only) {
-            opened.database.persist(PersistMode::SyncAll).map_err(|e| self.error("sync it", &e))?;
-        }
+        // Whatever comes of the sync, the files are let go.
+        let synced = match self.opened().filter(|o| !o.read_only) {
+            Some(opened) => opened.database.persist(PersistMode::SyncAll).map_err(|e| self.error("sync it", &e)),
+            None => Ok(()),
+        };
         self.set(None);
-        Ok(())
+        synced
     }
 
     fn remove(&self) -> Result<(), StoreError> {

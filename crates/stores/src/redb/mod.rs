@@ -407,9 +407,10 @@ impl Store for RedbStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.settle(Duration::ZERO)?;
+        // Whatever comes of the last commit, the file is let go.
+        let settled = self.settle(Duration::ZERO);
         drop(self.set(None));
-        Ok(())
+        settled.map(drop)
     }
 
     fn remove(&self) -> Result<(), StoreError> {

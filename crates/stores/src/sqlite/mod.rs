@@ -267,11 +267,9 @@ impl Store for SqliteStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        if self.writes() && self.path.exists() {
-            self.checkpoint()?;
-        }
+        let merged = if self.writes() && self.path.exists() { self.checkpoint().map(drop) } else { Ok(()) };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(())
+        merged
     }
 
     fn remove(&self) -> Result<(), StoreError> {
