@@ -5,6 +5,8 @@
 //! pure function of the result. This crate names no driver.
 
 pub mod environment;
+pub mod human;
 pub mod plan;
 pub mod results;
+pub mod summary;
 pub mod verdicts;
