@@ -3,6 +3,7 @@
 //! A worker owns its [`Recorder`] and swaps it each interval; percentiles come from merged
 //! histograms only.
 
+mod packed;
 mod phase;
 mod recorder;
 mod resources;

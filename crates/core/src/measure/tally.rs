@@ -86,41 +86,46 @@ impl Tally {
         self.failed[kind as usize]
     }
 
-    /// Adds another tally to this one. Histograms are merged, never averaged.
-    pub fn add(&mut self, other: &Self) {
-        self.succeeded += other.succeeded;
-        self.missed += other.missed;
-        for (mine, theirs) in self.failed.iter_mut().zip(other.failed) {
-            *mine += theirs;
-        }
-        self.censored += other.censored;
-        self.timed_out += other.timed_out;
-        self.retries += other.retries;
-        self.documents += other.documents;
-        self.bytes_written += other.bytes_written;
-        self.bytes_read += other.bytes_read;
-        self.checked += other.checked;
-        self.wrong += other.wrong;
-        for (mine, theirs) in [
-            (&mut self.response, &other.response),
-            (&mut self.service, &other.service),
-            (&mut self.failed_time, &other.failed_time),
-            (&mut self.slot_wait, &other.slot_wait),
-        ] {
-            mine.add(theirs).expect("a histogram that grows takes every value");
-        }
+    /// Every count, in the order of [`Self::counts_mut`].
+    pub(super) fn counts(&self) -> [u64; COUNTS] {
+        let [refused, not_found, conflict, temporary, failed, unknown] = self.failed;
+        [
+            self.succeeded,
+            self.missed,
+            refused,
+            not_found,
+            conflict,
+            temporary,
+            failed,
+            unknown,
+            self.censored,
+            self.timed_out,
+            self.retries,
+            self.documents,
+            self.bytes_written,
+            self.bytes_read,
+            self.checked,
+            self.wrong,
+        ]
     }
 
-    /// Empties it, keeping its memory.
-    pub fn clear(&mut self) {
-        for histogram in [&mut self.response, &mut self.service, &mut self.failed_time, &mut self.slot_wait] {
-            if !histogram.is_empty() {
-                histogram.reset();
-            }
-        }
-        for count in [
+    /// Every histogram, in the order of [`Self::times_mut`].
+    pub(super) fn times(&self) -> [&Histogram<u64>; TIMES] {
+        [&self.response, &self.service, &self.failed_time, &self.slot_wait]
+    }
+
+    /// Every count, for what treats them alike.
+    pub(super) fn counts_mut(&mut self) -> [&mut u64; COUNTS] {
+        let [refused, not_found, conflict, temporary, failed, unknown] = &mut self.failed;
+        [
             &mut self.succeeded,
             &mut self.missed,
+            refused,
+            not_found,
+            conflict,
+            temporary,
+            failed,
+            unknown,
             &mut self.censored,
             &mut self.timed_out,
             &mut self.retries,
@@ -129,9 +134,48 @@ impl Tally {
             &mut self.bytes_read,
             &mut self.checked,
             &mut self.wrong,
-        ] {
+        ]
+    }
+
+    /// Every histogram, for what treats them alike.
+    pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
+        [&mut self.response, &mut self.service, &mut self.failed_time, &mut self.slot_wait]
+    }
+
+    /// Adds another tally to this one. Histograms are merged, never averaged.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
+            merge(mine, theirs);
+        }
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        for count in self.counts_mut() {
             *count = 0;
         }
-        self.failed = [0; 6];
+        for times in self.times_mut() {
+            reset(times);
+        }
+    }
+}
+
+/// How many counts a tally has.
+pub(super) const COUNTS: usize = 16;
+/// How many histograms a tally has.
+pub(super) const TIMES: usize = 4;
+
+/// Adds one histogram to another.
+pub(super) fn merge(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
+    mine.add(theirs).expect("a histogram that grows takes every value");
+}
+
+/// Empties a histogram, if there is anything in it: it may be a hundred kilobytes.
+pub(super) fn reset(times: &mut Histogram<u64>) {
+    if !times.is_empty() {
+        times.reset();
     }
 }

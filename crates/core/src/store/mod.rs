@@ -4,18 +4,27 @@
 //! it does so truly. Callers hold an [`AnyStore`].
 
 mod batch;
+pub mod conformance;
 mod contract;
 mod durability;
 mod erased;
+mod memory;
+mod merge_patch;
+mod null;
 mod operation;
 mod outcome;
+mod owned;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Runtime,
-    Session, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare,
+    Runtime, Session, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
-pub use erased::AnyStore;
+pub use erased::{AnyStore, Erased};
+pub use memory::{MemorySession, MemoryStore};
+pub use merge_patch::merge_patch;
+pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
+pub use owned::OwnedReply;

@@ -337,13 +337,12 @@ impl Checker<'_> {
         }
         match (kind, &entry.field) {
             (OpKind::Page, None) => self.say(&at, "a page needs the indexed field: where = \"…\""),
-            (OpKind::Page, Some(field))
-                if !c.index.iter().any(|index| index.first() == Some(field)) => {
-                    self.say(
-                        &[at[0], at[1], at[2], at[3], "where"],
-                        format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
-                    );
-                }
+            (OpKind::Page, Some(field)) if !c.index.iter().any(|index| index.first() == Some(field)) => {
+                self.say(
+                    &[at[0], at[1], at[2], at[3], "where"],
+                    format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
+                );
+            }
             (_, Some(_)) => self.say(&at, "`where` goes only with page"),
             _ => {}
         }
