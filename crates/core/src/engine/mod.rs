@@ -15,6 +15,8 @@ mod maker;
 mod plan;
 mod read_back;
 mod run;
+#[cfg(test)]
+mod simulated;
 mod slots;
 mod stop;
 mod team;

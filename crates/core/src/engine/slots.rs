@@ -8,7 +8,7 @@ use super::maker::{Maker, Stage, Task};
 use super::plan::{Amount, PhasePlan};
 use crate::documents::Catalog;
 use crate::keys::Rng;
-use crate::measure::{Recorder, Tally};
+use crate::measure::{Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reply, Token};
 
 /// Different messages of failures that a worker remembers.
@@ -170,7 +170,7 @@ impl<C: Clock> Slots<C> {
     pub(super) fn censor(&mut self, recipe: usize, age_ns: u64) {
         let tally = &mut self.recorder.ops[recipe];
         tally.censored += 1;
-        tally.response.saturating_record(age_ns.max(1));
+        record(&mut tally.response, age_ns);
     }
 
     /// An operation has failed for good, or tries again.
@@ -191,7 +191,7 @@ impl<C: Clock> Slots<C> {
         let elapsed = now_ns.saturating_sub(s.intended_ns).max(1);
         let tally = &mut self.recorder.ops[recipe];
         tally.failed[error.kind as usize] += 1;
-        tally.failed_time.saturating_record(elapsed);
+        record(&mut tally.failed_time, elapsed);
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
         // A load that leaves documents out cannot be measured on: it ends here, and says why.
         if self.plan.amount == Amount::Load && error.kind != ErrorKind::Conflict && self.fatal.is_none() {
@@ -239,9 +239,9 @@ impl<C: Clock> Slots<C> {
         }
         tally.documents += u64::from(reply.documents);
         tally.bytes_read += reply.bytes;
-        tally.service.saturating_record(service.max(1));
+        record(&mut tally.service, service);
         if self.open_loop {
-            tally.response.saturating_record(response.max(1));
+            record(&mut tally.response, response);
         }
         if !reply.rejects.is_empty() {
             self.rejects(slot, reply);
@@ -338,9 +338,9 @@ impl<C: Clock> Slots<C> {
         self.endings.push((s.task, Some(false)));
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.missed += 1;
-        tally.service.saturating_record((now_ns - s.sent_ns).max(1));
+        record(&mut tally.service, now_ns - s.sent_ns);
         if self.open_loop {
-            tally.response.saturating_record((now_ns - s.intended_ns).max(1));
+            record(&mut tally.response, now_ns - s.intended_ns);
         }
         self.release(slot, now_ns);
     }

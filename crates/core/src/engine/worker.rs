@@ -13,7 +13,7 @@ use super::slots::Slots;
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::documents::Catalog;
-use crate::measure::{Recorder, WorkerUse, thread_cpu_ns, thread_run_queue_ns};
+use crate::measure::{Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
 use crate::schedule::Arrivals;
 use crate::store::{Session, Token};
 
@@ -314,9 +314,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
             let could = due.max(free_since.saturating_sub(lag));
             let slip = sent.saturating_sub(could);
             self.slots.slots[slot].lag_ns = slip;
-            self.slots.recorder.slip.saturating_record(slip.max(1));
+            record(&mut self.slots.recorder.slip, slip);
             let recipe = self.slots.slots[slot].task.recipe;
-            self.slots.recorder.ops[recipe].slot_wait.saturating_record((could - due).max(1));
+            record(&mut self.slots.recorder.ops[recipe].slot_wait, could - due);
         }
         None
     }

@@ -14,4 +14,4 @@ pub use recorder::{Interval, Recorder};
 pub use resources::{
     ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,
 };
-pub use tally::{SIGNIFICANT_DIGITS, Tally, histogram};
+pub use tally::{SIGNIFICANT_DIGITS, Tally, histogram, record};

@@ -12,6 +12,16 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits is within what a histogram can keep")
 }
 
+/// Records a time in ns; 0 counts as 1, the least a histogram keeps.
+#[inline]
+pub fn record(times: &mut Histogram<u64>, ns: u64) {
+    // `saturating_record` alone would not let the histogram grow. It cannot grow only where memory
+    // ends, and then the greatest value it has is the nearest truth.
+    if times.record(ns.max(1)).is_err() {
+        times.saturating_record(ns);
+    }
+}
+
 /// Counts and times of the operations of one label. All times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Tally {
