@@ -1,1 +1,24 @@
-//! To come.
+//! The store drivers of Storebench, and the registry that opens one by its URL.
+//!
+//! A driver's types stay in its folder; what leaves this crate is [`open`], which gives an
+//! [`AnyStore`](storebench_core::store::AnyStore), and [`schemes`], which says what there is.
+
+#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
+mod document;
+#[cfg(feature = "sqlite")]
+mod fair;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(any(feature = "fjall", feature = "redb"))]
+mod found;
+#[cfg(any(feature = "fjall", feature = "redb"))]
+mod index_entry;
+#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
+mod location;
+#[cfg(feature = "redb")]
+mod redb;
+mod registry;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+pub use registry::{OptionHelp, Scheme, open, schemes};

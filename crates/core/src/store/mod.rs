@@ -1,1 +1,38 @@
-//! To come.
+//! The contract every document store fulfils: operations, outcomes, capabilities, sessions.
+//!
+//! A driver implements [`Store`] and [`Session`]; the conformance suite says whether
+//! it does so truly. Callers hold an [`AnyStore`].
+
+mod batch;
+pub mod conformance;
+mod contract;
+mod durability;
+mod erased;
+mod futures;
+mod held;
+mod limit;
+mod memory;
+mod merge_patch;
+mod null;
+mod operation;
+mod outcome;
+mod owned;
+mod slow;
+
+pub use batch::{Batch, BatchBuf};
+pub use contract::{
+    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare,
+    Runtime, Session, SessionOptions, Stats, Store, StoreError, Support,
+};
+pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
+pub use erased::{AnyStore, Erased};
+pub use futures::{FutureSession, Respond};
+pub use held::{DueTimes, Held, HeldSession};
+pub use limit::{Limit, LimitOptions, Schedule};
+pub use memory::{MemorySession, MemoryStore};
+pub use merge_patch::merge_patch;
+pub use null::{NullSession, NullStore};
+pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
+pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
+pub use owned::OwnedReply;
+pub use slow::{Servers, Slow, SlowOptions};

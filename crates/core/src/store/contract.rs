@@ -1,0 +1,300 @@
+//! What every store driver provides: [`Store`] and, one per connection, [`Session`].
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::{Completions, Durability, OpKind, ReadConsistency, Request, Token};
+use crate::engine::Clock;
+use crate::workload::Body;
+
+/// A store that could not be looked at, opened, made or asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The URL or an option of it is wrong. Nothing was touched.
+    #[error("{0}")]
+    BadUrl(String),
+    /// The store holds what Storebench did not make. Nothing was touched.
+    #[error("{0}")]
+    NotOurs(String),
+    /// The store cannot do what the study asks. Nothing was touched.
+    #[error("{0}")]
+    NotSupported(String),
+    /// The store could not be reached or answered that it will not serve.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The store was reached and something went wrong there.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What is to exist in the store: the collections of a study.
+#[derive(Debug, Clone, Default)]
+pub struct Layout {
+    /// In the order of their [`CollectionId`](super::CollectionId).
+    pub collections: Vec<CollectionLayout>,
+}
+
+/// One collection as the store needs to know it.
+#[derive(Debug, Clone)]
+pub struct CollectionLayout {
+    /// Its name: letters, digits, `-` and `_`, beginning with a letter (the study is checked for it).
+    pub name: String,
+    /// What a document is.
+    pub body: Body,
+    /// Secondary indexes, each over one or more top-level fields.
+    pub indexes: Vec<Vec<String>>,
+}
+
+/// What is at the store's URL now. Found without changing anything, not even a file's time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Namespace {
+    /// Nothing: Storebench may make it.
+    Absent,
+    /// Made by Storebench, carrying its marker: may be written, emptied and removed.
+    Ours,
+    /// Holds something else, which this text names: written only when the user insists, never emptied.
+    Foreign(String),
+}
+
+/// How a store is made ready for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prepare {
+    /// Remove what Storebench made here before, then make the layout anew.
+    Fresh,
+    /// Keep documents that Storebench made; make what is missing of the layout.
+    Keep,
+    /// Write into a namespace that somebody else made: add the layout's collections to it, each with
+    /// Storebench's marker; a collection of that name that exists without the marker is refused.
+    IntoExisting,
+    /// Read what is there; change nothing.
+    ReadOnly,
+}
+
+/// Where a store's sessions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// On the worker's plain thread: `submit` completes before it returns, or the session tells
+    /// with [`Session::wake_at_ns`] when to poll again.
+    Plain,
+    /// On a tokio current-thread runtime that the worker's thread runs.
+    Reactor,
+}
+
+/// What one session promises and how it behaves.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// How fresh reads are.
+    pub consistency: ReadConsistency,
+    /// How long one try of an operation may take before the session gives it up.
+    pub timeout: Duration,
+    /// The run's clock.
+    pub clock: Arc<dyn Clock>,
+    /// When the measured phase begins, in ns of `clock`; none while loading. Decorators count from it.
+    pub phase_start: PhaseStart,
+}
+
+/// When the measured phase began: known only when all sessions are open.
+#[derive(Debug, Clone, Default)]
+pub struct PhaseStart(Arc<OnceLock<u64>>);
+
+impl PhaseStart {
+    /// Not begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// It begins at this time of the run's clock. Only the first call counts.
+    pub fn begin(&self, now_ns: u64) {
+        let _ = self.0.set(now_ns);
+    }
+
+    /// When it began, in ns of the run's clock.
+    pub fn get(&self) -> Option<u64> {
+        self.0.get().copied()
+    }
+}
+
+/// How a driver provides one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// As the name says.
+    Native,
+    /// Made of several requests or a weaker primitive; the text says how.
+    Approximated(&'static str),
+}
+
+/// What a store can do, told before a run starts.
+#[derive(Debug, Clone, Default)]
+pub struct Capabilities {
+    /// The operations it can do, and how. What is missing is refused.
+    pub operations: Vec<(OpKind, Support)>,
+    /// The durability levels it can promise, and what each one is set to. What is missing is refused.
+    pub durability: Vec<(Durability, &'static str)>,
+    /// The read consistencies it can promise, and how.
+    pub consistency: Vec<(ReadConsistency, &'static str)>,
+    /// Whether secondary indexes can be made.
+    pub indexes: bool,
+    /// Whether an operation that exceeds its timeout is given up. Otherwise (an embedded store) the
+    /// call returns when it returns, and its outcome is known.
+    pub gives_up_at_timeout: bool,
+    /// Whether store and client share one process.
+    pub embedded: bool,
+    /// What a user should know, one sentence each.
+    pub notes: Vec<&'static str>,
+}
+
+impl Capabilities {
+    /// How it does an operation, if it can.
+    pub fn supports(&self, kind: OpKind) -> Option<Support> {
+        self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)
+    }
+
+    /// What a durability level is set to, if it can be promised.
+    pub fn promises(&self, durability: Durability) -> Option<&'static str> {
+        self.durability.iter().find(|(d, _)| *d == durability).map(|(_, text)| *text)
+    }
+}
+
+/// Who a store is, for the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The scheme of its URL.
+    pub scheme: &'static str,
+    /// The URL without secrets.
+    pub url: String,
+    /// Name and version of the engine or server, as far as it tells.
+    pub version: String,
+}
+
+/// Figures that a store tells about itself, each with its unit in the name
+/// (`file_bytes`, `wal_bytes`, `compactions_pending`).
+pub type Stats = Vec<(String, f64)>;
+
+/// A document store.
+///
+/// Control calls block and may take as long as they need; a network driver runs them on a private
+/// current-thread runtime. Making the value touches nothing: the first contact is [`Store::inspect`].
+pub trait Store: Send + Sync + 'static {
+    /// One connection.
+    type Session: Session;
+
+    /// Who it is.
+    fn describe(&self) -> Description;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Where its sessions run.
+    fn runtime(&self) -> Runtime {
+        Runtime::Plain
+    }
+
+    /// Looks at what is there, changing nothing.
+    fn inspect(&self) -> Result<Namespace, StoreError>;
+
+    /// Makes the store ready. The caller has inspected it; a driver still refuses to empty what is
+    /// not ours.
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
+
+    /// Opens one session. Called on the thread, and within the runtime, that will drive it.
+    fn open(&self, options: &SessionOptions) -> impl Future<Output = Result<Self::Session, StoreError>>;
+
+    /// Waits until flush, index, compaction and write queue are idle, at most so long; says whether
+    /// they are.
+    fn settle(&self, _at_most: Duration) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// Starts a compaction and waits for it.
+    fn compact(&self) -> Result<(), StoreError> {
+        Err(StoreError::NotSupported("this store has no compaction to ask for".into()))
+    }
+
+    /// What the store tells about itself now.
+    fn stats(&self) -> Result<Stats, StoreError> {
+        Ok(Stats::new())
+    }
+
+    /// How the store would answer a query: its plan as text, and whether it reads the whole collection.
+    fn explain(&self, _request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        Ok(None)
+    }
+
+    /// Files and folders the store keeps its data in, for embedded stores: their size on disk is
+    /// recorded.
+    fn paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Closes what the store holds open, so that nothing is written after the run.
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Removes everything that Storebench made here, and only that.
+    fn remove(&self) -> Result<(), StoreError>;
+}
+
+/// A query plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The plan as the store prints it.
+    pub plan: String,
+    /// Whether it reads the whole collection.
+    pub full_scan: bool,
+}
+
+/// One connection, with as many operations in flight as its caller submits.
+///
+/// The caller submits, flushes when it has no more to submit now, and polls. Every submitted
+/// operation completes exactly once, through `out` of `submit` or of a later `poll`.
+pub trait Session {
+    /// Takes an operation. An embedded store completes it before returning.
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions);
+
+    /// Sends what `submit` has buffered. Called when the caller has nothing more to submit now.
+    fn flush(&mut self) {}
+
+    /// Hands over completions. Registers the waker of `cx` for those to come, and returns `Pending`,
+    /// or `Ready` when nothing is in flight.
+    fn poll(&mut self, _cx: &mut Context<'_>, _out: &mut dyn Completions) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    /// When polling will give something without any I/O, in ns of the run's clock; for sessions
+    /// that only wait for time to pass.
+    fn wake_at_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The caller no longer waits for this operation (its timeout has passed). The session must not
+    /// complete it any more.
+    fn abandon(&mut self, _token: Token) {}
+}
+
+impl<S: Session + ?Sized> Session for Box<S> {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        (**self).submit(request, token, out);
+    }
+    fn flush(&mut self) {
+        (**self).flush();
+    }
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        (**self).poll(cx, out)
+    }
+    fn wake_at_ns(&self) -> Option<u64> {
+        (**self).wake_at_ns()
+    }
+    fn abandon(&mut self, token: Token) {
+        (**self).abandon(token);
+    }
+}
+
+/// A future that ends on the thread that made it.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

@@ -1,0 +1,242 @@
+//! What an acknowledgement promises. Named alike on every store; each driver says how it maps.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Durability is not one ladder: how many nodes have the write, and on how many of them it has
+/// reached which kind of storage, are separate promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Durability {
+    /// Nodes that hold the write in memory, at least, when it is acknowledged.
+    pub acknowledged_by: Acknowledged,
+    /// What survives on the nodes counted by `on`.
+    pub persisted: Persisted,
+    /// Nodes on which it is `persisted`.
+    pub on: u32,
+}
+
+/// How many nodes hold a write when it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Acknowledged {
+    /// So many, counting the one that took the write.
+    Nodes(u32),
+    /// More than half of the replicas.
+    Majority,
+}
+
+impl Default for Acknowledged {
+    fn default() -> Self {
+        Self::Nodes(1)
+    }
+}
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Persisted {
+    /// Nothing: it is in the process's memory.
+    None,
+    /// A crash of the process: it was handed to the operating system.
+    #[default]
+    Os,
+    /// A power failure: it was synced to disk.
+    Disk,
+}
+
+impl Durability {
+    /// In the memory of one process.
+    pub const MEMORY: Self = Self { acknowledged_by: Acknowledged::Nodes(1), persisted: Persisted::None, on: 0 };
+    /// Handed to the operating system of one node.
+    pub const OS: Self = Self { acknowledged_by: Acknowledged::Nodes(1), persisted: Persisted::Os, on: 1 };
+    /// Synced to the disk of one node.
+    pub const FSYNC: Self = Self { acknowledged_by: Acknowledged::Nodes(1), persisted: Persisted::Disk, on: 1 };
+    /// In the memory of a majority.
+    pub const MAJORITY: Self = Self { acknowledged_by: Acknowledged::Majority, persisted: Persisted::None, on: 0 };
+
+    const NAMES: [(&'static str, Self); 4] =
+        [("none", Self::MEMORY), ("os", Self::OS), ("fsync", Self::FSYNC), ("majority", Self::MAJORITY)];
+}
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, d)| *d).ok_or_else(|| {
+            format!(
+                "`{text}` is no durability; use none, os, fsync, majority, or \
+                 {{ acknowledged_by = 1, persisted = \"disk\", on = 1 }}"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((name, _)) = Self::NAMES.iter().find(|(_, d)| d == self) {
+            return f.pad(name);
+        }
+        let acknowledged = match self.acknowledged_by {
+            Acknowledged::Nodes(n) => n.to_string(),
+            Acknowledged::Majority => "majority".to_owned(),
+        };
+        let persisted = match self.persisted {
+            Persisted::None => "none",
+            Persisted::Os => "os",
+            Persisted::Disk => "disk",
+        };
+        write!(f, "acknowledged by {acknowledged}, persisted {persisted} on {}", self.on)
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    #[serde(default)]
+    acknowledged_by: Acknowledged,
+    #[serde(default)]
+    persisted: Persisted,
+    #[serde(default = "one")]
+    on: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl<'de> Deserialize<'de> for Durability {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Durability;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"none\", \"os\", \"fsync\", \"majority\" or a table")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Durability, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Durability, A::Error> {
+                let t = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let on = if t.persisted == Persisted::None { 0 } else { t.on };
+                if let Acknowledged::Nodes(n) = t.acknowledged_by
+                    && on > n
+                {
+                    return Err(de::Error::custom(format!(
+                        "persisted on {on} nodes but acknowledged by {n}; a node that persists also acknowledges"
+                    )));
+                }
+                Ok(Durability { acknowledged_by: t.acknowledged_by, persisted: t.persisted, on })
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+impl Serialize for Durability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match Self::NAMES.iter().find(|(_, d)| d == self) {
+            Some((name, _)) => serializer.serialize_str(name),
+            None => Table { acknowledged_by: self.acknowledged_by, persisted: self.persisted, on: self.on }
+                .serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Durability {
+    fn schema_name() -> Cow<'static, str> {
+        "Durability".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<Table>();
+        json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority"] }, table] })
+    }
+}
+
+impl<'de> Deserialize<'de> for Acknowledged {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl Visitor<'_> for V {
+            type Value = Acknowledged;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of nodes or \"majority\"")
+            }
+            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Acknowledged, E> {
+                u32::try_from(n)
+                    .ok()
+                    .filter(|n| *n > 0)
+                    .map(Acknowledged::Nodes)
+                    .ok_or_else(|| E::custom(format!("{n} is no number of nodes; use 1 or more")))
+            }
+            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Acknowledged, E> {
+                self.visit_i64(i64::try_from(n).unwrap_or(-1))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Acknowledged, E> {
+                match text {
+                    "majority" => Ok(Acknowledged::Majority),
+                    other => Err(E::custom(format!("`{other}` is neither a number of nodes nor \"majority\""))),
+                }
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+impl Serialize for Acknowledged {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Nodes(n) => serializer.serialize_u32(*n),
+            Self::Majority => serializer.serialize_str("majority"),
+        }
+    }
+}
+
+impl JsonSchema for Acknowledged {
+    fn schema_name() -> Cow<'static, str> {
+        "Acknowledged".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": "majority" }] })
+    }
+}
+
+/// How fresh a read is. Named alike on every store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadConsistency {
+    /// May miss what was just written, also by this session.
+    StaleOk,
+    /// Sees what this session wrote.
+    Session,
+    /// Sees every acknowledged write, whoever made it.
+    #[default]
+    Strong,
+}
+
+impl fmt::Display for ReadConsistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::StaleOk => "stale-ok",
+            Self::Session => "session",
+            Self::Strong => "strong",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_and_tables_read_and_print() {
+        for name in ["none", "os", "fsync", "majority"] {
+            assert_eq!(name.parse::<Durability>().unwrap().to_string(), name);
+        }
+        let d: Durability = serde_json::from_str(r#"{"acknowledged_by":2,"persisted":"disk","on":1}"#).unwrap();
+        assert_eq!(d.acknowledged_by, Acknowledged::Nodes(2));
+        assert!(serde_json::from_str::<Durability>(r#"{"acknowledged_by":1,"persisted":"disk","on":2}"#).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Stores without their type: what `lab`, `transfer` and decorators hold.
+//!
+//! Erasure is at the edge only. [`AnyStore::drive`] runs the engine's loop *inside* the driver's own
+//! monomorphised code, so no virtual call stands between the loop and the session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    Capabilities, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Request, Runtime, Session,
+    SessionOptions, Stats, Store, StoreError,
+};
+use crate::engine::{self, WorkerJob, WorkerReport};
+
+/// A [`Store`] of any type. Implemented for every store; see there for what each call means.
+#[allow(missing_docs)]
+pub trait AnyStore: Send + Sync {
+    fn describe(&self) -> Description;
+    fn capabilities(&self) -> Capabilities;
+    fn runtime(&self) -> Runtime;
+    fn inspect(&self) -> Result<Namespace, StoreError>;
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError>;
+    fn compact(&self) -> Result<(), StoreError>;
+    fn stats(&self) -> Result<Stats, StoreError>;
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
+    fn paths(&self) -> Vec<PathBuf>;
+    fn close(&self) -> Result<(), StoreError>;
+    fn remove(&self) -> Result<(), StoreError>;
+
+    /// Opens a session of unknown type, at the price of a virtual call for each operation.
+    fn open_any<'a>(&'a self, options: &'a SessionOptions) -> LocalFuture<'a, Result<Box<dyn Session>, StoreError>>;
+
+    /// Runs one worker of a phase on the calling thread until the phase ends.
+    fn drive(&self, job: WorkerJob) -> WorkerReport;
+}
+
+impl<S: Store> AnyStore for S
+where
+    S::Session: 'static,
+{
+    fn describe(&self) -> Description {
+        Store::describe(self)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(self)
+    }
+    fn runtime(&self) -> Runtime {
+        Store::runtime(self)
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(self)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        Store::prepare(self, layout, how)
+    }
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        Store::settle(self, at_most)
+    }
+    fn compact(&self) -> Result<(), StoreError> {
+        Store::compact(self)
+    }
+    fn stats(&self) -> Result<Stats, StoreError> {
+        Store::stats(self)
+    }
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        Store::explain(self, request)
+    }
+    fn paths(&self) -> Vec<PathBuf> {
+        Store::paths(self)
+    }
+    fn close(&self) -> Result<(), StoreError> {
+        Store::close(self)
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(self)
+    }
+    fn open_any<'a>(&'a self, options: &'a SessionOptions) -> LocalFuture<'a, Result<Box<dyn Session>, StoreError>> {
+        Box::pin(async move { Ok(Box::new(Store::open(self, options).await?) as Box<dyn Session>) })
+    }
+    fn drive(&self, job: WorkerJob) -> WorkerReport {
+        engine::drive(self, job)
+    }
+}
+
+/// An erased store as a [`Store`] again, for decorators: each operation costs a virtual call.
+pub struct Erased(pub Arc<dyn AnyStore>);
+
+impl Store for Erased {
+    type Session = Box<dyn Session>;
+
+    fn describe(&self) -> Description {
+        self.0.describe()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn runtime(&self) -> Runtime {
+        self.0.runtime()
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.0.inspect()
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.0.prepare(layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<Box<dyn Session>, StoreError> {
+        self.0.open_any(options).await
+    }
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        self.0.settle(at_most)
+    }
+    fn compact(&self) -> Result<(), StoreError> {
+        self.0.compact()
+    }
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.0.stats()
+    }
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        self.0.explain(request)
+    }
+    fn paths(&self) -> Vec<PathBuf> {
+        self.0.paths()
+    }
+    fn close(&self) -> Result<(), StoreError> {
+        self.0.close()
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        self.0.remove()
+    }
+}

@@ -1,0 +1,165 @@
+//! The store: which collections exist, and who may open them.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::MemorySession;
+use super::collection::{Collection, leading_fields};
+use crate::store::{
+    Capabilities, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Prepare,
+    ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+};
+
+/// `memory:`, see the [module](super). Clones share their documents.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    state: Arc<RwLock<Option<State>>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// Every collection that exists.
+    known: Vec<Arc<Collection>>,
+    /// Those of the present layout, in its order.
+    layout: Arc<[Arc<Collection>]>,
+}
+
+impl MemoryStore {
+    /// An empty store, to be prepared.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> Option<State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl State {
+    fn known(&self, name: &str) -> Option<&Arc<Collection>> {
+        self.known.iter().find(|collection| collection.name == name)
+    }
+
+    /// Lays out what exists, making what is missing where `make` allows it.
+    fn lay_out(mut self, layout: &Layout, make: bool) -> Result<Self, StoreError> {
+        let mut current = Vec::with_capacity(layout.collections.len());
+        for wanted in &layout.collections {
+            let collection = match self.known(&wanted.name) {
+                Some(found) => fitting(found, wanted, make)?,
+                None if make => Arc::new(Collection::new(wanted)),
+                None => {
+                    return Err(StoreError::Failed(format!(
+                        "memory: holds no collection `{}` to read; load it first",
+                        wanted.name
+                    )));
+                }
+            };
+            self.known.retain(|known| known.name != wanted.name);
+            self.known.push(Arc::clone(&collection));
+            current.push(collection);
+        }
+        self.layout = current.into();
+        Ok(self)
+    }
+}
+
+/// The collection as the layout wants it.
+fn fitting(found: &Arc<Collection>, wanted: &CollectionLayout, make: bool) -> Result<Arc<Collection>, StoreError> {
+    if found.body != wanted.body {
+        return Err(StoreError::Failed(format!(
+            "memory: collection `{}` holds {:?} documents, the study has {:?} ones; prepare it afresh",
+            wanted.name, found.body, wanted.body
+        )));
+    }
+    if !make || found.fields == leading_fields(wanted) {
+        return Ok(Arc::clone(found));
+    }
+    let made = found.reindexed(wanted).map_err(|e| {
+        StoreError::Failed(format!("memory: collection `{}` could not be indexed: {}", wanted.name, e.message))
+    })?;
+    Ok(Arc::new(made))
+}
+
+impl Store for MemoryStore {
+    type Session = MemorySession;
+
+    fn describe(&self) -> Description {
+        Description { scheme: "memory", url: "memory:".into(), version: env!("CARGO_PKG_VERSION").into() }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            operations: OpKind::ALL
+                .into_iter()
+                .filter(|kind| *kind != OpKind::View)
+                .map(|kind| (kind, Support::Native))
+                .collect(),
+            durability: vec![(Durability::MEMORY, "kept in this process, gone with it")],
+            consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
+                .map(|consistency| (consistency, "every read sees every acknowledged write"))
+                .to_vec(),
+            indexes: true,
+            gives_up_at_timeout: false,
+            embedded: true,
+            notes: vec![
+                "An index over several fields is kept over its first field only.",
+                "A bulk operation is done item by item, not as one transaction.",
+            ],
+        }
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Ok(if self.state().is_some() { Namespace::Ours } else { Namespace::Absent })
+    }
+
+    /// Sessions opened before a [`Prepare::Fresh`] keep working on the documents that were dropped.
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let before = state.clone();
+        let laid_out = match (how, before) {
+            (Prepare::Fresh, _) => State::default().lay_out(layout, true),
+            (Prepare::Keep | Prepare::IntoExisting, before) => before.unwrap_or_default().lay_out(layout, true),
+            (Prepare::ReadOnly, Some(before)) => before.lay_out(layout, false),
+            (Prepare::ReadOnly, None) => {
+                Err(StoreError::Failed("memory: holds nothing to read; it lives as long as its process only".into()))
+            }
+        };
+        *state = Some(laid_out?);
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<MemorySession, StoreError> {
+        if options.durability != Durability::MEMORY {
+            return Err(StoreError::NotSupported(format!(
+                "memory: cannot promise durability `{}`; use `none`",
+                options.durability
+            )));
+        }
+        let state =
+            self.state().ok_or_else(|| StoreError::Failed("memory: must be prepared before it is opened".into()))?;
+        Ok(MemorySession::new(state.layout, Arc::clone(&options.clock)))
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        let state = self.state().unwrap_or_default();
+        let (documents, bytes) = state.known.iter().fold((0, 0), |sum, collection| {
+            let (documents, bytes) = collection.totals();
+            (sum.0 + documents, sum.1 + bytes)
+        });
+        #[allow(clippy::cast_precision_loss)]
+        Ok(vec![("documents".into(), documents as f64), ("body_bytes".into(), bytes as f64)])
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let plan = match request.op {
+            Op::Page { field, .. } => format!("range of the ordered index on `{field}`, then a look-up for each key"),
+            Op::Prefix { .. } | Op::Scan { .. } => "range of the ordered map of each shard, merged".into(),
+            _ => return Ok(None),
+        };
+        Ok(Some(Explanation { plan, full_scan: false }))
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! The database folder: whose it is, found without opening the engine, which would write into it.
+//!
+//! The marker is the file `storebench.marker`, plain lines of words:
+//!
+//! ```text
+//! storebench 1
+//! folder made
+//! database made
+//! collection users json
+//! index users#country
+//! ```
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use storebench_core::store::{Namespace, StoreError};
+
+use crate::location::{check_parent, io_error, sync_parent};
+
+const MARKER: &str = "storebench.marker";
+/// The marker while it is written.
+const NEW_MARKER: &str = "storebench.marker.new";
+const FIRST_LINE: &str = "storebench 1";
+
+/// Storebench's own record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Marker {
+    /// Whether Storebench made the folder.
+    pub(super) made_folder: bool,
+    /// Whether Storebench made the database in it.
+    pub(super) made_database: bool,
+    /// Collections made here, each with what its bodies are.
+    pub(super) collections: Vec<(String, String)>,
+    /// Keyspaces of indexes made here.
+    pub(super) indexes: Vec<String>,
+}
+
+impl Marker {
+    pub(super) fn without_contents(mut self) -> Self {
+        self.collections.clear();
+        self.indexes.clear();
+        self
+    }
+}
+
+/// What a look at the folder found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) exists: bool,
+    /// Whether fjall's version file is there.
+    pub(super) is_database: bool,
+    pub(super) marker: Option<Marker>,
+    /// Names of what is neither fjall's nor the marker.
+    theirs: Vec<String>,
+}
+
+impl Found {
+    pub(super) fn namespace(&self) -> Namespace {
+        let what = if self.is_database { "a fjall database" } else { "files of others" };
+        match (&self.marker, self.theirs.as_slice()) {
+            (None, []) if !self.is_database => Namespace::Absent,
+            (Some(marker), []) if marker.made_database => Namespace::Ours,
+            (_, []) => Namespace::Foreign(what.to_owned()),
+            (_, [one]) => Namespace::Foreign(format!("{what} with `{one}`")),
+            (_, [first, rest @ ..]) => Namespace::Foreign(format!("{what} with `{first}` and {} more", rest.len())),
+        }
+    }
+}
+
+/// Whether fjall makes files of this name.
+fn is_engines(name: &str) -> bool {
+    matches!(name, "lock" | "version" | "keyspaces")
+        || name.strip_suffix(".jnl").is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+/// Looks at the folder, changing nothing.
+pub(super) fn look(path: &Path) -> Result<Found, StoreError> {
+    check_parent(path)?;
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::default()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(StoreError::Unreachable(format!(
+                "{}: this is a file, and a fjall database is a folder; use another path",
+                path.display()
+            )));
+        }
+        Err(error) => return Err(io_error(path, "look into it", &error)),
+    };
+    let mut found = Found { exists: true, ..Found::default() };
+    let mut engines = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == "version" {
+            found.is_database = true;
+        }
+        if is_engines(&name) {
+            engines.push(name);
+        } else if name != MARKER && name != NEW_MARKER {
+            found.theirs.push(name);
+        }
+    }
+    found.marker = read_marker(path)?;
+    if found.marker.is_none() && !found.is_database {
+        // Without fjall's version file these names are just names.
+        found.theirs.append(&mut engines);
+    }
+    found.theirs.sort();
+    Ok(found)
+}
+
+/// Reads the marker; none where there is none, or where it is not one of ours.
+pub(super) fn read_marker(path: &Path) -> Result<Option<Marker>, StoreError> {
+    let file = path.join(MARKER);
+    let text = match std::fs::read(&file) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error(&file, "read it", &error)),
+    };
+    let mut lines = text.lines();
+    if lines.next() != Some(FIRST_LINE) {
+        return Err(StoreError::Failed(format!(
+            "{}: this marker is damaged, so whose folder this is cannot be told; nothing was touched. Remove the \
+             folder if it is Storebench's, or use another path",
+            file.display()
+        )));
+    }
+    let mut marker = Marker::default();
+    for line in lines {
+        match line.split(' ').collect::<Vec<_>>().as_slice() {
+            ["folder", how] => marker.made_folder = *how == "made",
+            ["database", how] => marker.made_database = *how == "made",
+            ["collection", name, kind] => marker.collections.push(((*name).to_owned(), (*kind).to_owned())),
+            ["index", ..] => marker.indexes.push(line["index ".len()..].to_owned()),
+            _ => {}
+        }
+    }
+    Ok(Some(marker))
+}
+
+/// Writes the marker, such that a crash leaves the old one or the new one.
+pub(super) fn write_marker(path: &Path, marker: &Marker) -> Result<(), StoreError> {
+    let word = |made| if made { "made" } else { "found" };
+    let mut text =
+        format!("{FIRST_LINE}\nfolder {}\ndatabase {}\n", word(marker.made_folder), word(marker.made_database));
+    for (name, kind) in &marker.collections {
+        text += &format!("collection {name} {kind}\n");
+    }
+    for name in &marker.indexes {
+        text += &format!("index {name}\n");
+    }
+    let (file, new) = (path.join(MARKER), path.join(NEW_MARKER));
+    let write = || {
+        let mut made = File::create(&new)?;
+        made.write_all(text.as_bytes())?;
+        made.sync_all()?;
+        std::fs::rename(&new, &file)
+    };
+    write().map_err(|e| {
+        let _ = std::fs::remove_file(&new);
+        io_error(&file, "write it", &e)
+    })
+}
+
+/// Makes the folder.
+pub(super) fn make(path: &Path) -> Result<(), StoreError> {
+    std::fs::create_dir(path).map_err(|e| io_error(path, "make this folder", &e))?;
+    sync_parent(path)
+}
+
+/// Removes what fjall made in the folder; the marker stays.
+pub(super) fn empty(path: &Path) -> Result<(), StoreError> {
+    for entry in std::fs::read_dir(path).map_err(|e| io_error(path, "look into it", &e))? {
+        let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
+        if !is_engines(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let file = entry.path();
+        let removed = if file.is_dir() { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
+        removed.map_err(|e| io_error(&file, "remove it", &e))?;
+    }
+    Ok(())
+}
+
+/// Removes the marker, and the folder where it is ours and nothing else is in it.
+pub(super) fn remove_marker(path: &Path, folder: bool) -> Result<(), StoreError> {
+    let file = path.join(MARKER);
+    std::fs::remove_file(&file).map_err(|e| io_error(&file, "remove it", &e))?;
+    if folder {
+        match std::fs::remove_dir(path) {
+            Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+                return Err(io_error(path, "remove this folder", &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Where an embedded store lies, and what is wrong with that place in words a user can act on.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use storebench_core::store::StoreError;
+
+/// Reads the path of a URL: what stands between `scheme:` and `?`.
+///
+/// # Errors
+/// `BadUrl` where it is empty, or looks like a host name.
+pub(crate) fn path_of(scheme: &str, text: &str, example: &str) -> Result<PathBuf, StoreError> {
+    if text.is_empty() {
+        return Err(StoreError::BadUrl(format!("`{scheme}:` names no path; write it like {example}")));
+    }
+    match text.strip_prefix("//") {
+        None => Ok(PathBuf::from(text)),
+        Some(absolute) if absolute.starts_with('/') => Ok(PathBuf::from(absolute)),
+        Some(rest) => Err(StoreError::BadUrl(format!(
+            "`{scheme}://{rest}` names a host, but this store is a path on this machine; write {scheme}:{rest} for a \
+             path from here, or {scheme}:/{rest} for an absolute one"
+        ))),
+    }
+}
+
+/// Says what an I/O error means for this path and what to do about it.
+pub(crate) fn io_error(path: &Path, doing: &str, error: &io::Error) -> StoreError {
+    StoreError::Unreachable(format!("{}: cannot {doing}: {}", path.display(), io_text(error)))
+}
+
+/// An I/O error in words, with the remedy where there is one.
+pub(crate) fn io_text(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::StorageFull => "the disk is full; free some space or use another path".to_owned(),
+        ErrorKind::QuotaExceeded => "the disk quota is used up; free some space or use another path".to_owned(),
+        ErrorKind::PermissionDenied => {
+            "permission denied; use a path you may write to, or change its rights".to_owned()
+        }
+        ErrorKind::ReadOnlyFilesystem => "the file system is mounted read-only; use another path".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Checks that the folder in which `path` lies, or would lie, is there.
+pub(crate) fn check_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match std::fs::metadata(parent) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(StoreError::Unreachable(format!(
+            "{}: {} is a file, not a folder; use another path",
+            path.display(),
+            parent.display()
+        ))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::Unreachable(format!(
+            "{}: the folder {} does not exist; make it with `mkdir -p {}` or use another path",
+            path.display(),
+            parent.display(),
+            parent.display()
+        ))),
+        Err(error) => Err(io_error(parent, "look into this folder", &error)),
+    }
+}
+
+/// Syncs the folder in which `path` lies, so that a file just made there survives a power failure.
+pub(crate) fn sync_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // Only Unix can open a folder as a file; elsewhere there is nothing to sync it with.
+    if cfg!(unix) {
+        std::fs::File::open(parent)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|e| io_error(parent, "sync this folder", &e))?;
+    }
+    Ok(())
+}
+
+/// Refuses to touch what Storebench did not make.
+pub(crate) fn not_ours(path: &Path, found: &str) -> StoreError {
+    StoreError::NotOurs(format!(
+        "{} holds {found}, which Storebench did not make; nothing was touched. Use another path, or \
+         --into-existing to add to it",
+        path.display()
+    ))
+}
+
+/// Runs what an engine may answer with a panic when its files are damaged, and makes an error of it.
+pub(crate) fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no reason given");
+        Err(StoreError::Failed(format!(
+            "{}: the engine stopped at what it found there ({text}); the files are damaged. Restore them from a \
+             copy, or remove them and load again",
+            path.display()
+        )))
+    })
+}

@@ -1,0 +1,60 @@
+//! What redb's errors mean in the contract's terms.
+
+use std::io;
+use std::path::Path;
+
+use redb::{CommitError, Error, StorageError};
+use storebench_core::store::{ErrorKind, OpError, StoreError};
+
+use crate::location::io_text;
+
+fn text(error: &Error) -> String {
+    match error {
+        Error::Io(error) => io_text(error),
+        Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => {
+            "another process, or a session that is still open, has this database open; wait until it ends".to_owned()
+        }
+        Error::Corrupted(what) => {
+            format!("the database is damaged ({what}); restore it from a copy, or remove it and load again")
+        }
+        Error::PreviousIo => {
+            "an earlier write or sync failed (is the disk full?), so redb does nothing more until it is opened anew"
+                .to_owned()
+        }
+        other => format!("redb: {other}"),
+    }
+}
+
+/// An operation that failed before its commit: nothing was done.
+pub(super) fn failed(error: impl Into<Error>) -> OpError {
+    let error = error.into();
+    let kind = match &error {
+        Error::ValueTooLarge(_) | Error::TableTypeMismatch { .. } => ErrorKind::Refused,
+        _ => ErrorKind::Failed,
+    };
+    OpError::new(kind, text(&error))
+}
+
+/// A commit that failed. Pages are written before the header that makes them valid, and writing the
+/// header takes no new space: a full disk means that nothing was done. Of another I/O error this is
+/// not known.
+pub(super) fn commit_failed(error: CommitError) -> OpError {
+    let kind = match &error {
+        CommitError::Storage(StorageError::Io(e)) if e.kind() != io::ErrorKind::StorageFull => {
+            ErrorKind::OutcomeUnknown
+        }
+        _ => ErrorKind::Failed,
+    };
+    OpError::new(kind, text(&error.into()))
+}
+
+/// A control call that failed.
+pub(super) fn store_error(path: &Path, doing: &str, error: impl Into<Error>) -> StoreError {
+    let error = error.into();
+    let message = format!("{}: cannot {doing}: {}", path.display(), text(&error));
+    match &error {
+        Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => StoreError::Unreachable(message),
+        Error::Io(e) if e.kind() == io::ErrorKind::PermissionDenied => StoreError::Unreachable(message),
+        _ => StoreError::Failed(message),
+    }
+}

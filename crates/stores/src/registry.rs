@@ -1,0 +1,188 @@
+//! Stores by the scheme of their URL.
+//!
+//! `scheme:path?option=value&…`; a decorator stands before the scheme, as in
+//! `slow+sqlite:documents.db?latency=1ms`. All of them share the query: each takes the options it
+//! knows, and one that nobody takes is refused.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use storebench_core::store::{AnyStore, StoreError};
+
+/// One kind of store, or one decorator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheme {
+    /// What its URLs begin with.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub what: &'static str,
+    /// A URL that works.
+    pub example: &'static str,
+    /// What may follow the `?`.
+    pub options: &'static [OptionHelp],
+    /// Whether it is written before another URL, with a `+`.
+    pub decorator: bool,
+}
+
+/// One option of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionHelp {
+    /// What stands before the `=`.
+    pub name: &'static str,
+    /// What it does, with its default.
+    pub meaning: &'static str,
+}
+
+static SCHEMES: &[Scheme] = &[
+    #[cfg(feature = "sqlite")]
+    crate::sqlite::SCHEME,
+    #[cfg(feature = "fjall")]
+    crate::fjall::SCHEME,
+    #[cfg(feature = "redb")]
+    crate::redb::SCHEME,
+];
+
+/// Every store and decorator built in, in the order they are listed.
+pub fn schemes() -> &'static [Scheme] {
+    SCHEMES
+}
+
+/// Makes the store of a URL. Nothing is touched: no file is looked at, no connection made.
+///
+/// # Errors
+/// [`StoreError::BadUrl`] naming what is wrong and what would be right.
+pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
+    let (head, query) = url.split_once('?').unwrap_or((url, ""));
+    let (names, path) = head.split_once(':').ok_or_else(|| {
+        StoreError::BadUrl(format!("`{url}` has no scheme; write it like {}", list(SCHEMES.iter().map(|s| s.example))))
+    })?;
+    let mut schemes = Vec::new();
+    let mut parts = names.split('+').peekable();
+    while let Some(name) = parts.next() {
+        schemes.push(find(name, parts.peek().is_some())?);
+    }
+    let mut options = Options::read(query, &schemes)?;
+    let mut store = None;
+    for scheme in schemes.iter().rev() {
+        store = Some(make(scheme, url, path, &mut options, store)?);
+    }
+    options.finish()?;
+    store.ok_or_else(|| StoreError::BadUrl(format!("`{url}` names no store")))
+}
+
+/// Finds the scheme of a name; `decorator` says which sort is wanted at its place.
+fn find(name: &str, decorator: bool) -> Result<&'static Scheme, StoreError> {
+    let fitting = || SCHEMES.iter().filter(|s| s.decorator == decorator).map(|s| s.name);
+    match SCHEMES.iter().find(|s| s.name == name) {
+        Some(scheme) if scheme.decorator == decorator => Ok(scheme),
+        Some(scheme) if scheme.decorator => Err(StoreError::BadUrl(format!(
+            "`{name}` changes another store and needs one behind it, as in {}",
+            scheme.example
+        ))),
+        Some(_) => Err(StoreError::BadUrl(format!(
+            "`{name}` is a store and stands last; before it may stand, each with a `+`: {}",
+            list(fitting())
+        ))),
+        None => {
+            let (what, instead) = if decorator { ("decorator", "decorators") } else { ("store", "stores") };
+            Err(StoreError::BadUrl(format!(
+                "`{name}` is no {what}{}; {instead} are: {}",
+                did_you_mean(name, fitting()),
+                list(fitting())
+            )))
+        }
+    }
+}
+
+fn make(
+    scheme: &Scheme,
+    url: &str,
+    path: &str,
+    options: &mut Options<'_>,
+    _inner: Option<Arc<dyn AnyStore>>,
+) -> Result<Arc<dyn AnyStore>, StoreError> {
+    match scheme.name {
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(crate::sqlite::SqliteStore::new(url, path, options)?)),
+        #[cfg(feature = "fjall")]
+        "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
+        #[cfg(feature = "redb")]
+        "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
+    }
+}
+
+/// The options of a URL, each to be taken once.
+pub(crate) struct Options<'u> {
+    values: Vec<(&'u str, &'u str)>,
+    known: Vec<&'static str>,
+}
+
+impl<'u> Options<'u> {
+    fn read(query: &'u str, schemes: &[&'static Scheme]) -> Result<Self, StoreError> {
+        let known = schemes.iter().flat_map(|s| s.options.iter().map(|o| o.name)).collect();
+        let mut values: Vec<(&str, &str)> = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                StoreError::BadUrl(format!("the option `{pair}` has no value; write it like {pair}=…"))
+            })?;
+            if values.iter().any(|(other, _)| *other == name) {
+                return Err(StoreError::BadUrl(format!("the option `{name}` is given twice; leave one out")));
+            }
+            values.push((name, value));
+        }
+        Ok(Self { values, known })
+    }
+
+    /// Takes an option.
+    pub(crate) fn take(&mut self, name: &str) -> Option<&'u str> {
+        let position = self.values.iter().position(|(other, _)| *other == name)?;
+        Some(self.values.remove(position).1)
+    }
+
+    /// Takes an option of this type.
+    pub(crate) fn parse<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, StoreError> {
+        self.take(name)
+            .map(|text| text.parse().map_err(|e| StoreError::BadUrl(format!("the option `{name}={text}`: {e}"))))
+            .transpose()
+    }
+
+    /// Takes an option that is one of some words; gives the word's position.
+    pub(crate) fn choice(&mut self, name: &str, words: &[&str]) -> Result<Option<usize>, StoreError> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        words.iter().position(|word| *word == text).map(Some).ok_or_else(|| {
+            StoreError::BadUrl(format!(
+                "the option `{name}={text}` is none of {}{}",
+                list(words.iter().copied()),
+                did_you_mean(text, words.iter().copied())
+            ))
+        })
+    }
+
+    fn finish(self) -> Result<(), StoreError> {
+        let Some((name, _)) = self.values.first() else { return Ok(()) };
+        let known = if self.known.is_empty() {
+            "this store has no options".to_owned()
+        } else {
+            format!("options are: {}", list(self.known.iter().copied()))
+        };
+        Err(StoreError::BadUrl(format!(
+            "`{name}` is no option here{}; {known}",
+            did_you_mean(name, self.known.iter().copied())
+        )))
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// `, did you mean …?` where one of the names is near.
+fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    names
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
+        .min()
+        .map_or_else(String::new, |(_, known)| format!(", did you mean `{known}`?"))
+}

@@ -1,0 +1,280 @@
+//! `sqlite:FILE`: SQLite, built in. One table a collection.
+//!
+//! | promise | WAL (the default) | `?journal=delete` |
+//! |---|---|---|
+//! | `fsync` | `synchronous=FULL`: the log is synced at each commit | `FULL`: journal and file are |
+//! | `os` | `NORMAL`: each commit is written to the log, which is synced at checkpoints only | `OFF`: nothing is synced |
+//!
+//! `none` is refused: SQLite hands every commit to the operating system.
+
+mod errors;
+mod file;
+mod session;
+mod sql;
+mod statements;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use storebench_core::store::{
+    Capabilities, Description, Durability, Explanation, Layout, Namespace, OpKind, Prepare, ReadConsistency, Request,
+    SessionOptions, Stats, Store, StoreError, Support,
+};
+use storebench_core::units::ByteSize;
+use storebench_core::workload::Body;
+
+use crate::fair::FairLock;
+use crate::location::{guarded, path_of};
+use crate::registry::{OptionHelp, Options, Scheme};
+use errors::store_error;
+use file::Found;
+pub(crate) use session::SqliteSession;
+use sql::Format;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "sqlite",
+    what: "SQLite, built in: a B-tree in one file, one writer at a time",
+    example: "sqlite:documents.db",
+    options: &[
+        OptionHelp { name: "format", meaning: "how JSON is kept: `text` (default) or `jsonb`" },
+        OptionHelp { name: "journal", meaning: "journal mode of a file made here: `wal` (default) or `delete`" },
+        OptionHelp { name: "cache", meaning: "page cache of each session, such as 64MiB (default 2000KiB)" },
+    ],
+    decorator: false,
+};
+
+/// What the URL says.
+#[derive(Debug, Clone)]
+struct Settings {
+    jsonb: bool,
+    journal: &'static str,
+    cache: Option<ByteSize>,
+}
+
+/// What `prepare` has settled.
+#[derive(Debug, Clone)]
+struct Ready {
+    collections: Vec<(String, Body, Format)>,
+    read_only: bool,
+    /// Whether the whole file is Storebench's.
+    ours: bool,
+}
+
+/// The store.
+pub(crate) struct SqliteStore {
+    url: String,
+    path: PathBuf,
+    settings: Settings,
+    writer: Arc<FairLock>,
+    ready: Mutex<Option<Ready>>,
+}
+
+impl SqliteStore {
+    /// Reads the URL; touches nothing.
+    pub(crate) fn new(url: &str, path: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let settings = Settings {
+            jsonb: options.choice("format", &["text", "jsonb"])? == Some(1),
+            journal: ["wal", "delete"][options.choice("journal", &["wal", "delete"])?.unwrap_or(0)],
+            cache: options.parse("cache")?,
+        };
+        let path = path_of(SCHEME.name, path, SCHEME.example)?;
+        Ok(Self { url: url.to_owned(), path, settings, writer: Arc::default(), ready: Mutex::new(None) })
+    }
+
+    fn ready(&self) -> Option<Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn session(&self, options: Option<&SessionOptions>) -> Result<SqliteSession, StoreError> {
+        let ready = self.ready().ok_or_else(|| {
+            StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.path.display()))
+        })?;
+        let failed = |e: rusqlite::Error| store_error(&self.path, "open a session", &e);
+        let connection =
+            if ready.read_only { file::open_untouched(&self.path)?.0 } else { file::open_writable(&self.path)? };
+        let timeout = options.map_or(Duration::from_secs(10), |o| o.timeout);
+        connection.busy_timeout(timeout).map_err(failed)?;
+        if let Some(cache) = self.settings.cache {
+            // Negative: in KiB.
+            connection.pragma_update(None, "cache_size", -((cache.bytes() / 1_024) as i64)).map_err(failed)?;
+        }
+        if let Some(options) = options.filter(|_| !ready.read_only) {
+            if self.capabilities().promises(options.durability).is_none() {
+                return Err(StoreError::NotSupported(format!("SQLite cannot promise `{}`", options.durability)));
+            }
+            session::set_durability(&connection, options.durability, ready.ours).map_err(failed)?;
+        }
+        Ok(SqliteSession::new(connection, &ready.collections, Arc::clone(&self.writer), timeout))
+    }
+
+    /// Merges the log into the file and empties it; false if a session stood in the way.
+    fn checkpoint(&self) -> Result<bool, StoreError> {
+        let connection = file::open_writable(&self.path)?;
+        connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            .map(|busy| busy == 0)
+            .map_err(|e| store_error(&self.path, "merge its log into it", &e))
+    }
+
+    fn writes(&self) -> bool {
+        self.ready().is_some_and(|ready| !ready.read_only)
+    }
+}
+
+impl Store for SqliteStore {
+    type Session = SqliteSession;
+
+    fn describe(&self) -> Description {
+        Description { scheme: SCHEME.name, url: self.url.clone(), version: format!("SQLite {}", rusqlite::version()) }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut operations: Vec<(OpKind, Support)> = OpKind::ALL
+            .into_iter()
+            .filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View))
+            .map(|kind| (kind, Support::Native))
+            .collect();
+        for (kind, support) in &mut operations {
+            match kind {
+                OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete => {
+                    *support = Support::Approximated("one prepared statement for each document, in one transaction");
+                }
+                OpKind::BulkRead => {
+                    *support = Support::Approximated("one prepared query for each document, in one transaction");
+                }
+                OpKind::CompareAndSwap => {
+                    *support = Support::Approximated(
+                        "compares the stored document itself; a change that was changed back goes unnoticed",
+                    );
+                }
+                _ => {}
+            }
+        }
+        let os = if self.settings.journal == "wal" {
+            "synchronous=NORMAL: each commit is written to the log; synced at checkpoints only"
+        } else {
+            "synchronous=OFF: each commit is written to the file, nothing is synced; after a power failure the file \
+             may be damaged"
+        };
+        Capabilities {
+            operations,
+            durability: vec![
+                (Durability::OS, os),
+                (Durability::FSYNC, "synchronous=FULL: synced to disk at each commit"),
+            ],
+            consistency: vec![
+                (ReadConsistency::StaleOk, "as strong"),
+                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Strong, "each read sees the last commit"),
+            ],
+            indexes: true,
+            gives_up_at_timeout: false,
+            embedded: true,
+            notes: vec![
+                "One session writes at a time; the others wait their turn in order, at most for the timeout.",
+                "Every session has a page cache of its own; see ?cache=.",
+                "In a file that others made, its journal mode is left as it is, and `os` never means \
+                 synchronous=OFF.",
+            ],
+        }
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        guarded(&self.path, || file::look(&self.path)).map(|found| found.namespace())
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        let found = guarded(&self.path, || file::look(&self.path))?;
+        file::prepare(&self.path, &self.settings, layout, how, &found)?;
+        let ours = match &found {
+            Found::Database(contents) => contents.ours(),
+            Found::Nothing => true,
+            _ => false,
+        };
+        let format = |body| Format::of(body, self.settings.jsonb);
+        let collections = layout.collections.iter().map(|c| (c.name.clone(), c.body, format(c.body))).collect();
+        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<SqliteSession, StoreError> {
+        self.session(Some(options))
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        if !self.writes() {
+            return Ok(true);
+        }
+        let start = std::time::Instant::now();
+        loop {
+            if self.checkpoint()? {
+                return Ok(true);
+            }
+            if start.elapsed() >= at_most {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        if !self.ready().is_some_and(|ready| ready.ours && !ready.read_only) {
+            return Err(StoreError::NotSupported(
+                "VACUUM rewrites the whole file, which holds more than Storebench's documents".into(),
+            ));
+        }
+        let connection = file::open_writable(&self.path)?;
+        connection.execute_batch("VACUUM").map_err(|e| store_error(&self.path, "compact it", &e))?;
+        drop(connection);
+        self.checkpoint().map(drop)
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0.0, |m| m.len() as f64);
+        let mut stats = vec![
+            ("file_bytes".to_owned(), size(&self.path)),
+            ("wal_bytes".to_owned(), size(&file::beside(&self.path)[0])),
+        ];
+        if self.ready().is_some() {
+            let (connection, _) = file::open_untouched(&self.path)?;
+            let pragma = |name: &str| {
+                connection
+                    .query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
+                    .map(|n| n as f64)
+                    .map_err(|e| store_error(&self.path, "read its statistics", &e))
+            };
+            let page = pragma("page_size")?;
+            stats.push(("database_bytes".to_owned(), pragma("page_count")? * page));
+            stats.push(("free_bytes".to_owned(), pragma("freelist_count")? * page));
+        }
+        Ok(stats)
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let plan = self.session(None)?.explain(request).map_err(|e| StoreError::Failed(e.to_string()))?;
+        Ok(plan.map(|lines| Explanation {
+            full_scan: lines.iter().any(|line| line.starts_with("SCAN ")),
+            plan: lines.join("\n"),
+        }))
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.path.clone()];
+        paths.extend(file::beside(&self.path));
+        paths
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let merged = if self.writes() && self.path.exists() { self.checkpoint().map(drop) } else { Ok(()) };
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        merged
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let found = guarded(&self.path, || file::look(&self.path))?;
+        file::remove(&self.path, &found)
+    }
+}

@@ -1,0 +1,593 @@
+//! One connection: each operation is one prepared statement, a bulk operation is one transaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Statement};
+use serde_json::Value;
+use storebench_core::store::{
+    Batch, BatchBuf, BulkWrite, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session, Token,
+};
+use storebench_core::workload::Body;
+
+use super::errors::op_error;
+use super::sql::{self, Format, KINDS, Kind};
+use super::statements::{Bound, Prepared};
+use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
+use crate::fair::FairLock;
+
+/// A collection as the session knows it.
+struct Collection {
+    table: String,
+    body: Body,
+    format: Format,
+    /// Position of its first statement.
+    first: usize,
+    /// Page queries met so far: field, whether the type is asked for, position of the statement.
+    pages: Vec<(String, bool, usize)>,
+}
+
+/// One connection to an SQLite database.
+pub(crate) struct SqliteSession {
+    prepared: Prepared,
+    collections: Vec<Collection>,
+    begin_read: usize,
+    writer: Arc<FairLock>,
+    timeout: Duration,
+    rows: BatchBuf,
+    rejects: Vec<Reject>,
+    scratch: Vec<u8>,
+}
+
+/// Sets what an acknowledged write survives.
+pub(super) fn set_durability(connection: &Connection, durability: Durability, ours: bool) -> rusqlite::Result<()> {
+    let wal = connection.query_row("PRAGMA journal_mode", [], |row| Ok(row.get_ref(0)?.as_str() == Ok("wal")))?;
+    let level = match durability {
+        Durability::FSYNC => "FULL",
+        _ if wal || !ours => "NORMAL",
+        _ => "OFF",
+    };
+    connection.execute_batch(&format!("PRAGMA synchronous = {level}"))
+}
+
+impl SqliteSession {
+    pub(super) fn new(
+        connection: Connection,
+        collections: &[(String, Body, Format)],
+        writer: Arc<FairLock>,
+        timeout: Duration,
+    ) -> Self {
+        let mut prepared = Prepared::new(connection);
+        let begin_read = prepared.reserve(4);
+        let collections = collections
+            .iter()
+            .map(|(table, body, format)| Collection {
+                table: table.clone(),
+                body: *body,
+                format: *format,
+                first: prepared.reserve(KINDS),
+                pages: Vec::new(),
+            })
+            .collect();
+        Self {
+            prepared,
+            collections,
+            begin_read,
+            writer,
+            timeout,
+            rows: BatchBuf::new(),
+            rejects: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+        let collection = request.collection.position();
+        if collection >= self.collections.len() {
+            return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
+        }
+        match request.op {
+            Op::Read { key } => self.read(collection, key, request.contents, token, out),
+            Op::Exists { key } => {
+                let statement = self.statement(collection, Kind::Exists)?;
+                bind(statement, &[text(key)])?;
+                let found = statement.raw_query().next().map_err(|e| op_error(&e))?.is_some();
+                out.complete(token, Ok(Reply::written(usize::from(found))));
+                Ok(())
+            }
+            Op::BulkWrite { kind, items } => self.bulk_write(collection, kind, items, token, out),
+            Op::BulkDelete { keys } => self.bulk_delete(collection, keys, token, out),
+            Op::BulkRead { keys } => self.bulk_read(collection, keys, request.contents, token, out),
+            Op::Prefix { prefix, limit } => {
+                let mut end = std::mem::take(&mut self.scratch);
+                let bounded = document::prefix_end(prefix.as_bytes(), &mut end);
+                let result =
+                    self.range(collection, prefix, bounded.then_some(&end[..]), limit, request.contents, token, out);
+                self.scratch = end;
+                result
+            }
+            Op::Scan { start, end, limit } => {
+                self.range(collection, start, end.map(str::as_bytes), limit, request.contents, token, out)
+            }
+            Op::Page { field, value, limit } => {
+                self.page(collection, field, value, limit, request.contents, token, out)
+            }
+            Op::Counter { key, delta, initial } => self.counter(collection, key, delta, initial, token, out),
+            op => self.write(collection, &op, token, out),
+        }
+    }
+
+    fn statement(&mut self, collection: usize, kind: Kind) -> Result<&mut Statement<'static>, OpError> {
+        let Collection { table, format, first, .. } = &self.collections[collection];
+        self.prepared.get(first + kind as usize, || sql::statement(table, *format, kind)).map_err(|e| op_error(&e))
+    }
+
+    fn read(
+        &mut self,
+        collection: usize,
+        key: &str,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let Collection { table, format, first, .. } = &self.collections[collection];
+        let statement = self
+            .prepared
+            .get(first + Kind::Read as usize, || sql::statement(table, *format, Kind::Read))
+            .map_err(|e| op_error(&e))?;
+        bind(statement, &[text(key)])?;
+        let mut rows = statement.raw_query();
+        let row = rows.next().map_err(|e| op_error(&e))?.ok_or(OpError::not_found())?;
+        let body = bytes_of(row.get_ref(0).map_err(|e| op_error(&e))?, &mut self.scratch)?;
+        let reply = Reply {
+            documents: 1,
+            bytes: body.len() as u64,
+            body: contents.then_some(body),
+            revision: Some(body),
+            ..Reply::default()
+        };
+        out.complete(token, Ok(reply));
+        Ok(())
+    }
+
+    /// Writes one document with one statement, which is a transaction of its own.
+    fn write(
+        &mut self,
+        collection: usize,
+        op: &Op<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let Collection { body: kind, format, .. } = self.collections[collection];
+        let writer = Arc::clone(&self.writer);
+        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
+        let (changed, revision) = match *op {
+            Op::Insert { key, body } => {
+                let body = bound(format, body)?;
+                (self.execute(collection, Kind::Insert, &[text(key), body])?, Some(body))
+            }
+            Op::Upsert { key, body } => {
+                let body = bound(format, body)?;
+                (self.execute(collection, Kind::Upsert, &[text(key), body])?, Some(body))
+            }
+            Op::Replace { key, body } => {
+                let body = bound(format, body)?;
+                (self.execute(collection, Kind::Replace, &[text(key), body])?, Some(body))
+            }
+            Op::Append { key, bytes } if kind == Body::Bytes => {
+                (self.execute(collection, Kind::Append, &[text(key), Bound::Blob(bytes)])?, None)
+            }
+            Op::Prepend { key, bytes } if kind == Body::Bytes => {
+                (self.execute(collection, Kind::Prepend, &[text(key), Bound::Blob(bytes)])?, None)
+            }
+            Op::Append { .. } | Op::Prepend { .. } => {
+                return Err(wrong_collection("append and prepend work on collections of bytes only"));
+            }
+            Op::Delete { key } => (self.execute(collection, Kind::Delete, &[text(key)])?, None),
+            Op::CompareAndSwap { key, expected, body } => {
+                let (body, expected) = (bound(format, body)?, bound(format, expected)?);
+                let changed = self.execute(collection, Kind::CompareAndSwap, &[text(key), body, expected])?;
+                if changed == 0 {
+                    let statement = self.statement(collection, Kind::Exists)?;
+                    bind(statement, &[text(key)])?;
+                    let found = statement.raw_query().next().map_err(|e| op_error(&e))?.is_some();
+                    return Err(if found { CHANGED } else { OpError::not_found() });
+                }
+                (changed, Some(body))
+            }
+            Op::MergePatch { key, patch } if kind == Body::Json => {
+                (self.execute(collection, Kind::Merge, &[text(key), Bound::Text(patch)])?, None)
+            }
+            Op::MergePatch { .. } => return Err(wrong_collection("merge works on collections of JSON only")),
+            _ => return Err(OpError::unsupported()),
+        };
+        if changed == 0 {
+            return Err(if matches!(op, Op::Insert { .. }) { EXISTS } else { OpError::not_found() });
+        }
+        // What a read would give as revision: JSON in binary form is read back spelled differently.
+        let revision = match revision {
+            Some(Bound::Text(bytes) | Bound::Blob(bytes)) if format != Format::Jsonb => Some(bytes),
+            _ => None,
+        };
+        out.complete(token, Ok(Reply { revision, ..Reply::written(1) }));
+        Ok(())
+    }
+
+    fn execute(&mut self, collection: usize, kind: Kind, values: &[Bound<'_>]) -> Result<usize, OpError> {
+        let statement = self.statement(collection, kind)?;
+        bind(statement, values)?;
+        statement.raw_execute().map_err(|e| op_error(&e))
+    }
+
+    fn counter(
+        &mut self,
+        collection: usize,
+        key: &str,
+        delta: i64,
+        initial: i64,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        if self.collections[collection].body != Body::Counter {
+            return Err(wrong_collection("counter works on collections of counters only"));
+        }
+        let writer = Arc::clone(&self.writer);
+        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
+        let statement = self.statement(collection, Kind::Counter)?;
+        bind(statement, &[text(key), Bound::Integer(delta), Bound::Integer(initial)])?;
+        let mut rows = statement.raw_query();
+        // A sum beyond 64 bits becomes a real, which the strict table does not take.
+        let overflow = |e: rusqlite::Error| match op_error(&e) {
+            error if error.kind == ErrorKind::Refused => OVERFLOW,
+            error => error,
+        };
+        let row = rows.next().map_err(overflow)?;
+        let value = row.and_then(|row| row.get_ref(0).ok()?.as_i64().ok());
+        // The transaction ends with the statement's last step, not with its first row.
+        rows.next().map_err(overflow)?;
+        drop(rows);
+        out.complete(token, Ok(Reply { counter: value, ..Reply::written(1) }));
+        Ok(())
+    }
+
+    /// Runs `work` in a transaction, which is rolled back where it fails.
+    fn transaction<T>(
+        &mut self,
+        write: bool,
+        work: impl FnOnce(&mut Self) -> Result<T, OpError>,
+    ) -> Result<T, OpError> {
+        let begin = if write { 1 } else { 0 };
+        self.control(begin, if write { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
+        let result = work(self).and_then(|value| self.control(2, "COMMIT").map(|()| value));
+        if result.is_err() {
+            // SQLite may have rolled back by itself; then this fails, and nothing is lost by it.
+            let _ = self.control(3, "ROLLBACK");
+        }
+        result
+    }
+
+    fn control(&mut self, which: usize, text: &str) -> Result<(), OpError> {
+        let statement = self.prepared.get(self.begin_read + which, || text.to_owned()).map_err(|e| op_error(&e))?;
+        statement.raw_execute().map(drop).map_err(|e| op_error(&e))
+    }
+
+    fn bulk_write(
+        &mut self,
+        collection: usize,
+        kind: BulkWrite,
+        items: Batch<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let format = self.collections[collection].format;
+        let mut rejects = std::mem::take(&mut self.rejects);
+        rejects.clear();
+        let writer = Arc::clone(&self.writer);
+        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
+        let written = self.transaction(true, |session| {
+            let mut written = 0;
+            let which = match kind {
+                BulkWrite::Insert => Kind::Insert,
+                BulkWrite::Upsert => Kind::Upsert,
+            };
+            let statement = session.statement(collection, which)?;
+            for (item, (key, body)) in items.iter().enumerate() {
+                let body = match bound(format, body) {
+                    Ok(body) => body,
+                    Err(error) => {
+                        rejects.push(Reject { item, error });
+                        continue;
+                    }
+                };
+                bind(statement, &[text(key), body])?;
+                match statement.raw_execute().map_err(|e| op_error(&e)) {
+                    Ok(0) => rejects.push(Reject { item, error: EXISTS }),
+                    Ok(_) => written += 1,
+                    // The statement alone is rolled back: a body that this table does not take.
+                    Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) => {
+                        rejects.push(Reject { item, error });
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(written)
+        });
+        self.rejects = rejects;
+        out.complete(token, Ok(Reply { rejects: &self.rejects, ..Reply::written(written?) }));
+        Ok(())
+    }
+
+    fn bulk_delete(
+        &mut self,
+        collection: usize,
+        keys: Batch<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let writer = Arc::clone(&self.writer);
+        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
+        let removed = self.transaction(true, |session| {
+            let mut removed = 0;
+            for (key, _) in keys.iter() {
+                removed += session.execute(collection, Kind::Delete, &[text(key)])?;
+            }
+            Ok(removed)
+        })?;
+        out.complete(token, Ok(Reply::written(removed)));
+        Ok(())
+    }
+
+    fn bulk_read(
+        &mut self,
+        collection: usize,
+        keys: Batch<'_>,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let mut rows = std::mem::take(&mut self.rows);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        rows.clear();
+        let found = self.transaction(false, |session| {
+            let statement = session.statement(collection, Kind::Read)?;
+            let (mut documents, mut bytes) = (0, 0);
+            for (key, _) in keys.iter() {
+                bind(statement, &[text(key)])?;
+                let mut found = statement.raw_query();
+                let Some(row) = found.next().map_err(|e| op_error(&e))? else { continue };
+                let body = bytes_of(row.get_ref(0).map_err(|e| op_error(&e))?, &mut scratch)?;
+                documents += 1;
+                bytes += body.len() as u64;
+                if contents {
+                    rows.push(key, body);
+                }
+            }
+            Ok((documents, bytes))
+        });
+        (self.rows, self.scratch) = (rows, scratch);
+        let (documents, bytes) = found?;
+        let rows = contents.then(|| self.rows.as_batch());
+        out.complete(token, Ok(Reply { documents, bytes, rows, ..Reply::default() }));
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn range(
+        &mut self,
+        collection: usize,
+        start: &str,
+        end: Option<&[u8]>,
+        limit: u32,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let kind = if end.is_some() { Kind::Between } else { Kind::From };
+        let Collection { table, format, first, .. } = &self.collections[collection];
+        let statement = self
+            .prepared
+            .get(first + kind as usize, || sql::statement(table, *format, kind))
+            .map_err(|e| op_error(&e))?;
+        bind(statement, &[text(start), Bound::Integer(i64::from(limit))])?;
+        if let Some(end) = end {
+            statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
+        }
+        let reply = collect(statement, contents, &mut self.rows)?;
+        out.complete(token, Ok(reply));
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn page(
+        &mut self,
+        collection: usize,
+        field: &str,
+        value: &str,
+        limit: u32,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        // The usual value is a text without escapes: it is bound as it stands.
+        let plain = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .filter(|inner| !inner.contains(['\\', '"']) && !inner.starts_with(['{', '[']));
+        let owned;
+        let (wanted, json_type) = match plain {
+            Some(inner) => (Bound::Text(inner.as_bytes()), None),
+            None => {
+                owned = scalar(value)?;
+                (owned.bound(), owned.json_type)
+            }
+        };
+        let Collection { table, format, pages, .. } = &mut self.collections[collection];
+        let typed = json_type.is_some();
+        let position = match pages.iter().find(|(name, with_type, _)| name == field && *with_type == typed) {
+            Some((_, _, position)) => *position,
+            None => {
+                let text = sql::page(table, *format, field, typed)
+                    .map_err(|e| OpError::new(ErrorKind::Refused, e.to_string()))?;
+                let position = self.prepared.reserve(1);
+                self.prepared.get(position, || text).map_err(|e| op_error(&e))?;
+                pages.push((field.to_owned(), typed, position));
+                position
+            }
+        };
+        let statement = self.prepared.get(position, String::new).map_err(|e| op_error(&e))?;
+        bind(statement, &[wanted, Bound::Integer(i64::from(limit))])?;
+        if let Some(json_type) = json_type {
+            statement.raw_bind_parameter(3, json_type).map_err(|e| op_error(&e))?;
+        }
+        let reply = collect(statement, contents, &mut self.rows)?;
+        out.complete(token, Ok(reply));
+        Ok(())
+    }
+
+    /// The plan of a read or write, as `EXPLAIN QUERY PLAN` gives it.
+    pub(super) fn explain(&mut self, request: &Request<'_>) -> Result<Option<Vec<String>>, OpError> {
+        let Some(Collection { table, format, .. }) = self.collections.get(request.collection.position()) else {
+            return Ok(None);
+        };
+        let statement = |kind| sql::statement(table, *format, kind);
+        let text = match request.op {
+            Op::Page { field, value, .. } => {
+                let typed = !value.starts_with('"') && scalar(value)?.json_type.is_some();
+                sql::page(table, *format, field, typed).map_err(|e| OpError::new(ErrorKind::Refused, e.to_string()))?
+            }
+            Op::Prefix { prefix: "", .. } | Op::Scan { end: None, .. } => statement(Kind::From),
+            Op::Prefix { .. } | Op::Scan { .. } => statement(Kind::Between),
+            Op::Read { .. } | Op::BulkRead { .. } => statement(Kind::Read),
+            Op::Exists { .. } => statement(Kind::Exists),
+            Op::Delete { .. } | Op::BulkDelete { .. } => statement(Kind::Delete),
+            Op::Replace { .. } => statement(Kind::Replace),
+            Op::MergePatch { .. } => statement(Kind::Merge),
+            Op::CompareAndSwap { .. } => statement(Kind::CompareAndSwap),
+            _ => return Ok(None),
+        };
+        let run = || {
+            let mut statement = self.prepared.connection().prepare(&format!("EXPLAIN QUERY PLAN {text}"))?;
+            let mut rows = statement.raw_query();
+            let mut lines = Vec::new();
+            while let Some(row) = rows.next()? {
+                lines.push(row.get(3)?);
+            }
+            Ok(lines)
+        };
+        run().map(Some).map_err(|e| op_error(&e))
+    }
+}
+
+impl Session for SqliteSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        // `run` completes as the last thing it does, so an error means that it has not.
+        if let Err(error) = self.run(request, token, out) {
+            out.complete(token, Err(error));
+        }
+    }
+}
+
+const BUSY: OpError = OpError {
+    kind: ErrorKind::Temporary,
+    message: std::borrow::Cow::Borrowed("other sessions were writing for as long as the timeout allows"),
+};
+
+fn text(key: &str) -> Bound<'_> {
+    Bound::Text(key.as_bytes())
+}
+
+#[inline]
+fn bind(statement: &mut Statement<'static>, values: &[Bound<'_>]) -> Result<(), OpError> {
+    for (position, value) in values.iter().enumerate() {
+        statement.raw_bind_parameter(position + 1, *value).map_err(|e| op_error(&e))?;
+    }
+    Ok(())
+}
+
+/// A body as its column takes it.
+#[inline]
+fn bound(format: Format, body: &[u8]) -> Result<Bound<'_>, OpError> {
+    Ok(match format {
+        Format::Text | Format::Jsonb => Bound::Text(body),
+        Format::Bytes => Bound::Blob(body),
+        Format::Counter => Bound::Integer(document::counter(body)?),
+    })
+}
+
+/// A column's bytes; an integer is written out into the scratch buffer.
+#[inline]
+fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], OpError> {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(bytes),
+        ValueRef::Integer(number) => {
+            document::write_counter(number, scratch);
+            Ok(scratch)
+        }
+        ValueRef::Real(_) | ValueRef::Null => {
+            Err(OpError::new(ErrorKind::Failed, "the stored body is neither text, bytes nor an integer"))
+        }
+    }
+}
+
+/// Steps through the rows of `key, body`.
+fn collect<'r>(
+    statement: &mut Statement<'static>,
+    contents: bool,
+    into: &'r mut BatchBuf,
+) -> Result<Reply<'r>, OpError> {
+    into.clear();
+    let (mut documents, mut bytes) = (0, 0);
+    let mut number = Vec::new();
+    let mut found = statement.raw_query();
+    while let Some(row) = found.next().map_err(|e| op_error(&e))? {
+        let body = bytes_of(row.get_ref(1).map_err(|e| op_error(&e))?, &mut number)?;
+        documents += 1;
+        bytes += body.len() as u64;
+        if contents {
+            let key = row.get_ref(0).map_err(|e| op_error(&e))?;
+            let key =
+                key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
+            into.push(key, body);
+        }
+    }
+    let rows = contents.then(|| into.as_batch());
+    Ok(Reply { documents, bytes, rows, ..Reply::default() })
+}
+
+/// A JSON scalar to look for, and its JSON type where SQLite would take another value for it.
+struct Scalar {
+    value: Value,
+    json_type: Option<&'static str>,
+}
+
+impl Scalar {
+    fn bound(&self) -> Bound<'_> {
+        match &self.value {
+            Value::Bool(b) => Bound::Integer(i64::from(*b)),
+            Value::Number(n) => match n.as_i64() {
+                Some(whole) => Bound::Integer(whole),
+                None => n.as_f64().map_or(Bound::Null, Bound::Real),
+            },
+            Value::String(text) => Bound::Text(text.as_bytes()),
+            _ => Bound::Null,
+        }
+    }
+}
+
+fn scalar(text: &str) -> Result<Scalar, OpError> {
+    let value: Value = serde_json::from_str(text)
+        .map_err(|e| OpError::new(ErrorKind::Refused, format!("`{text}` is not a JSON value: {e}")))?;
+    let json_type = match &value {
+        Value::Null => Some("null"),
+        Value::Bool(true) => Some("true"),
+        Value::Bool(false) => Some("false"),
+        Value::Number(n) if n.as_i64().is_some_and(|n| n == 0 || n == 1) => Some("integer"),
+        Value::String(text) if text.starts_with(['{', '[']) => Some("text"),
+        Value::Number(_) | Value::String(_) => None,
+        Value::Array(_) | Value::Object(_) => {
+            return Err(OpError::new(ErrorKind::Refused, "a page looks for a text, number, bool or null"));
+        }
+    };
+    Ok(Scalar { value, json_type })
+}

@@ -1,0 +1,224 @@
+//! Their data is sacred: looking changes nothing, refusing changes nothing, and removing removes
+//! only what Storebench made.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ask, Scheme, layout, options, snapshot};
+use storebench_core::store::{Namespace, Prepare, StoreError};
+
+/// Makes a database of somebody else's at the path, through the engine itself.
+fn theirs(scheme: Scheme, path: &Path) {
+    match scheme {
+        Scheme::Sqlite => {
+            let db = rusqlite::Connection::open(path).unwrap();
+            db.execute_batch(
+                "CREATE TABLE books (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO books VALUES (1, 'Emma')",
+            )
+            .unwrap();
+        }
+        Scheme::Fjall => {
+            let db = fjall::Database::builder(path).open().unwrap();
+            let books = db.keyspace("books", fjall::KeyspaceCreateOptions::default).unwrap();
+            books.insert("1", "Emma").unwrap();
+            db.persist(fjall::PersistMode::SyncAll).unwrap();
+        }
+        Scheme::Redb => {
+            let db = redb::Database::create(path).unwrap();
+            let transaction = db.begin_write().unwrap();
+            let books = redb::TableDefinition::<&str, &[u8]>::new("books");
+            transaction.open_table(books).unwrap().insert("1", &b"Emma"[..]).unwrap();
+            transaction.commit().unwrap();
+        }
+    }
+}
+
+/// Whether their document is still there.
+fn theirs_is_there(scheme: Scheme, path: &Path) -> bool {
+    match scheme {
+        Scheme::Sqlite => {
+            let db = rusqlite::Connection::open(path).unwrap();
+            db.query_row("SELECT title FROM books", [], |row| row.get::<_, String>(0)).unwrap() == "Emma"
+        }
+        Scheme::Fjall => {
+            let db = fjall::Database::builder(path).open().unwrap();
+            let books = db.keyspace("books", fjall::KeyspaceCreateOptions::default).unwrap();
+            books.get("1").unwrap().is_some_and(|title| &*title == b"Emma")
+        }
+        Scheme::Redb => {
+            use redb::ReadableDatabase;
+            let db = redb::Database::open(path).unwrap();
+            let transaction = db.begin_read().unwrap();
+            let books = transaction.open_table(redb::TableDefinition::<&str, &[u8]>::new("books")).unwrap();
+            books.get("1").unwrap().is_some_and(|title| title.value() == b"Emma")
+        }
+    }
+}
+
+#[test]
+fn looking_at_theirs_and_refusing_it_leaves_every_byte_and_time() {
+    for scheme in Scheme::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("theirs");
+        theirs(scheme, &path);
+        let before = snapshot(folder.path());
+        let store = storebench_stores::open(&scheme.url(&path)).unwrap();
+        let Namespace::Foreign(what) = store.inspect().unwrap() else {
+            panic!("{scheme:?}: theirs was taken for ours")
+        };
+        for how in [Prepare::Fresh, Prepare::Keep] {
+            let error = store.prepare(&layout("users"), how).unwrap_err();
+            assert!(matches!(error, StoreError::NotOurs(_)), "{scheme:?}: {error:?}");
+            let text = error.to_string();
+            assert!(text.contains(&what) && text.contains("--into-existing"), "{text}");
+        }
+        store.prepare(&layout("users"), Prepare::ReadOnly).unwrap_err();
+        store.remove().unwrap();
+        store.close().unwrap();
+        assert_eq!(snapshot(folder.path()), before, "{scheme:?}");
+    }
+}
+
+#[test]
+fn a_log_not_yet_merged_is_read_along_without_touching_it() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [live, crashed] = [0, 1].map(|i| folders[i].path().join("their #1%.db"));
+    let db = rusqlite::Connection::open(&live).unwrap();
+    db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
+    db.execute_batch("PRAGMA wal_autocheckpoint = 0; CREATE TABLE books (id)").unwrap();
+    // What a crash would leave. In this process SQLite would share what the live connection has open.
+    for entry in std::fs::read_dir(folders[0].path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folders[1].path().join(entry.file_name())).unwrap();
+    }
+    let (path, folder) = (crashed, &folders[1]);
+    let before = snapshot(folder.path());
+    assert!(before.iter().any(|(name, ..)| name.ends_with(".db-wal")));
+    let store = storebench_stores::open(&Scheme::Sqlite.url(&path)).unwrap();
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    assert!(what.contains("books"), "{what}");
+    assert_eq!(snapshot(folder.path()), before);
+}
+
+#[test]
+fn adding_beside_theirs_keeps_theirs_and_removing_takes_only_ours() {
+    for scheme in Scheme::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("theirs");
+        theirs(scheme, &path);
+        let url = scheme.url(&path);
+        let store = storebench_stores::open(&url).unwrap();
+        store.prepare(&layout("users"), Prepare::IntoExisting).unwrap();
+        Ask::new(&*store).upsert("u1", br#"{"user":"a"}"#);
+        store.close().unwrap();
+        assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)), "{scheme:?}");
+        assert!(matches!(store.prepare(&layout("users"), Prepare::Fresh), Err(StoreError::NotOurs(_))), "{scheme:?}");
+        // A second run adds to the same collections.
+        let store = storebench_stores::open(&url).unwrap();
+        store.prepare(&layout("users"), Prepare::IntoExisting).unwrap();
+        assert_eq!(Ask::new(&*store).read("u1").as_deref(), Some(&br#"{"user":"a"}"#[..]), "{scheme:?}");
+        store.close().unwrap();
+        assert!(theirs_is_there(scheme, &path), "{scheme:?}");
+        store.remove().unwrap();
+        assert!(theirs_is_there(scheme, &path), "{scheme:?}");
+        let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("{scheme:?}") };
+        assert!(!what.contains("Storebench"), "{what}");
+    }
+}
+
+#[test]
+fn a_collection_named_like_one_of_theirs_is_refused() {
+    for scheme in Scheme::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("theirs");
+        theirs(scheme, &path);
+        let store = storebench_stores::open(&scheme.url(&path)).unwrap();
+        let error = store.prepare(&layout("books"), Prepare::IntoExisting).unwrap_err();
+        assert!(matches!(error, StoreError::NotOurs(_)) && error.to_string().contains("books"), "{scheme:?}: {error}");
+        assert!(theirs_is_there(scheme, &path), "{scheme:?}");
+        store.remove().unwrap();
+        assert!(theirs_is_there(scheme, &path), "{scheme:?}");
+    }
+}
+
+#[test]
+fn what_somebody_adds_to_ours_later_survives_fresh_and_remove() {
+    for scheme in Scheme::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ours");
+        let store = storebench_stores::open(&scheme.url(&path)).unwrap();
+        store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+        store.close().unwrap();
+        if scheme == Scheme::Fjall {
+            std::fs::write(path.join("notes.txt"), "mine").unwrap();
+        } else {
+            theirs(scheme, &path);
+        }
+        assert!(matches!(store.prepare(&layout("users"), Prepare::Fresh), Err(StoreError::NotOurs(_))), "{scheme:?}");
+        store.remove().unwrap();
+        if scheme == Scheme::Fjall {
+            assert_eq!(std::fs::read(path.join("notes.txt")).unwrap(), b"mine");
+        } else {
+            assert!(theirs_is_there(scheme, &path), "{scheme:?}");
+        }
+    }
+}
+
+#[test]
+fn files_of_another_kind_are_refused_whatever_is_asked() {
+    for scheme in Scheme::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        if scheme == Scheme::Fjall {
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("a.txt"), "not a database").unwrap();
+        } else {
+            std::fs::write(&path, "not a database, but long enough to be looked at as one".repeat(200)).unwrap();
+        }
+        let before = snapshot(folder.path());
+        let store = storebench_stores::open(&scheme.url(&path)).unwrap();
+        assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)), "{scheme:?}");
+        for how in [Prepare::Fresh, Prepare::Keep, Prepare::IntoExisting, Prepare::ReadOnly] {
+            store.prepare(&layout("users"), how).unwrap_err();
+        }
+        store.remove().unwrap();
+        assert_eq!(snapshot(folder.path()), before, "{scheme:?}");
+    }
+}
+
+#[test]
+fn reading_only_leaves_their_files_alone() {
+    for scheme in [Scheme::Sqlite, Scheme::Redb] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("theirs");
+        if scheme == Scheme::Sqlite {
+            let db = rusqlite::Connection::open(&path).unwrap();
+            db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
+            db.execute_batch("CREATE TABLE books (key TEXT PRIMARY KEY, body); INSERT INTO books VALUES ('1', 'Emma')")
+                .unwrap();
+        } else {
+            theirs(scheme, &path);
+        }
+        let before = snapshot(folder.path());
+        let store = storebench_stores::open(&scheme.url(&path)).unwrap();
+        store.prepare(&layout("books"), Prepare::ReadOnly).unwrap();
+        let mut ask = Ask::new(&*store);
+        assert_eq!(ask.read("1").as_deref(), Some(&b"Emma"[..]), "{scheme:?}");
+        assert!(ask.try_upsert("2", b"{}").is_err(), "{scheme:?}");
+        drop(ask);
+        store.close().unwrap();
+        assert_eq!(snapshot(folder.path()), before, "{scheme:?}");
+    }
+}
+
+#[test]
+fn a_session_needs_a_prepared_store() {
+    for scheme in Scheme::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let store = storebench_stores::open(&scheme.url(&folder.path().join("x"))).unwrap();
+        assert!(common::ready(store.open_any(&options())).is_err());
+        assert_eq!(snapshot(folder.path()).len(), 0);
+    }
+}
