@@ -33,29 +33,26 @@ fn append(plans: &[Plan], position: usize, from: u64, bytes: usize, out: &mut Ve
     index - from
 }
 
-/// Pages from places spread over the collection.
+/// Whole pages from places spread over the collection; one page that is not full when there is no
+/// more.
 fn pages(plans: &[Plan], position: usize, wanted: usize) -> Vec<Vec<u8>> {
     let count = plans[position].count;
-    let places = wanted.div_ceil(PAGES_IN_A_ROW).max(1) as u64;
+    let places = (wanted.div_ceil(PAGES_IN_A_ROW).max(1) as u64).min(count);
     let mut all = Vec::new();
-    for place in 0..places.min(count) {
+    for place in 0..places {
         let mut run = Vec::new();
-        append(
-            plans,
-            position,
-            (u128::from(place) * u128::from(count) / u128::from(places.min(count))) as u64,
-            PAGE * PAGES_IN_A_ROW,
-            &mut run,
-        );
-        run.truncate(PAGE * PAGES_IN_A_ROW);
-        let whole = run.len() / PAGE * PAGE;
-        // A page that is not full would compress worse; it counts only where there is no other.
-        if whole > 0 {
-            run.truncate(whole);
+        append(plans, position, place_of(place, places, count), PAGE * PAGES_IN_A_ROW, &mut run);
+        all.extend(run.chunks_exact(PAGE).take(PAGES_IN_A_ROW).map(<[u8]>::to_vec));
+        if place == 0 && run.len() < PAGE {
+            return vec![run];
         }
-        all.extend(run.chunks(PAGE).map(<[u8]>::to_vec));
     }
     all
+}
+
+/// The index at which the `place`th of `places` equal parts of `count` begins.
+fn place_of(place: u64, places: u64, count: u64) -> u64 {
+    (u128::from(place) * u128::from(count) / u128::from(places.max(1))) as u64
 }
 
 /// Compressed / raw over pages, each by itself.
@@ -93,7 +90,7 @@ pub(crate) fn calibrate(
             "there is no text whose compressibility could be set; add `size`, or a field such as { text = \"500B\" } that is not part of key or index",
         ));
     }
-    if let Some(known) = known.filter(|known| known.target == target) {
+    if let Some(known) = known.filter(|known| (known.target - target).abs() < 1e-9) {
         let characters = if known.characters == "utf8-pairs" { Characters::utf8_pairs() } else { Characters::Ascii };
         plans[position].mixture = Some(Mixture { share: known.share, characters });
         return Ok(known.clone());
@@ -136,7 +133,7 @@ pub(crate) fn measure(plans: &[Plan], position: usize, sample_bytes: u64, long_b
     let (mut document, mut buffer) = (Vec::new(), Vec::new());
     let places = plan.count.min(4_096);
     for place in 0..places {
-        let index = (u128::from(place) * u128::from(plan.count) / u128::from(places)) as u64;
+        let index = place_of(place, places, plan.count);
         document.clear();
         Scope::new(plans, position, index, 0, plan.related).write_document(&mut document);
         buffer.resize(snap::raw::max_compress_len(document.len()).max(1), 0);

@@ -216,6 +216,21 @@ impl Documents {
         self.plan().own.is_none() && self.plan().relation.is_none()
     }
 
+    /// With `per`: the parent's index and the place among its children, from 0.
+    pub fn parent_of(&self, index: u64) -> Option<(u64, u64)> {
+        self.plan().relation.as_ref().filter(|r| index < r.children).map(|r| r.parent_of(index))
+    }
+
+    /// With `per`: the children of a parent, in the order of their seq. Empty without.
+    pub fn children_of(&self, parent: u64) -> std::ops::Range<u64> {
+        self.plan().relation.as_ref().map_or(0..0, |r| r.children_of(parent))
+    }
+
+    /// With `per`: position of the parent collection.
+    pub fn parent_position(&self) -> Option<usize> {
+        self.plan().relation.as_ref().map(|r| r.parent_collection)
+    }
+
     /// The value of a field that is the same in every version; nested fields by their path (`a.b`).
     /// None for fields that do not exist, that change with the version, and for whole objects.
     pub fn index_value(&self, index: u64, field: &str) -> Option<Value> {

@@ -64,6 +64,7 @@ pub(crate) fn compile(
         plan.fills = made.segments.iter().filter(|s| matches!(s, Segment::Fill(_))).count() as u64;
         plan.fixed_tail = fixed_tail(&made.segments);
         (plan.segments, plan.slots, plan.key) = (made.segments, made.slots, made.key);
+        plan.key_plain = plan.key.iter().all(never_escaped);
         (plan.related, plan.key_related) = (made.related, made.key_related);
         (plan.sizes, plan.corpus) = (sizes, corpus);
     }
@@ -140,6 +141,7 @@ fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
         body: collection.body,
         key: Vec::new(),
         key_related: false,
+        key_plain: false,
         related: false,
         segments: Vec::new(),
         slots: Vec::new(),
@@ -262,9 +264,6 @@ fn count_documents(
     if let Some(per) = &collection.per {
         let parent = collections.get_index_of(&per.parent).expect("parents were found before");
         let path = format!("{path}.per");
-        if plans[parent].own.is_none() && plans[parent].body != Body::Json {
-            return Err(DocumentError::new(path, format!("`{}` holds no JSON documents to belong to", per.parent)));
-        }
         let relation =
             Relation::new(&per.fan_out, parent, plans[parent].count, plans[parent].seed, options.scale, &path)?;
         if relation.children == 0 {
@@ -369,6 +368,15 @@ pub(crate) fn part_name<'a>(plan: &'a Plan, part: &'a Part) -> Option<&'a str> {
         Part::Uuid => Some("uuid"),
         Part::Slot { slot, .. } => Some(&plan.slots[*slot].path),
         Part::Own(path) => Some(path),
+    }
+}
+
+/// Whether a part of a key is the same escaped and not.
+fn never_escaped(part: &Part) -> bool {
+    match part {
+        Part::Literal(text) => !text.contains(&b'\\'),
+        Part::Index(_) | Part::Seq(_) | Part::Parent(_) | Part::Uuid => true,
+        Part::ParentKey | Part::Slot { .. } | Part::Own(_) => false,
     }
 }
 

@@ -174,7 +174,7 @@ impl Builder<'_> {
                 }
             });
         }
-        Ok(parts)
+        Ok(merged(parts))
     }
 
     /// Refuses key templates under which two documents could have one key, as far as the template
@@ -241,4 +241,16 @@ struct Names {
 
 fn is_built_in(name: &str) -> bool {
     matches!(name, "index" | "seq" | "parent" | "parent.key" | "uuid" | "collection")
+}
+
+/// Literals that follow each other made one.
+fn merged(parts: Vec<Part>) -> Vec<Part> {
+    let mut all: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (all.last_mut(), part) {
+            (Some(Part::Literal(before)), Part::Literal(text)) => *before = [&before[..], &text[..]].concat().into(),
+            (_, part) => all.push(part),
+        }
+    }
+    all
 }

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) key: Vec<Part>,
     /// Whether keys need the relation.
     pub(crate) key_related: bool,
+    /// Whether keys hold nothing that JSON would escape.
+    pub(crate) key_plain: bool,
     /// Whether documents need the relation.
     pub(crate) related: bool,
     pub(crate) segments: Vec<Segment>,
@@ -173,6 +175,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Appends the parts, escaped.
+    #[inline]
     pub(crate) fn write_parts(&self, parts: &[Part], out: &mut Vec<u8>) {
         for part in parts {
             match part {
@@ -394,5 +397,7 @@ pub(crate) fn write_key(all: &[Plan], position: usize, index: u64, out: &mut Vec
     }
     let begin = out.len();
     Scope::new(all, position, index, 0, plan.key_related).write_parts(&plan.key, out);
-    escape::unescape_tail(begin, out);
+    if !plan.key_plain {
+        escape::unescape_tail(begin, out);
+    }
 }

@@ -7,6 +7,9 @@ use std::path::Path;
 /// The longest line that is taken. Memory stays bounded for a file without line ends.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
+/// What some editors put before UTF-8 text; no part of the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads line by line.
 pub(crate) struct LineReader {
     input: Box<dyn BufRead>,
@@ -66,6 +69,10 @@ impl LineReader {
         }
         if line.last() == Some(&b'\r') {
             line.pop();
+        }
+        if self.line == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+            self.begin += BYTE_ORDER_MARK.len() as u64;
         }
         Ok(read > 0)
     }

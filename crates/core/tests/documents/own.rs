@@ -82,6 +82,26 @@ fn an_empty_object_takes_the_marker() {
 }
 
 #[test]
+fn integers_are_compared_to_the_last_digit() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.jsonl"), "\u{feff}{\"a\":9007199254740993,\"b\":2.50}\n").unwrap();
+    let catalog = try_catalog("[collections.own]\nfrom = \"a.jsonl\"", 1.0, dir.path(), None).unwrap();
+    let mut scratch = Vec::new();
+    let mut check = |body: &str| catalog.get(0).check(0, body.as_bytes(), &mut scratch);
+    assert_eq!(check("{\"b\":2.5,\"a\":9007199254740993,\"_rev\":1}"), Ok(0));
+    assert!(check("{\"b\":2.5,\"a\":9007199254740992}").is_err());
+    assert_eq!(document(catalog.get(0), 0, 0), "{\"a\":9007199254740993,\"b\":2.50}".as_bytes());
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.jsonl"), vec![b' '; (64 << 20) + 3]).unwrap();
+    let error = compiled(dir.path(), "a.jsonl", "").unwrap_err();
+    assert!(error.message.contains("longer than 64 MiB") && error.line == Some(1), "{error}");
+}
+
+#[test]
 fn counts_and_scale_take_the_first() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.jsonl"), lines(100)).unwrap();

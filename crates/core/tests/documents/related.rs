@@ -38,9 +38,13 @@ fn children_name_their_parent_and_its_own_things() {
         assert_eq!((parts.next(), parts.next()), (Some("users-books"), Some(user)), "one of that user's books");
         let seq = per_user.entry(user.to_owned()).or_default();
         assert_eq!(key(highlights, index), format!("highlights/{user}-{book}/{seq:014}"));
+        assert_eq!(highlights.parent_of(index), Some((user.parse().unwrap(), *seq)));
+        assert_eq!(highlights.children_of(user.parse().unwrap()).start + *seq, index);
         *seq += 1;
         assert!(keys.insert(key(highlights, index)));
     }
+    assert_eq!(highlights.parent_of(3_000), None);
+    assert_eq!(highlights.parent_position(), Some(0));
     let mut counts: Vec<u64> = per_user.values().copied().collect();
     counts.sort_unstable();
     assert_eq!(counts.len(), 1_221, "the other users have none");
