@@ -32,6 +32,7 @@ mod subject;
 mod suite;
 #[cfg(test)]
 mod tests;
+mod time;
 mod values;
 
 pub use subject::Subject;

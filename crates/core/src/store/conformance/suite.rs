@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::subject::Subject;
+use super::time::Time;
 use super::{bulk, bytes, counters, documents, lifecycle, merge, pages, races, ranges, revisions, sessions, values};
 use crate::store::{AnyStore, ErrorKind, OpKind};
 
@@ -48,7 +49,11 @@ impl Check {
     /// # Errors
     /// What was seen instead, or that the store says it cannot.
     pub fn run(&self, store: &dyn AnyStore) -> Result<(), Stop> {
-        let subject = Subject::prepare(store)?;
+        self.run_in(store, &Time::Real)
+    }
+
+    fn run_in(&self, store: &dyn AnyStore, time: &Time) -> Result<(), Stop> {
+        let subject = Subject::prepare(store, time)?;
         let missing: Vec<OpKind> =
             self.needs.iter().copied().filter(|kind| subject.capabilities.supports(*kind).is_none()).collect();
         if missing.is_empty() {
@@ -165,10 +170,15 @@ impl fmt::Display for Report {
 /// Takes some seconds on an embedded store, most of them spent waiting for an expiry. A check that
 /// panics fails. Call it outside any async runtime: it makes its own for stores that need one.
 pub fn run(store: &dyn AnyStore) -> Report {
+    run_in(store, &Time::Real)
+}
+
+/// The same by this clock.
+pub(super) fn run_in(store: &dyn AnyStore, time: &Time) -> Report {
     let rows = suite()
         .into_iter()
         .map(|check| {
-            let outcome = match catch_unwind(AssertUnwindSafe(|| check.run(store))) {
+            let outcome = match catch_unwind(AssertUnwindSafe(|| check.run_in(store, time))) {
                 Ok(Ok(())) => Outcome::Pass,
                 Ok(Err(Stop::Failed(text))) => Outcome::Fail(text),
                 Ok(Err(Stop::NotSupported(text))) => Outcome::NotSupported(text),
