@@ -122,7 +122,8 @@ fn inserts(s: &Subject<'_>) -> Result<(), Stop> {
     })?;
     let mut c = s.client()?;
     for k in 0..KEYS {
-        let winners: Vec<usize> = (0..THREADS).filter(|number| won[*number][k]).collect();
+        let winners: Vec<usize> =
+            won.iter().enumerate().filter(|(_, keys)| keys[k]).map(|(number, _)| number).collect();
         let [winner] = winners[..] else {
             return Err(Stop::failed(format!("of {THREADS} inserts of key k{k}, {} were acknowledged", winners.len())));
         };

@@ -7,9 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::broken::{Broken, Defect};
-use super::suite::run_in;
-use super::time::Time;
-use super::{Outcome, Report, run, suite};
+use super::{Outcome, Report, run, run_on_fake_clock, suite};
 use crate::engine::FakeClock;
 use crate::store::{
     Capabilities, Description, FutureSession, Layout, Limit, LimitOptions, MemorySession, MemoryStore, Namespace,
@@ -25,7 +23,7 @@ fn assert_passes(store: &dyn crate::store::AnyStore) -> Report {
 
 /// By a clock that every wait moves on, so that nothing waits.
 fn run_fast(store: &dyn crate::store::AnyStore) -> Report {
-    run_in(store, &Time::Fake(FakeClock::new()))
+    run_on_fake_clock(store, &FakeClock::new())
 }
 
 #[test]

@@ -62,7 +62,6 @@ impl Collection {
     }
 
     fn shard_of(&self, key: &str) -> &RwLock<Shard> {
-        #[allow(clippy::cast_possible_truncation)]
         let number = xxh3_64(key.as_bytes()) as usize % SHARDS;
         &self.shards[number].0
     }
