@@ -2,6 +2,7 @@
 //! afterwards, and agreement with a plain map under random operations.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -193,7 +194,10 @@ proptest! {
                     let mut rejected = Vec::new();
                     for (item, (k, v)) in items.iter().enumerate() {
                         batch.push(&name(*k), &body(*v));
-                        if model.contains_key(&name(*k)) { rejected.push(item) } else { model.insert(name(*k), *v); }
+                        match model.entry(name(*k)) {
+                            Entry::Occupied(_) => rejected.push(item),
+                            Entry::Vacant(place) => { place.insert(*v); }
+                        }
                     }
                     let op = Op::BulkWrite { kind: BulkWrite::Insert, items: batch.as_batch() };
                     let reply = call(&mut s, op).unwrap();
@@ -211,7 +215,7 @@ proptest! {
                     let (start, end) = (name(a), name(b));
                     let got = keys(&mut s, Op::Scan { start: &start, end: Some(&end), limit });
                     let expected: Vec<String> = model.keys().filter(|key| **key >= start && **key < end)
-                        .cloned().take(limit as usize).collect();
+                        .take(limit as usize).cloned().collect();
                     prop_assert_eq!(got, expected);
                 }
             }
