@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Durability is not one ladder: how many nodes have the write, and on how many of them it has
 /// reached which kind of storage, are separate promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Durability {
     /// Nodes that hold the write in memory, at least, when it is acknowledged.
     pub acknowledged_by: Acknowledged,

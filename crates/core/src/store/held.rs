@@ -301,7 +301,6 @@ fn inner_token(place: u32, number: u64) -> Token {
 /// What the inner session completes.
 impl Completions for Kept {
     fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
-        #[allow(clippy::cast_possible_truncation)]
         let place_number = token.0 as u32;
         let Some(place) = self.places.get_mut(place_number as usize) else { return };
         if place.state != State::Asked || inner_token(place_number, place.number) != token {

@@ -54,7 +54,6 @@ impl DueTimes for Schedule {
     fn due_ns(&self, now_ns: u64, _phase_start_ns: Option<u64>) -> u64 {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         // From the period's start each time, so that rounding does not add up.
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let after_ns = (busy.operations as f64 * 1e9 / self.rate_per_s) as u64;
         let due_ns = busy.start_ns.saturating_add(after_ns);
         if due_ns <= now_ns {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::json::same_json;
 use super::suite::Stop;
-use crate::engine::Clock;
+use super::time::Time;
 use crate::store::{
     AnyStore, CollectionId, ErrorKind, Op, OpError, OwnedReply, ReadConsistency, Reply, Request, Runtime, Session,
     SessionOptions, StoreError, Token,
@@ -28,7 +28,7 @@ pub(super) struct Client {
     // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
     session: Option<Box<dyn Session>>,
     runtime: Option<tokio::runtime::Runtime>,
-    clock: Arc<dyn Clock>,
+    time: Time,
     consistency: ReadConsistency,
     next_token: u64,
 }
@@ -42,7 +42,7 @@ impl Drop for Client {
 
 impl Client {
     /// Opens a session on this thread.
-    pub(super) fn open(store: &dyn AnyStore, options: &SessionOptions) -> Result<Self, StoreError> {
+    pub(super) fn open(store: &dyn AnyStore, options: &SessionOptions, time: &Time) -> Result<Self, StoreError> {
         let runtime = match store.runtime() {
             Runtime::Plain => None,
             Runtime::Reactor => Some(
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self {
             session: Some(session),
             runtime,
-            clock: Arc::clone(&options.clock),
+            time: time.clone(),
             consistency: options.consistency,
             next_token: 1,
         })
@@ -125,11 +125,11 @@ impl Client {
     /// Flushes, and polls until so many answers are there.
     pub(super) fn finish(&mut self, wanted: usize, answers: &mut Answers) -> Result<(), Stop> {
         let runtime = self.runtime.take();
-        let clock = Arc::clone(&self.clock);
+        let time = self.time.clone();
         let session = self.session();
         let result = match &runtime {
-            None => finish_plain(session, &*clock, wanted, answers),
-            Some(runtime) => runtime.block_on(finish_reactor(session, &*clock, wanted, answers)),
+            None => finish_plain(session, &time, wanted, answers),
+            Some(runtime) => runtime.block_on(finish_reactor(session, &time, wanted, answers)),
         };
         self.runtime = runtime;
         result?;
@@ -276,7 +276,7 @@ enum Look {
 fn look(
     session: &mut dyn Session,
     cx: &mut Context<'_>,
-    clock: &dyn Clock,
+    time: &Time,
     wanted: usize,
     answers: &mut Answers,
 ) -> Result<Look, Stop> {
@@ -290,7 +290,7 @@ fn look(
             answers.0.len()
         )));
     }
-    let wait = session.wake_at_ns().map(|at| Duration::from_nanos(at.saturating_sub(clock.now_ns())));
+    let wait = session.wake_at_ns().map(|at_ns| time.wait_for(at_ns));
     Ok(Look::Again(wait.unwrap_or(PATIENCE).min(PATIENCE)))
 }
 
@@ -298,17 +298,12 @@ fn never(wanted: usize, answers: &Answers) -> Stop {
     Stop::failed(format!("only {} of {wanted} operations completed within {PATIENCE:?}", answers.0.len()))
 }
 
-fn finish_plain(
-    session: &mut dyn Session,
-    clock: &dyn Clock,
-    wanted: usize,
-    answers: &mut Answers,
-) -> Result<(), Stop> {
+fn finish_plain(session: &mut dyn Session, time: &Time, wanted: usize, answers: &mut Answers) -> Result<(), Stop> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let begun = Instant::now();
     session.flush();
     loop {
-        match look(session, &mut Context::from_waker(&waker), clock, wanted, answers)? {
+        match look(session, &mut Context::from_waker(&waker), time, wanted, answers)? {
             Look::Done => return Ok(()),
             Look::Again(_) if begun.elapsed() > PATIENCE => return Err(never(wanted, answers)),
             Look::Again(wait) => thread::park_timeout(wait),
@@ -318,7 +313,7 @@ fn finish_plain(
 
 async fn finish_reactor(
     session: &mut dyn Session,
-    clock: &dyn Clock,
+    time: &Time,
     wanted: usize,
     answers: &mut Answers,
 ) -> Result<(), Stop> {
@@ -327,7 +322,7 @@ async fn finish_reactor(
     let mut alarm = pin!(tokio::time::sleep(PATIENCE));
     poll_fn(|cx| {
         loop {
-            match look(session, cx, clock, wanted, answers) {
+            match look(session, cx, time, wanted, answers) {
                 Err(stop) => return Poll::Ready(Err(stop)),
                 Ok(Look::Done) => return Poll::Ready(Ok(())),
                 Ok(Look::Again(_)) if begun.elapsed() > PATIENCE => return Poll::Ready(Err(never(wanted, answers))),

@@ -116,7 +116,7 @@ fn promises(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn opens(s: &Subject<'_>, options: &SessionOptions, declared: bool, what: &str) -> Result<(), Stop> {
-    match (Client::open(s.store, options), declared) {
+    match (Client::open(s.store, options, &s.time), declared) {
         (Ok(mut client), true) => client.wrote(s.documents, Op::Upsert { key: "a", body: b"{}" }).map(drop),
         (Err(StoreError::NotSupported(_)), false) => Ok(()),
         (Ok(_), false) => Err(Stop::failed(format!("{what} is not declared, yet a session with it opened"))),

@@ -32,7 +32,8 @@ mod subject;
 mod suite;
 #[cfg(test)]
 mod tests;
+mod time;
 mod values;
 
 pub use subject::Subject;
-pub use suite::{Check, Outcome, Report, Row, Stop, run, suite};
+pub use suite::{Check, Outcome, Report, Row, Stop, run, run_on_fake_clock, suite};

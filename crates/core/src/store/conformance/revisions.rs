@@ -22,7 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// The revision that a read gives.
-pub(super) fn revision(c: &mut Client, collection: CollectionId, key: &str) -> Result<Vec<u8>, Stop> {
+fn revision(c: &mut Client, collection: CollectionId, key: &str) -> Result<Vec<u8>, Stop> {
     let reply = c.ok(collection, Op::Read { key })?;
     let revision = reply.as_reply().revision;
     revision

@@ -1,11 +1,10 @@
 //! The store under test, prepared for one check.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
 use super::suite::Stop;
-use crate::engine::{Clock, RealClock};
+use super::time::Time;
 use crate::store::{
     AnyStore, Batch, BulkWrite, Capabilities, CollectionId, CollectionLayout, Durability, Layout, Namespace, Op,
     OpKind, PhaseStart, Prepare, ReadConsistency, SessionOptions, StoreError,
@@ -25,12 +24,12 @@ pub struct Subject<'a> {
     counters: Option<CollectionId>,
     durability: Durability,
     pub(super) consistency: ReadConsistency,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) time: Time,
 }
 
 impl<'a> Subject<'a> {
     /// Prepares the store afresh. A store that cannot hold bytes or counters gets a layout without.
-    pub(super) fn prepare(store: &'a dyn AnyStore) -> Result<Self, Stop> {
+    pub(super) fn prepare(store: &'a dyn AnyStore, time: &Time) -> Result<Self, Stop> {
         if let Namespace::Foreign(what) = store.inspect().map_err(|e| broken("inspect", &e))? {
             return Err(Stop::failed(format!(
                 "the store holds {what}, which Storebench did not make; use an empty one"
@@ -40,12 +39,9 @@ impl<'a> Subject<'a> {
         let counters = capabilities.supports(OpKind::Counter).is_some();
         let mut refusal = None;
         for bytes in [true, false] {
-            let mut subject = Self::laid_out(store, capabilities.clone(), bytes, counters)?;
+            let subject = Self::laid_out(store, capabilities.clone(), bytes, counters, time.clone())?;
             match store.prepare(&subject.layout, Prepare::Fresh) {
-                Ok(()) => {
-                    subject.clock = Arc::new(RealClock::new());
-                    return Ok(subject);
-                }
+                Ok(()) => return Ok(subject),
                 Err(error @ StoreError::NotSupported(_)) => refusal = Some(error),
                 Err(error) => return Err(broken("prepare", &error)),
             }
@@ -58,6 +54,7 @@ impl<'a> Subject<'a> {
         capabilities: Capabilities,
         bytes: bool,
         counters: bool,
+        time: Time,
     ) -> Result<Self, Stop> {
         let mut collections = Vec::new();
         let mut add = |name: &str, body, indexes| {
@@ -89,7 +86,7 @@ impl<'a> Subject<'a> {
             counters,
             durability,
             consistency,
-            clock: Arc::new(crate::engine::FakeClock::new()),
+            time,
         })
     }
 
@@ -126,14 +123,19 @@ impl<'a> Subject<'a> {
             durability: self.durability,
             consistency: self.consistency,
             timeout: Duration::from_secs(10),
+<<<<<<< HEAD
             clock: Arc::clone(&self.clock),
             phase_start: PhaseStart::new(),
+=======
+            clock: self.time.clock(),
+            phase_start_ns: None,
+>>>>>>> store-kit
         }
     }
 
     /// A session of those options.
     pub(super) fn client(&self) -> Result<Client, Stop> {
-        Client::open(self.store, &self.options()).map_err(|e| broken("open", &e))
+        Client::open(self.store, &self.options(), &self.time).map_err(|e| broken("open", &e))
     }
 
     /// Any operation of a kind, on a collection where it would make sense.

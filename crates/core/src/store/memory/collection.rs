@@ -12,9 +12,9 @@ use crate::engine::Clock;
 use crate::store::{CollectionLayout, OpError};
 use crate::workload::Body;
 
-/// Enough that writers on a few dozen threads seldom meet, few enough that an ordered read of one
+/// Enough that writers on a handful of threads seldom meet, few enough that an ordered read of one
 /// page does not spend its time on finding the beginning in each.
-const SHARDS: usize = 16;
+const SHARDS: usize = 8;
 
 /// No expiry.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -62,7 +62,6 @@ impl Collection {
     }
 
     fn shard_of(&self, key: &str) -> &RwLock<Shard> {
-        #[allow(clippy::cast_possible_truncation)]
         let number = xxh3_64(key.as_bytes()) as usize % SHARDS;
         &self.shards[number].0
     }

@@ -60,7 +60,6 @@ fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if !number.is_i64() && !number.is_u64() => {
             if float.fract() == 0.0 && float.abs() < 1e18 {
-                #[allow(clippy::cast_possible_truncation)]
                 let whole = float as i64;
                 whole.to_string()
             } else {

@@ -8,6 +8,8 @@ mod collection;
 mod index;
 mod session;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use session::MemorySession;
 pub use store::MemoryStore;

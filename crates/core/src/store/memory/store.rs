@@ -145,7 +145,6 @@ impl Store for MemoryStore {
             let (documents, bytes) = collection.totals();
             (sum.0 + documents, sum.1 + bytes)
         });
-        #[allow(clippy::cast_precision_loss)]
         Ok(vec![("documents".into(), documents as f64), ("body_bytes".into(), bytes as f64)])
     }
 
