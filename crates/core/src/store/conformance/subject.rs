@@ -123,13 +123,8 @@ impl<'a> Subject<'a> {
             durability: self.durability,
             consistency: self.consistency,
             timeout: Duration::from_secs(10),
-<<<<<<< HEAD
-            clock: Arc::clone(&self.clock),
-            phase_start: PhaseStart::new(),
-=======
             clock: self.time.clock(),
-            phase_start_ns: None,
->>>>>>> store-kit
+            phase_start: PhaseStart::new(),
         }
     }
 
