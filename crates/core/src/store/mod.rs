@@ -8,12 +8,16 @@ pub mod conformance;
 mod contract;
 mod durability;
 mod erased;
+mod futures;
+mod held;
+mod limit;
 mod memory;
 mod merge_patch;
 mod null;
 mod operation;
 mod outcome;
 mod owned;
+mod slow;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
@@ -22,9 +26,13 @@ pub use contract::{
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
 pub use erased::AnyStore;
+pub use futures::{FutureSession, Respond};
+pub use held::{DueTimes, Held, HeldSession};
+pub use limit::{Limit, LimitOptions, Schedule};
 pub use memory::{MemorySession, MemoryStore};
 pub use merge_patch::merge_patch;
 pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
 pub use owned::OwnedReply;
+pub use slow::{Servers, Slow, SlowOptions};

@@ -13,6 +13,8 @@
 //! - [`Reply::bytes`](super::Reply::bytes) of a read is the bytes of the bodies, with or without contents;
 //! - top-level members beginning with `_`, `@` or `$` are the store's own and are not compared.
 
+#[cfg(test)]
+mod broken;
 mod bulk;
 mod bytes;
 mod client;

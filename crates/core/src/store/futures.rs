@@ -1,0 +1,170 @@
+//! Makes a [`Session`] of any client crate that answers a future per request.
+//!
+//! The futures are polled in place with wakers of their own, so that only those that were woken are
+//! polled again; none is spawned, and their places are used again and again, so that an operation
+//! costs no allocation here.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+
+use super::{Completions, OpError, OwnedReply, Request, Session, Token};
+
+/// A client that answers each request with a future.
+pub trait Respond {
+    /// Ends with how the operation ended. It owns what it needs of the request.
+    type Future: Future<Output = Result<OwnedReply, OpError>>;
+
+    /// Begins an operation. The future is polled once before the session's `submit` returns, and
+    /// again whenever it wakes.
+    fn respond(&mut self, request: &Request<'_>) -> Self::Future;
+}
+
+impl<F, R> Respond for R
+where
+    R: FnMut(&Request<'_>) -> F,
+    F: Future<Output = Result<OwnedReply, OpError>>,
+{
+    type Future = F;
+
+    fn respond(&mut self, request: &Request<'_>) -> F {
+        self(request)
+    }
+}
+
+/// A session over a client that answers futures.
+///
+/// [`Session::abandon`] drops the future, and with it whatever the client does for one that is
+/// dropped; what became of the operation is then unknown.
+pub struct FutureSession<R: Respond> {
+    client: R,
+    places: Vec<Place<R::Future>>,
+    free: Vec<usize>,
+    woken: Arc<Woken>,
+    /// Places to poll in this turn; kept for its memory.
+    turn: Vec<usize>,
+    in_flight: usize,
+}
+
+struct Place<F> {
+    token: Token,
+    /// Boxed once for all futures that will ever be here: the next is put in place of the last.
+    future: Pin<Box<Option<F>>>,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+/// The places that asked to be polled, and whom to tell.
+#[derive(Default)]
+struct Woken {
+    places: Mutex<Vec<usize>>,
+    session: AtomicWaker,
+}
+
+/// Wakes the session for one place.
+struct Bell {
+    place: usize,
+    rung: AtomicBool,
+    woken: Arc<Woken>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            self.woken.places.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
+            self.woken.session.wake();
+        }
+    }
+}
+
+impl<R: Respond> FutureSession<R> {
+    /// A session over this client.
+    pub fn new(client: R) -> Self {
+        Self { client, places: Vec::new(), free: Vec::new(), woken: Arc::default(), turn: Vec::new(), in_flight: 0 }
+    }
+
+    /// The client.
+    pub fn client_mut(&mut self) -> &mut R {
+        &mut self.client
+    }
+
+    fn take_place(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            let place = self.places.len();
+            let bell = Arc::new(Bell { place, rung: AtomicBool::new(false), woken: Arc::clone(&self.woken) });
+            self.places.push(Place {
+                token: Token(0),
+                future: Box::pin(None),
+                waker: Waker::from(Arc::clone(&bell)),
+                bell,
+            });
+            place
+        })
+    }
+
+    /// Polls the future of a place, if it still has one.
+    fn poll_place(&mut self, number: usize, out: &mut dyn Completions) {
+        let place = &mut self.places[number];
+        // Before polling: what wakes during the poll must ring again.
+        place.bell.rung.store(false, Ordering::Release);
+        let Some(future) = place.future.as_mut().as_pin_mut() else { return };
+        if let Poll::Ready(result) = future.poll(&mut Context::from_waker(&place.waker)) {
+            let token = place.token;
+            self.clear_place(number);
+            match result {
+                Ok(reply) => out.complete(token, Ok(reply.as_reply())),
+                Err(error) => out.complete(token, Err(error)),
+            }
+        }
+    }
+
+    fn clear_place(&mut self, number: usize) {
+        self.places[number].future.set(None);
+        self.free.push(number);
+        self.in_flight -= 1;
+    }
+}
+
+impl<R: Respond> Session for FutureSession<R> {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let future = self.client.respond(request);
+        let number = self.take_place();
+        self.places[number].token = token;
+        self.places[number].future.set(Some(future));
+        self.in_flight += 1;
+        // Polled at once, so that the request is on its way when `submit` returns, or nearly.
+        self.poll_place(number, out);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        // Registered before looking, so that what wakes in between is not missed.
+        self.woken.session.register(cx.waker());
+        let mut turn = std::mem::take(&mut self.turn);
+        turn.clear();
+        std::mem::swap(&mut turn, &mut *self.woken.places.lock().unwrap_or_else(PoisonError::into_inner));
+        for number in &turn {
+            self.poll_place(*number, out);
+        }
+        self.turn = turn;
+        if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn abandon(&mut self, token: Token) {
+        let found = self.places.iter().position(|place| place.token == token && place.future.is_some());
+        if let Some(number) = found {
+            self.clear_place(number);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "futures_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+//! `limit+URL`: a store that does at most so many operations per second.
+//!
+//! A virtual schedule over all sessions of the store: in a busy period that begins at `start`,
+//! operation `k` (from 0) completes not before `start + k / rate`. An operation that comes when the
+//! schedule is in the past begins a new busy period and is not held back; time in which nothing was
+//! asked is not saved up. A bulk operation is one operation.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::held::{DueTimes, Held};
+use super::{Store, StoreError};
+
+/// A store with a rate limit, see the [module](self).
+pub type Limit<S> = Held<S, Schedule>;
+
+/// The limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LimitOptions {
+    /// Operations per second, above zero.
+    pub rate_per_s: f64,
+}
+
+impl<S: Store> Limit<S> {
+    /// Limits a store.
+    ///
+    /// # Errors
+    /// [`StoreError::BadUrl`] unless the rate is a finite number above zero.
+    pub fn new(inner: S, options: LimitOptions) -> Result<Self, StoreError> {
+        let rate = options.rate_per_s;
+        if !rate.is_finite() || rate <= 0.0 {
+            return Err(StoreError::BadUrl(format!(
+                "limit+: rate={rate} is no rate; give operations per second above zero, as in limit+memory:?rate=1000"
+            )));
+        }
+        Ok(Self::over(inner, Schedule { rate_per_s: rate, busy: Mutex::new(Busy::default()) }))
+    }
+}
+
+/// The virtual schedule of [`Limit`].
+#[derive(Debug)]
+pub struct Schedule {
+    rate_per_s: f64,
+    busy: Mutex<Busy>,
+}
+
+/// A busy period.
+#[derive(Debug, Default)]
+struct Busy {
+    start_ns: u64,
+    operations: u64,
+}
+
+impl DueTimes for Schedule {
+    fn due_ns(&self, now_ns: u64, _phase_start_ns: Option<u64>) -> u64 {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        // From the period's start each time, so that rounding does not add up.
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let after_ns = (busy.operations as f64 * 1e9 / self.rate_per_s) as u64;
+        let due_ns = busy.start_ns.saturating_add(after_ns);
+        if due_ns <= now_ns {
+            *busy = Busy { start_ns: now_ns, operations: 1 };
+            return now_ns;
+        }
+        busy.operations += 1;
+        due_ns
+    }
+
+    fn prefix(&self) -> &'static str {
+        "limit"
+    }
+
+    fn query(&self) -> String {
+        format!("rate={}", self.rate_per_s)
+    }
+
+    fn note(&self) -> &'static str {
+        "Limited on purpose by limit+: its rate is a setting, not what the store could do."
+    }
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

@@ -1,0 +1,178 @@
+//! `slow+URL`: a store that takes its time, by a deterministic queueing model.
+//!
+//! The store as a whole, over all its sessions, has so many slots. An operation takes the slot that
+//! is free earliest, is served there for `latency ± jitter`, and completes. While the store stalls no
+//! service progresses: one that the stall cuts into ends later by what of the stall it sees. A bulk
+//! operation is one operation.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Store;
+use super::held::{DueTimes, Held};
+
+/// A slowed-down store, see the [module](self).
+pub type Slow<S> = Held<S, Servers>;
+
+/// How slow. The default adds nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowOptions {
+    /// How long an operation is served, on average.
+    pub latency: Duration,
+    /// Service lasts evenly between `latency - jitter` (not below 0) and `latency + jitter`.
+    pub jitter: Duration,
+    /// Operations that are served at once, over all sessions; none for any number.
+    pub slots: Option<NonZeroU32>,
+    /// When the stall begins, counted from the start of the measured phase; none for no stall.
+    pub stall_at: Option<Duration>,
+    /// How long the stall lasts.
+    pub stall_for: Duration,
+    /// Decides the jitter.
+    pub seed: u64,
+}
+
+impl Default for SlowOptions {
+    fn default() -> Self {
+        Self {
+            latency: Duration::ZERO,
+            jitter: Duration::ZERO,
+            slots: None,
+            stall_at: None,
+            stall_for: Duration::from_secs(1),
+            seed: 1,
+        }
+    }
+}
+
+impl<S: Store> Slow<S> {
+    /// Slows a store down.
+    pub fn new(inner: S, options: SlowOptions) -> Self {
+        Self::over(inner, Servers::new(options))
+    }
+}
+
+/// The queueing model of [`Slow`].
+#[derive(Debug)]
+pub struct Servers {
+    options: SlowOptions,
+    latency_ns: u64,
+    jitter_ns: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// When each slot is free, earliest on top; empty for any number of slots.
+    free_at_ns: BinaryHeap<Reverse<u64>>,
+    random: u64,
+}
+
+impl Servers {
+    fn new(options: SlowOptions) -> Self {
+        let slots = options.slots.map_or(0, NonZeroU32::get);
+        let state = State { free_at_ns: (0..slots).map(|_| Reverse(0)).collect(), random: options.seed };
+        Self {
+            latency_ns: whole_ns(options.latency),
+            jitter_ns: whole_ns(options.jitter),
+            options,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// How long one service lasts.
+    fn service_ns(&self, random: &mut u64) -> u64 {
+        if self.jitter_ns == 0 {
+            return self.latency_ns;
+        }
+        // Even over -jitter..=jitter, by multiplying into the range.
+        let width = u128::from(self.jitter_ns) * 2 + 1;
+        let offset = (u128::from(split_mix(random)) * width) >> 64;
+        let sum = u128::from(self.latency_ns) + offset;
+        u64::try_from(sum.saturating_sub(u128::from(self.jitter_ns))).unwrap_or(u64::MAX)
+    }
+
+    /// When a service ends that begins at `start_ns`.
+    fn end_ns(&self, start_ns: u64, service_ns: u64, phase_start_ns: Option<u64>) -> u64 {
+        let end_ns = start_ns.saturating_add(service_ns);
+        let (Some(phase_start_ns), Some(stall_at)) = (phase_start_ns, self.options.stall_at) else { return end_ns };
+        let stall_ns = phase_start_ns.saturating_add(whole_ns(stall_at));
+        let over_ns = stall_ns.saturating_add(whole_ns(self.options.stall_for));
+        if start_ns >= over_ns || end_ns <= stall_ns && start_ns < stall_ns {
+            return end_ns;
+        }
+        end_ns.saturating_add(over_ns - start_ns.max(stall_ns))
+    }
+}
+
+impl DueTimes for Servers {
+    fn due_ns(&self, now_ns: u64, phase_start_ns: Option<u64>) -> u64 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let service_ns = self.service_ns(&mut state.random);
+        match state.free_at_ns.peek_mut() {
+            None => self.end_ns(now_ns, service_ns, phase_start_ns),
+            Some(mut earliest) => {
+                let end_ns = self.end_ns(now_ns.max(earliest.0), service_ns, phase_start_ns);
+                *earliest = Reverse(end_ns);
+                end_ns
+            }
+        }
+    }
+
+    fn prefix(&self) -> &'static str {
+        "slow"
+    }
+
+    fn query(&self) -> String {
+        let o = &self.options;
+        let mut parts = Vec::new();
+        if !o.latency.is_zero() {
+            parts.push(format!("latency={}", short(o.latency)));
+        }
+        if !o.jitter.is_zero() {
+            parts.push(format!("jitter={}", short(o.jitter)));
+        }
+        if let Some(slots) = o.slots {
+            parts.push(format!("slots={slots}"));
+        }
+        if let Some(stall_at) = o.stall_at {
+            parts.push(format!("stall_at={}&stall_for={}", short(stall_at), short(o.stall_for)));
+        }
+        if o.seed != SlowOptions::default().seed {
+            parts.push(format!("seed={}", o.seed));
+        }
+        parts.join("&")
+    }
+
+    fn note(&self) -> &'static str {
+        "Slowed down on purpose by slow+: its latency is a model's, not a store's."
+    }
+}
+
+fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A duration as URLs write it: a whole number of the largest unit that is whole.
+fn short(duration: Duration) -> String {
+    let ns = duration.as_nanos();
+    [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
+        .into_iter()
+        .find(|(unit, _)| ns.is_multiple_of(*unit))
+        .map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): one multiplication chain a number, any seed will do.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+#[path = "slow_tests.rs"]
+mod tests;
