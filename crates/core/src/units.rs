@@ -79,7 +79,7 @@ impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, scale) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
             if self.0 >= scale {
-                return if self.0 % scale == 0 {
+                return if self.0.is_multiple_of(scale) {
                     write!(f, "{}{name}", self.0 / scale)
                 } else {
                     write!(f, "{:.1}{name}", self.0 as f64 / scale as f64)
@@ -147,7 +147,7 @@ impl fmt::Display for Span {
             _ if ns < 1_000 => write!(f, "{ns}ns"),
             _ if ns < 1_000_000 => write!(f, "{}us", trim(ns as f64 / 1e3)),
             _ if ns < 1_000_000_000 => write!(f, "{}ms", trim(ns as f64 / 1e6)),
-            _ if ns % 1_000_000_000 == 0 && ns >= 60_000_000_000 => {
+            _ if ns.is_multiple_of(1_000_000_000) && ns >= 60_000_000_000 => {
                 let seconds = self.0.as_secs();
                 let (h, m, s) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
                 for (n, unit) in [(h, 'h'), (m, 'm'), (s, 's')] {
@@ -195,7 +195,7 @@ impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         for (i, c) in digits.chars().enumerate() {
-            if i > 0 && (digits.len() - i) % 3 == 0 {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
                 f.write_str(",")?;
             }
             write!(f, "{c}")?;

@@ -1,15 +1,31 @@
-//! The one run loop.
+//! The one run loop, and what is around it.
+//!
+//! A [`PhasePlan`] says what a phase does; [`run_phase`] begins its workers together and gathers
+//! what they record. Each worker is one thread that turns one loop: take completions, send what is
+//! due while there are free slots, wait. The loop is the same for embedded and network stores, open
+//! and closed loop; only the place where it waits differs.
 
+mod calibrate;
+mod caller;
 mod clock;
+mod drive;
+mod events;
+mod host;
+mod maker;
+mod plan;
+mod read_back;
+mod run;
+mod slots;
+mod stop;
+mod team;
+mod worker;
 
+pub use calibrate::{Calibrated, calibrate};
+pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};
-
-/// One worker's part of a phase.
-pub struct WorkerJob {}
-/// What a worker did.
-pub struct WorkerReport {}
-
-/// Runs a worker.
-pub fn drive<S: crate::store::Store>(_store: &S, _job: WorkerJob) -> WorkerReport {
-    WorkerReport {}
-}
+pub use drive::{WorkerReport, drive};
+pub use events::{Event, Observer};
+pub use plan::{Amount, DEFAULT_LOAD_BATCH, PhasePlan, Recipe, WorkerJob};
+pub use run::{PhaseContext, run_phase};
+pub use stop::Stop;
+pub use team::{Member, Outbox, Snapshot};

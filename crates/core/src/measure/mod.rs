@@ -1,1 +1,17 @@
-//! To come.
+//! Recorders, intervals and the use of the machine.
+//!
+//! A worker owns its [`Recorder`] and swaps it each interval; percentiles come from merged
+//! histograms only.
+
+mod packed;
+mod phase;
+mod recorder;
+mod resources;
+mod tally;
+
+pub use phase::{Label, LedgerReport, PhaseRecord, WorkerUse};
+pub use recorder::{Interval, Recorder};
+pub use resources::{
+    ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,
+};
+pub use tally::{SIGNIFICANT_DIGITS, Tally, histogram};

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -96,7 +96,28 @@ pub struct SessionOptions {
     /// The run's clock.
     pub clock: Arc<dyn Clock>,
     /// When the measured phase begins, in ns of `clock`; none while loading. Decorators count from it.
-    pub phase_start_ns: Option<u64>,
+    pub phase_start: PhaseStart,
+}
+
+/// When the measured phase began: known only when all sessions are open.
+#[derive(Debug, Clone, Default)]
+pub struct PhaseStart(Arc<OnceLock<u64>>);
+
+impl PhaseStart {
+    /// Not begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// It begins at this time of the run's clock. Only the first call counts.
+    pub fn begin(&self, now_ns: u64) {
+        let _ = self.0.set(now_ns);
+    }
+
+    /// When it began, in ns of the run's clock.
+    pub fn get(&self) -> Option<u64> {
+        self.0.get().copied()
+    }
 }
 
 /// How a driver provides one operation.

@@ -84,46 +84,49 @@ where
     }
 }
 
-impl Store for Arc<dyn AnyStore> {
+/// An erased store as a [`Store`] again, for decorators: each operation costs a virtual call.
+pub struct Erased(pub Arc<dyn AnyStore>);
+
+impl Store for Erased {
     type Session = Box<dyn Session>;
 
     fn describe(&self) -> Description {
-        (**self).describe()
+        self.0.describe()
     }
     fn capabilities(&self) -> Capabilities {
-        (**self).capabilities()
+        self.0.capabilities()
     }
     fn runtime(&self) -> Runtime {
-        (**self).runtime()
+        self.0.runtime()
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        (**self).inspect()
+        self.0.inspect()
     }
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        (**self).prepare(layout, how)
+        self.0.prepare(layout, how)
     }
     async fn open(&self, options: &SessionOptions) -> Result<Box<dyn Session>, StoreError> {
-        (**self).open_any(options).await
+        self.0.open_any(options).await
     }
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        (**self).settle(at_most)
+        self.0.settle(at_most)
     }
     fn compact(&self) -> Result<(), StoreError> {
-        (**self).compact()
+        self.0.compact()
     }
     fn stats(&self) -> Result<Stats, StoreError> {
-        (**self).stats()
+        self.0.stats()
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        (**self).explain(request)
+        self.0.explain(request)
     }
     fn paths(&self) -> Vec<PathBuf> {
-        (**self).paths()
+        self.0.paths()
     }
     fn close(&self) -> Result<(), StoreError> {
-        (**self).close()
+        self.0.close()
     }
     fn remove(&self) -> Result<(), StoreError> {
-        (**self).remove()
+        self.0.remove()
     }
 }

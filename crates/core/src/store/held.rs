@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    Capabilities, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply, Prepare, Reply,
-    Request, Runtime, Session, SessionOptions, Stats, Store, StoreError, Token,
+    Capabilities, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply, PhaseStart, Prepare,
+    Reply, Request, Runtime, Session, SessionOptions, Stats, Store, StoreError, Token,
 };
 use crate::engine::Clock;
 
@@ -93,7 +93,7 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
             inner: self.inner.open(options).await?,
             due: Arc::clone(&self.due),
             clock: Arc::clone(&options.clock),
-            phase_start_ns: options.phase_start_ns,
+            phase_start: options.phase_start.clone(),
             kept: Kept::default(),
         })
     }
@@ -132,7 +132,7 @@ pub struct HeldSession<S, D> {
     inner: S,
     due: Arc<D>,
     clock: Arc<dyn Clock>,
-    phase_start_ns: Option<u64>,
+    phase_start: PhaseStart,
     kept: Kept,
 }
 
@@ -147,7 +147,7 @@ impl<S, D> HeldSession<S, D> {
 impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         let now_ns = self.clock.now_ns();
-        let due_ns = self.due.due_ns(now_ns, self.phase_start_ns);
+        let due_ns = self.due.due_ns(now_ns, self.phase_start.get());
         let inner_token = self.kept.enter(token, due_ns);
         self.inner.submit(request, inner_token, &mut self.kept);
         // The inner operation may have taken longer than it was to take.

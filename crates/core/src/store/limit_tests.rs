@@ -3,8 +3,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::super::{
-    CollectionId, Durability, MemoryStore, NullStore, Op, OpError, ReadConsistency, Reply, Request, Session,
-    SessionOptions, Token,
+    CollectionId, Durability, MemoryStore, NullStore, Op, OpError, PhaseStart, ReadConsistency, Reply, Request,
+    Session, SessionOptions, Token,
 };
 use super::*;
 use crate::engine::{Clock, FakeClock};
@@ -45,7 +45,7 @@ fn the_limit_holds_over_all_sessions() {
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(1),
         clock: Arc::new(clock.clone()),
-        phase_start_ns: None,
+        phase_start: PhaseStart::new(),
     };
     let mut cx = Context::from_waker(Waker::noop());
     let mut open = || match std::pin::pin!(store.open(&options)).poll(&mut cx) {

@@ -21,11 +21,11 @@ mod slow;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Runtime,
-    Session, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare,
+    Runtime, Session, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
-pub use erased::AnyStore;
+pub use erased::{AnyStore, Erased};
 pub use futures::{FutureSession, Respond};
 pub use held::{DueTimes, Held, HeldSession};
 pub use limit::{Limit, LimitOptions, Schedule};

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use super::super::{
-    CollectionId, CollectionLayout, Durability, ErrorKind, Layout, MemoryStore, Op, OpError, Prepare, ReadConsistency,
-    Reply, Request, Session, SessionOptions, StoreError, Token,
+    CollectionId, CollectionLayout, Durability, ErrorKind, Layout, MemoryStore, Op, OpError, PhaseStart, Prepare,
+    ReadConsistency, Reply, Request, Session, SessionOptions, StoreError, Token,
 };
 use super::*;
 use crate::engine::{Clock, FakeClock};
@@ -24,7 +24,13 @@ fn options(clock: &FakeClock, phase_start_ns: Option<u64>) -> SessionOptions {
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(1),
         clock: Arc::new(clock.clone()),
-        phase_start_ns,
+        phase_start: {
+            let start = PhaseStart::new();
+            if let Some(at) = phase_start_ns {
+                start.begin(at);
+            }
+            start
+        },
     }
 }
 

@@ -269,7 +269,7 @@ impl<'de> Deserialize<'de> for FanOut {
                     .bins
                     .iter()
                     .map(|row| match row[..] {
-                        [n, parents] => Ok(Bin { least: n, below: n + 1, parents }),
+                        [n, parents] => Ok(Bin { least: n, below: n.saturating_add(1), parents }),
                         [least, below, parents] if least < below => Ok(Bin { least, below, parents }),
                         _ => Err(de::Error::custom(format!(
                             "the bin {row:?} is neither [children, parents] nor [least, below, parents]"

@@ -1,7 +1,20 @@
 //! The study file: what is loaded, what is done to it, how fast, and how it is judged.
 
+mod check;
 mod collections;
+mod load;
+mod phases;
 mod popularity;
+mod study;
 
+pub use check::{Problem, collection_of, did_you_mean};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
+pub use load::{StudyError, StudyErrors};
+pub use phases::{ArrivalSpec, MixEntry, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
+pub use study::{Stores, Study};
+
+/// The JSON Schema of a study file, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Study).to_value()
+}

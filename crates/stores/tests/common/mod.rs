@@ -49,7 +49,7 @@ pub fn options() -> SessionOptions {
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(10),
         clock: Arc::new(FakeClock::new()),
-        phase_start_ns: None,
+        phase_start: storebench_core::store::PhaseStart::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use super::suite::Stop;
 use crate::engine::{Clock, RealClock};
 use crate::store::{
     AnyStore, Batch, BulkWrite, Capabilities, CollectionId, CollectionLayout, Durability, Layout, Namespace, Op,
-    OpKind, Prepare, ReadConsistency, SessionOptions, StoreError,
+    OpKind, PhaseStart, Prepare, ReadConsistency, SessionOptions, StoreError,
 };
 use crate::workload::Body;
 
@@ -127,7 +127,7 @@ impl<'a> Subject<'a> {
             consistency: self.consistency,
             timeout: Duration::from_secs(10),
             clock: Arc::clone(&self.clock),
-            phase_start_ns: None,
+            phase_start: PhaseStart::new(),
         }
     }
 

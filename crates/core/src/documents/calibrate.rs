@@ -1,0 +1,196 @@
+//! Compressibility: measured on a sample, and set by bisection.
+
+use std::io::Write;
+
+use super::catalog::{Calibration, Compression};
+use super::error::DocumentError;
+use super::mixture::{Characters, Mixture};
+use super::plan::{Plan, Scope, Segment};
+
+/// Stores compress pages of about this size.
+const PAGE: usize = 32 << 10;
+const LEVEL: i32 = 3;
+/// Pages that the share is sought on.
+const PAGES: usize = 16;
+/// Pages taken from one place of the collection, so that long documents do not fill the sample.
+const PAGES_IN_A_ROW: usize = 2;
+/// The share is sought to within one part in so many.
+const STEPS: u32 = 14;
+
+/// Documents concatenated until `bytes` are there or the collection ends.
+fn append(plans: &[Plan], position: usize, from: u64, bytes: usize, out: &mut Vec<u8>) -> u64 {
+    let plan = &plans[position];
+    let end = out.len() + bytes;
+    let mut index = from;
+    while out.len() < end && index < plan.count {
+        let before = out.len();
+        Scope::new(plans, position, index, 0, plan.related).write_document(out);
+        index += 1;
+        if out.len() == before {
+            break;
+        }
+    }
+    index - from
+}
+
+/// Pages from places spread over the collection.
+fn pages(plans: &[Plan], position: usize, wanted: usize) -> Vec<Vec<u8>> {
+    let count = plans[position].count;
+    let places = wanted.div_ceil(PAGES_IN_A_ROW).max(1) as u64;
+    let mut all = Vec::new();
+    for place in 0..places.min(count) {
+        let mut run = Vec::new();
+        append(
+            plans,
+            position,
+            (u128::from(place) * u128::from(count) / u128::from(places.min(count))) as u64,
+            PAGE * PAGES_IN_A_ROW,
+            &mut run,
+        );
+        run.truncate(PAGE * PAGES_IN_A_ROW);
+        let whole = run.len() / PAGE * PAGE;
+        // A page that is not full would compress worse; it counts only where there is no other.
+        if whole > 0 {
+            run.truncate(whole);
+        }
+        all.extend(run.chunks(PAGE).map(<[u8]>::to_vec));
+    }
+    all
+}
+
+/// Compressed / raw over pages, each by itself.
+fn page_ratio(pages: &[Vec<u8>]) -> f64 {
+    let (mut raw, mut packed) = (0usize, 0usize);
+    let mut buffer = vec![0u8; zstd::zstd_safe::compress_bound(PAGE)];
+    let Ok(mut compressor) = zstd::bulk::Compressor::new(LEVEL) else { return 1.0 };
+    for page in pages {
+        raw += page.len();
+        packed += compressor.compress_to_buffer(page, &mut buffer).unwrap_or(page.len());
+    }
+    if raw == 0 { 1.0 } else { packed as f64 / raw as f64 }
+}
+
+fn ratio_of(plans: &mut [Plan], position: usize, share: f64, characters: &Characters) -> f64 {
+    plans[position].mixture = Some(Mixture { share, characters: characters.clone() });
+    page_ratio(&pages(plans, position, PAGES))
+}
+
+/// Sets the mixture of a collection such that its pages compress to `target`. With `known`, takes
+/// what an earlier run found.
+pub(crate) fn calibrate(
+    plans: &mut [Plan],
+    position: usize,
+    target: f64,
+    known: Option<&Calibration>,
+    path: &str,
+) -> Result<Calibration, DocumentError> {
+    let plan = &plans[position];
+    let calibrates =
+        plan.slots.iter().any(|slot| slot.versioned) || plan.segments.iter().any(|s| matches!(s, Segment::Fill(_)));
+    if !calibrates {
+        return Err(DocumentError::new(
+            path,
+            "there is no text whose compressibility could be set; add `size`, or a field such as { text = \"500B\" } that is not part of key or index",
+        ));
+    }
+    if let Some(known) = known.filter(|known| known.target == target) {
+        let characters = if known.characters == "utf8-pairs" { Characters::utf8_pairs() } else { Characters::Ascii };
+        plans[position].mixture = Some(Mixture { share: known.share, characters });
+        return Ok(known.clone());
+    }
+    let pairs = Characters::utf8_pairs();
+    let least = ratio_of(plans, position, 0.0, &Characters::Ascii);
+    let ascii = ratio_of(plans, position, 1.0, &Characters::Ascii);
+    let most = ratio_of(plans, position, 1.0, &pairs).max(ascii);
+    let round = |x: f64| (x * 1e4).round() / 1e4;
+    let reachable = (round(least), round(most));
+    if target < reachable.0 || target > reachable.1 {
+        return Err(DocumentError::new(
+            path,
+            format!(
+                "these fields can be made to compress to {:.3} to {:.3}, not to {target}; choose a target within, or change how much of a document is text",
+                (reachable.0 * 1e3).ceil() / 1e3,
+                (reachable.1 * 1e3).floor() / 1e3
+            ),
+        ));
+    }
+    let characters = if target <= ascii { Characters::Ascii } else { pairs };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..STEPS {
+        let middle = (low + high) / 2.0;
+        if ratio_of(plans, position, middle, &characters) < target { low = middle } else { high = middle }
+    }
+    let share = (low + high) / 2.0;
+    let name = characters.name().to_owned();
+    plans[position].mixture = Some(Mixture { share, characters });
+    Ok(Calibration { target, reachable, share, characters: name })
+}
+
+/// What compressors make of a collection.
+pub(crate) fn measure(plans: &[Plan], position: usize, sample_bytes: u64, long_bytes: u64) -> Compression {
+    let plan = &plans[position];
+    let wanted = (sample_bytes as usize / PAGE).max(1);
+    let sample = pages(plans, position, wanted);
+    let (mut documents, mut bytes, mut packed) = (0u64, 0u64, 0u64);
+    let mut encoder = snap::raw::Encoder::new();
+    let (mut document, mut buffer) = (Vec::new(), Vec::new());
+    let places = plan.count.min(4_096);
+    for place in 0..places {
+        let index = (u128::from(place) * u128::from(plan.count) / u128::from(places)) as u64;
+        document.clear();
+        Scope::new(plans, position, index, 0, plan.related).write_document(&mut document);
+        buffer.resize(snap::raw::max_compress_len(document.len()).max(1), 0);
+        packed += encoder.compress(&document, &mut buffer).unwrap_or(document.len()) as u64;
+        bytes += document.len() as u64;
+        documents += 1;
+        if bytes >= sample_bytes {
+            break;
+        }
+    }
+    Compression {
+        documents,
+        bytes,
+        doc_snappy: if bytes == 0 { 1.0 } else { packed as f64 / bytes as f64 },
+        page_zstd3: page_ratio(&sample),
+        long_zstd: (long_bytes > 0).then(|| long_ratio(plans, position, long_bytes)).flatten(),
+    }
+}
+
+/// Counts what is written.
+struct Counter(u64);
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compressed / raw of consecutive documents under a window that holds them all where it can. When
+/// the collection is smaller than what was asked for, the next versions follow: that is what a
+/// store with updates sees.
+fn long_ratio(plans: &[Plan], position: usize, bytes: u64) -> Option<f64> {
+    let plan = &plans[position];
+    let window = (64 - bytes.leading_zeros()).clamp(27, 30);
+    let mut encoder = zstd::stream::write::Encoder::new(Counter(0), LEVEL).ok()?;
+    encoder.long_distance_matching(true).ok()?;
+    encoder.window_log(window).ok()?;
+    let (mut raw, mut document) = (0u64, Vec::new());
+    'all: for version in 0..u64::MAX {
+        for index in 0..plan.count {
+            document.clear();
+            Scope::new(plans, position, index, version, plan.related).write_document(&mut document);
+            encoder.write_all(&document).ok()?;
+            raw += document.len() as u64;
+            if raw >= bytes || document.is_empty() {
+                break 'all;
+            }
+        }
+    }
+    let packed = encoder.finish().ok()?.0;
+    (raw > 0).then(|| packed as f64 / raw as f64)
+}

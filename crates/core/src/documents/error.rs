@@ -1,0 +1,104 @@
+//! What can be wrong with a description of documents, and with a document read back.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why the collections of a study cannot be made. `path` is the place in the study, so that the
+/// caller can add the file and line of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct DocumentError {
+    /// The place in the study, such as `collections.users.fields.text`.
+    pub path: String,
+    /// What is wrong and what to do about it. Names file and line where a data file is at fault.
+    pub message: String,
+    /// The data file at fault, when one is.
+    pub file: Option<PathBuf>,
+    /// The line in that file, counted from 1.
+    pub line: Option<u64>,
+}
+
+impl DocumentError {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), file: None, line: None }
+    }
+
+    pub(crate) fn in_file(path: impl Into<String>, file: PathBuf, line: Option<u64>, message: &str) -> Self {
+        let place = match line {
+            Some(line) => format!("{}:{line}", file.display()),
+            None => file.display().to_string(),
+        };
+        Self { path: path.into(), message: format!("{place}: {message}"), file: Some(file), line }
+    }
+}
+
+/// `; did you mean X?` when a known name is near, then the list of what exists.
+pub(crate) fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let near = known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(wrong, name), *name))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let mut text = near.map(|(_, name)| format!("; did you mean `{name}`?")).unwrap_or_default();
+    if known.is_empty() {
+        text.push_str(" (there are none)");
+    } else {
+        text.push_str(&format!(" (there are: {})", known.join(", ")));
+    }
+    text
+}
+
+/// How a document read back differs from every version of the document it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mismatch {
+    /// It is not JSON (or, in a collection of counters, not an integer).
+    Malformed {
+        /// What the reader says.
+        reason: String,
+    },
+    /// It carries no marker: Storebench did not write it.
+    NotMadeHere {
+        /// The beginning of what was read.
+        saw: String,
+    },
+    /// It is another document of this collection.
+    WrongDocument {
+        /// The index it should have.
+        expected: u64,
+        /// The index it carries.
+        saw: u64,
+    },
+    /// A field differs; both values are cut to about 80 characters.
+    Field {
+        /// Path of the field, or `document` for bytes.
+        field: String,
+        /// What the version it carries has there.
+        expected: String,
+        /// What was read.
+        saw: String,
+    },
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { reason } => write!(f, "it cannot be read: {reason}"),
+            Self::NotMadeHere { saw } => write!(f, "it carries no marker of Storebench: {saw}"),
+            Self::WrongDocument { expected, saw } => {
+                write!(f, "it is document {saw} where document {expected} belongs")
+            }
+            Self::Field { field, expected, saw } => write!(f, "`{field}` should be {expected} but is {saw}"),
+        }
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+/// The first 80 or so characters of a text.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

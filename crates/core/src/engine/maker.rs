@@ -1,0 +1,344 @@
+//! What a worker does next, and the request that says it: a pure function of the study's seed, the
+//! worker and how many operations it has made.
+
+use std::sync::Arc;
+
+use super::plan::{Amount, PhasePlan, Recipe};
+use crate::documents::{Catalog, Documents};
+use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
+use crate::ledger::{self, Ledger};
+use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
+use crate::workload::{Popularity, Streams};
+
+/// One operation to be done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Task {
+    /// Position of its recipe in the plan.
+    pub recipe: usize,
+    /// Index of its document, or of the first one of a load's batch.
+    pub index: u64,
+    /// Version that its writes carry.
+    pub version: u64,
+    /// Documents of its batch; 1 for single operations.
+    pub documents: u32,
+    /// Whether what it reads is compared with what it should be.
+    pub check: bool,
+}
+
+/// The step of an operation that takes two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// The only request of the operation.
+    #[default]
+    Whole,
+    /// Compare-and-swap: reads the revision.
+    Look,
+    /// Compare-and-swap: writes over it.
+    Swap,
+}
+
+/// Draws tasks and writes their requests into buffers of its own.
+pub(super) struct Maker {
+    plan: Arc<PhasePlan>,
+    catalog: Arc<Catalog>,
+    worker: u64,
+    workers: u64,
+    rng: Rng,
+    /// Cumulative weights of the recipes, up to 1.
+    weights: Vec<f64>,
+    streams: Vec<Option<KeyStream>>,
+    /// Documents this worker has inserted, by position of the collection.
+    inserted: Vec<u64>,
+    /// The next batch of a load: recipe, and number of the batch in it.
+    load: (usize, u64),
+    made: u64,
+    distinct: Vec<Option<Box<Distinct>>>,
+    key: Vec<u8>,
+    body: Vec<u8>,
+    value: String,
+    batch: BatchBuf,
+    /// What has to be remembered between an acknowledgement and the end.
+    pub ledger: Option<Ledger>,
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("keys are made of text")
+}
+
+impl Maker {
+    /// # Errors
+    /// When a worker would own no key of a collection.
+    pub(super) fn new(plan: Arc<PhasePlan>, catalog: Arc<Catalog>, worker: u32, seed: u64) -> Result<Self, KeyError> {
+        let (worker, workers) = (u64::from(worker), u64::from(plan.workers));
+        let ownership = match plan.streams {
+            Streams::Independent => Ownership::Independent,
+            Streams::Disjoint => Ownership::Disjoint { worker, workers },
+        };
+        let phase_seed = mix64(seed, plan.number);
+        let streams = plan
+            .recipes
+            .iter()
+            .map(|recipe| {
+                if plan.amount == Amount::Load || inserts(recipe.label.kind) {
+                    return Ok(None);
+                }
+                let collection = recipe.label.collection;
+                let count = catalog.get(collection).count();
+                // The popular keys of a collection are the same in every phase.
+                KeyStream::new(plan.popularity, count, ownership, mix64(seed, collection as u64), worker).map(Some)
+            })
+            .collect::<Result<_, _>>()?;
+        let total: f64 = plan.recipes.iter().map(|r| r.weight).sum();
+        let mut sum = 0.0;
+        let weights = plan
+            .recipes
+            .iter()
+            .map(|r| {
+                sum += r.weight / total;
+                sum
+            })
+            .collect();
+        let collections = catalog.iter().count();
+        let ledger = plan.ledger.then(|| Ledger::new(phase_seed, catalog.iter().map(Documents::count).sum()));
+        Ok(Self {
+            worker,
+            workers,
+            rng: Rng::stream(phase_seed, worker),
+            weights,
+            streams,
+            inserted: vec![0; collections],
+            load: (0, worker),
+            made: 0,
+            distinct: (0..collections).map(|_| None).collect(),
+            key: Vec::with_capacity(256),
+            body: Vec::with_capacity(4_096),
+            value: String::new(),
+            batch: BatchBuf::new(),
+            ledger,
+            plan,
+            catalog,
+        })
+    }
+
+    /// The next operation; none when a load is done. The indexes of a batch that is not a run of
+    /// neighbours are left in `indexes`.
+    #[inline]
+    pub(super) fn next(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
+        indexes.clear();
+        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(indexes) };
+        self.made += 1;
+        Some(task)
+    }
+
+    fn next_load(&mut self) -> Option<Task> {
+        loop {
+            let (at, number) = self.load;
+            let recipe = self.plan.recipes.get(at)?;
+            let count = self.catalog.get(recipe.label.collection).count();
+            let batch = u64::from(recipe.label.batch);
+            let batches = count.div_ceil(batch);
+            if number >= batches {
+                // The next collection goes on where this one's last round ended, so that all workers
+                // get alike.
+                self.load = (at + 1, number - batches);
+                continue;
+            }
+            self.load.1 += self.workers;
+            let index = number * batch;
+            self.touch(recipe.label.collection, index, batch.min(count - index));
+            return Some(Task { recipe: at, index, documents: batch.min(count - index) as u32, ..Task::default() });
+        }
+    }
+
+    #[inline]
+    fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Task {
+        let at = if self.weights.len() == 1 {
+            0
+        } else {
+            let draw = self.rng.unit();
+            self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
+        };
+        let plan = Arc::clone(&self.plan);
+        let recipe = &plan.recipes[at];
+        let documents = recipe.label.batch;
+        let index = self.draw(at, recipe);
+        if documents > 1 {
+            indexes.push(index);
+            for _ in 1..documents {
+                let index = self.draw(at, recipe);
+                indexes.push(index);
+            }
+        }
+        let kind = recipe.label.kind;
+        let version = match (&mut self.ledger, kind.writes()) {
+            (_, false) => 0,
+            // Inserted documents are new: as loaded.
+            (_, true) if inserts(kind) => 0,
+            (Some(ledger), true) if documents == 1 => {
+                ledger.next_version((recipe.label.collection, index), self.plan.number)
+            }
+            (_, true) => ledger::first_version(self.plan.number) + 1 + self.made * self.workers + self.worker,
+        };
+        // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
+        let check = !kind.writes()
+            && recipe.checkable
+            && self.plan.check > 0.0
+            && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
+        Task { recipe: at, index, version, documents, check }
+    }
+
+    /// One index by popularity, or a new one for an insert.
+    #[inline]
+    fn draw(&mut self, at: usize, recipe: &Recipe) -> u64 {
+        let collection = recipe.label.collection;
+        let count = self.catalog.get(collection).count();
+        let index = match &mut self.streams[at] {
+            // New documents are numbered so that no two workers make the same one.
+            None => {
+                let number = self.inserted[collection];
+                self.inserted[collection] += 1;
+                count + number * self.workers + self.worker
+            }
+            Some(stream) => {
+                let newest = count + self.inserted[collection] * self.workers;
+                let mut index = stream.next(&mut self.rng, newest);
+                if matches!(self.plan.popularity, Popularity::Latest(_)) && index >= count {
+                    // Only what this worker inserted itself is sure to exist.
+                    let behind = (index - count) % self.workers;
+                    index = (index - behind + self.worker).min(newest - self.workers + self.worker);
+                }
+                if let Some(ledger) = &self.ledger
+                    && recipe.label.kind.writes()
+                {
+                    // A key whose outcome is open takes no write; another one is drawn instead.
+                    for _ in 0..64 {
+                        if !ledger.is_open((collection, index)) {
+                            break;
+                        }
+                        index = stream.next(&mut self.rng, newest);
+                    }
+                }
+                index
+            }
+        };
+        self.touch(collection, index, 1);
+        index
+    }
+
+    #[inline]
+    fn touch(&mut self, collection: usize, index: u64, documents: u64) {
+        let distinct = self.distinct[collection].get_or_insert_with(|| Box::new(Distinct::new()));
+        for index in index..index + documents {
+            distinct.add(mix64(collection as u64, index));
+        }
+    }
+
+    /// Distinct keys touched, by position of the collection.
+    pub(super) fn take_distinct(&mut self) -> Vec<(usize, Distinct)> {
+        let taken = self.distinct.iter_mut().map(Option::take).enumerate();
+        taken.filter_map(|(collection, d)| d.map(|d| (collection, *d))).collect()
+    }
+
+    /// Writes the request of a task into the buffers and borrows it from there.
+    #[inline]
+    pub(super) fn request<'a>(
+        &'a mut self,
+        task: &Task,
+        indexes: &[u64],
+        stage: Stage,
+        revision: &'a [u8],
+    ) -> Request<'a> {
+        let recipe = &self.plan.recipes[task.recipe];
+        let kind = recipe.label.kind;
+        let documents = self.catalog.get(recipe.label.collection);
+        let (index, version) = (task.index, task.version);
+        self.key.clear();
+        self.body.clear();
+        match kind {
+            OpKind::BulkInsert | OpKind::BulkUpsert => {
+                self.batch.clear();
+                for position in 0..task.documents as usize {
+                    let index = indexes.get(position).copied().unwrap_or(index + position as u64);
+                    self.batch.push_with(
+                        |key| documents.write_key(index, key),
+                        |body| documents.write_document(index, version, body),
+                    );
+                }
+            }
+            OpKind::BulkRead | OpKind::BulkDelete => {
+                self.batch.clear();
+                for index in indexes.iter().copied().chain(indexes.is_empty().then_some(index)) {
+                    self.batch.push_with(|key| documents.write_key(index, key), |_| {});
+                }
+            }
+            OpKind::Page => {
+                let value = documents.index_value(index, &recipe.field).unwrap_or_default();
+                self.value = value.to_string();
+            }
+            OpKind::Prefix => documents.write_key_prefix(index, recipe.upto.as_deref(), &mut self.key),
+            OpKind::View => {}
+            _ => documents.write_key(index, &mut self.key),
+        }
+        match (kind, stage) {
+            (OpKind::Insert | OpKind::Upsert | OpKind::Replace, _) | (OpKind::CompareAndSwap, Stage::Swap) => {
+                documents.write_document(index, version, &mut self.body);
+            }
+            (OpKind::Append | OpKind::Prepend, _) => {
+                self.body.resize(usize::try_from(recipe.size_bytes).unwrap_or(usize::MAX), b'+');
+            }
+            (OpKind::MergePatch, _) => {
+                use std::io::Write;
+                // A Vec takes every byte.
+                let _ = write!(self.body, "{{\"patched\":{version}}}");
+            }
+            _ => {}
+        }
+        let (key, body) = (text(&self.key), &self.body[..]);
+        let limit = recipe.limit;
+        let op = match (kind, stage) {
+            (OpKind::CompareAndSwap, Stage::Swap) => Op::CompareAndSwap { key, expected: revision, body },
+            (OpKind::CompareAndSwap, _) => Op::Read { key },
+            (OpKind::Insert, _) => Op::Insert { key, body },
+            (OpKind::Upsert, _) => Op::Upsert { key, body },
+            (OpKind::Replace, _) => Op::Replace { key, body },
+            (OpKind::Append, _) => Op::Append { key, bytes: body },
+            (OpKind::Prepend, _) => Op::Prepend { key, bytes: body },
+            (OpKind::Read, _) => Op::Read { key },
+            (OpKind::Exists, _) => Op::Exists { key },
+            (OpKind::Delete, _) => Op::Delete { key },
+            (OpKind::Touch, _) => Op::Touch { key, expiry: std::time::Duration::from_nanos(recipe.expiry_ns) },
+            (OpKind::Counter, _) => Op::Counter { key, delta: recipe.delta, initial: 0 },
+            (OpKind::MergePatch, _) => Op::MergePatch { key, patch: body },
+            (OpKind::BulkInsert, _) => Op::BulkWrite { kind: BulkWrite::Insert, items: self.batch.as_batch() },
+            (OpKind::BulkUpsert, _) => Op::BulkWrite { kind: BulkWrite::Upsert, items: self.batch.as_batch() },
+            (OpKind::BulkRead, _) => Op::BulkRead { keys: self.batch.as_batch() },
+            (OpKind::BulkDelete, _) => Op::BulkDelete { keys: self.batch.as_batch() },
+            (OpKind::Page, _) => Op::Page { field: &recipe.field, value: &self.value, limit },
+            (OpKind::Prefix, _) => Op::Prefix { prefix: key, limit },
+            (OpKind::Scan, _) => Op::Scan { start: key, end: None, limit },
+            (OpKind::View, _) => Op::View { view: &recipe.view, keys: &[], limit },
+        };
+        Request {
+            collection: CollectionId(recipe.label.collection as u16),
+            op,
+            contents: task.check || stage == Stage::Look,
+        }
+    }
+}
+
+fn inserts(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Insert | OpKind::BulkInsert)
+}
+
+/// Bytes of keys and documents that a request sends.
+pub(super) fn sent_bytes(op: &Op<'_>) -> u64 {
+    let bytes = match op {
+        Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => key.len() + body.len(),
+        Op::CompareAndSwap { key, body, .. } => key.len() + body.len(),
+        Op::Append { key, bytes } | Op::Prepend { key, bytes } => key.len() + bytes.len(),
+        Op::MergePatch { key, patch } => key.len() + patch.len(),
+        Op::BulkWrite { items, .. } => items.total_bytes(),
+        _ => 0,
+    };
+    bytes as u64
+}

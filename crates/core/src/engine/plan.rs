@@ -1,0 +1,335 @@
+//! A phase with every default filled in and every promise checked against the store.
+
+use std::sync::Arc;
+
+use crate::documents::Catalog;
+use crate::measure::Label;
+use crate::schedule::{Arrival, Rate};
+use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError};
+use crate::workload::{
+    ArrivalSpec, Body, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study, collection_of,
+};
+
+/// Documents in one bulk operation of a load, where the study does not say.
+pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
+
+/// What one label of a mix needs to make its operations.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// What it is in the result.
+    pub label: Label,
+    /// How often, relative to the others of the mix.
+    pub weight: f64,
+    /// `page`: the indexed field.
+    pub field: String,
+    /// `page`, `prefix`, `scan`, `view`: at most so many documents.
+    pub limit: u32,
+    /// `prefix`: the placeholder the key is cut before; none for the last one.
+    pub upto: Option<String>,
+    /// `append`, `prepend`: bytes added.
+    pub size_bytes: u64,
+    /// `counter`: what is added.
+    pub delta: i64,
+    /// `touch`: how long the document lives from then on, in ns.
+    pub expiry_ns: u64,
+    /// `view`: `design/view`.
+    pub view: String,
+    /// Whether what is read can be compared with what it should be: nothing in the study changes
+    /// these documents in a way that a generator cannot repeat.
+    pub checkable: bool,
+    /// Whether nothing in the study removes or lets expire these documents, so that a read that
+    /// finds none is a surprise.
+    pub kept: bool,
+}
+
+/// How much a phase does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Every document of the collections, once.
+    Load,
+    /// So many operations over all workers.
+    Operations(u64),
+    /// As many as fit into this time, in ns.
+    Duration(u64),
+}
+
+/// A phase as it will run on one store.
+#[derive(Debug, Clone)]
+pub struct PhasePlan {
+    /// The phase's name.
+    pub name: String,
+    /// Its position in the study: part of the versions that its writes carry.
+    pub number: u64,
+    /// Whether it only warms up.
+    pub warm_up: bool,
+    /// What it does. Loads have one recipe for each collection.
+    pub recipes: Vec<Recipe>,
+    /// How much.
+    pub amount: Amount,
+    /// Which keys are asked for more often.
+    pub popularity: Popularity,
+    /// Whether workers share the key space.
+    pub streams: Streams,
+    /// Threads.
+    pub workers: u32,
+    /// Connections of each worker.
+    pub connections: u32,
+    /// Operations in flight on each connection.
+    pub in_flight: u32,
+    /// Open loop: when operations are due.
+    pub rate: Option<(Rate, Arrival)>,
+    /// How workers wait.
+    pub pacing: Pacing,
+    /// Closed loop: pause between operations, in ns.
+    pub think_ns: u64,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// What the store sets for it, in its own words.
+    pub durability_means: &'static str,
+    /// How fresh reads are.
+    pub consistency: ReadConsistency,
+    /// How long one try may take, in ns.
+    pub timeout_ns: u64,
+    /// What follows a temporary failure.
+    pub retry: Retry,
+    /// How long operations that were due are still sent and awaited after the end, in ns.
+    pub drain_ns: u64,
+    /// Share of the reads whose contents are compared.
+    pub check: f64,
+    /// Whether acknowledged versions are kept and read back.
+    pub ledger: bool,
+}
+
+impl PhasePlan {
+    /// Fills in what the study leaves open and refuses what the store cannot do.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
+    pub fn resolve(
+        study: &Study,
+        phase: &Phase,
+        catalog: &Catalog,
+        capabilities: &Capabilities,
+    ) -> Result<Self, StoreError> {
+        let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
+        let recipes = if phase.loads() { load_recipes(phase, catalog) } else { mix_recipes(study, phase, catalog) }
+            .map_err(|what| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)))?;
+        for recipe in &recipes {
+            let kind = recipe.label.kind;
+            if capabilities.supports(kind).is_none() {
+                let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
+                return refuse(format!(
+                    "this store cannot do `{kind}` (asked for by `{}`); it can do: {}",
+                    recipe.label.name,
+                    can.join(", ")
+                ));
+            }
+            if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
+                return refuse("compare-and-swap needs read, which this store cannot do".into());
+            }
+        }
+        if !capabilities.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
+            return refuse("the study asks for a secondary index, which this store cannot make; remove `index`".into());
+        }
+        let promised = |d: Durability| capabilities.promises(d).map(|means| (d, means));
+        let (durability, durability_means) = match phase.durability {
+            Some(d) => match promised(d) {
+                Some(found) => found,
+                None => {
+                    let can: Vec<_> = capabilities.durability.iter().map(|(d, _)| d.to_string()).collect();
+                    return refuse(format!("this store cannot promise durability `{d}`; it can: {}", can.join("; ")));
+                }
+            },
+            None => match [Durability::FSYNC, Durability::OS, Durability::MEMORY]
+                .into_iter()
+                .find_map(promised)
+                .or_else(|| capabilities.durability.first().copied())
+            {
+                Some(found) => found,
+                None => return refuse("this store declares no durability at all".into()),
+            },
+        };
+        let consistency = match phase.consistency {
+            Some(c) if capabilities.consistency.iter().any(|(have, _)| *have == c) => c,
+            Some(c) => {
+                let can: Vec<_> = capabilities.consistency.iter().map(|(c, _)| c.to_string()).collect();
+                return refuse(format!("this store cannot promise `{c}` reads; it can: {}", can.join(", ")));
+            }
+            None => [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
+                .into_iter()
+                .find(|c| capabilities.consistency.iter().any(|(have, _)| have == c))
+                .unwrap_or_default(),
+        };
+        let amount = match (phase.loads(), phase.duration, phase.operations) {
+            (true, ..) => Amount::Load,
+            (_, Some(duration), _) => Amount::Duration(duration.ns()),
+            (_, None, Some(operations)) => Amount::Operations(operations.0),
+            (_, None, None) => return refuse("it has neither `duration` nor `operations`".into()),
+        };
+        let rate = phase.rate.as_ref().map(|spec| {
+            let rate = match spec {
+                RateSpec::Constant(per_s) => Rate::Constant(*per_s),
+                RateSpec::Ramp(from, to) => {
+                    Rate::Ramp { from: *from, to: *to, over_ns: phase.duration.unwrap_or_default().ns() }
+                }
+                RateSpec::Steps { steps, each } => Rate::Steps(steps.iter().map(|r| (each.ns(), *r)).collect()),
+            };
+            let arrival = match phase.arrival {
+                ArrivalSpec::Constant => Arrival::Constant,
+                ArrivalSpec::Poisson => Arrival::Poisson,
+            };
+            (rate, arrival)
+        });
+        if let Some((rate, _)) = &rate
+            && let Err(e) = rate.check()
+        {
+            return refuse(e.to_string());
+        }
+        let number = study.phases.iter().position(|p| p.name == phase.name).unwrap_or(0) as u64;
+        Ok(Self {
+            name: phase.name.clone(),
+            number,
+            warm_up: phase.warm_up,
+            recipes,
+            amount,
+            popularity: phase.popularity,
+            streams: phase.streams,
+            workers: phase.workers,
+            connections: phase.connections,
+            in_flight: phase.in_flight,
+            rate,
+            pacing: phase.pacing,
+            think_ns: phase.think.unwrap_or_default().ns(),
+            durability,
+            durability_means,
+            consistency,
+            timeout_ns: phase.timeout.ns(),
+            retry: phase.retry,
+            drain_ns: phase.drain.ns(),
+            check: phase.check,
+            ledger: phase.ledger,
+        })
+    }
+
+    /// What the phase's operations are called, in the order of a recorder's tallies.
+    pub fn labels(&self) -> Vec<Label> {
+        self.recipes.iter().map(|r| r.label.clone()).collect()
+    }
+
+    /// Operations over all workers, where it is known before the phase runs.
+    pub fn operations(&self, catalog: &Catalog) -> Option<u64> {
+        match (self.amount, &self.rate) {
+            (Amount::Load, _) => Some(
+                self.recipes
+                    .iter()
+                    .map(|r| catalog.get(r.label.collection).count().div_ceil(u64::from(r.label.batch)))
+                    .sum(),
+            ),
+            (Amount::Operations(n), _) => Some(n),
+            (Amount::Duration(ns), Some((rate, _))) => Some(rate.expected(ns).round() as u64),
+            (Amount::Duration(_), None) => None,
+        }
+    }
+
+    /// How long it sends, in ns, where it is known before the phase runs.
+    pub fn duration_ns(&self) -> Option<u64> {
+        match self.amount {
+            Amount::Duration(ns) => Some(ns),
+            _ => None,
+        }
+    }
+}
+
+fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
+    let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
+    phase
+        .load
+        .iter()
+        .map(|name| {
+            let collection = catalog.find(name).ok_or_else(|| format!("there is no collection `{name}`"))?;
+            let kind = match (catalog.get(collection).body(), batch) {
+                // Counters begin with their first increment; an insert of the number 0 would do the
+                // same on few stores only.
+                (Body::Counter, _) => OpKind::Counter,
+                (_, 1) => OpKind::Insert,
+                _ => OpKind::BulkInsert,
+            };
+            let batch = if kind == OpKind::BulkInsert { batch } else { 1 };
+            Ok(Recipe::plain(Label { name: name.clone(), kind, collection, batch }))
+        })
+        .collect()
+}
+
+impl Recipe {
+    fn plain(label: Label) -> Self {
+        Self {
+            label,
+            weight: 1.0,
+            field: String::new(),
+            limit: 10,
+            upto: None,
+            size_bytes: 16,
+            delta: 0,
+            expiry_ns: 3_600_000_000_000,
+            view: String::new(),
+            checkable: false,
+            kept: true,
+        }
+    }
+}
+
+fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
+    phase
+        .mix
+        .iter()
+        .map(|(name, entry)| {
+            let op = entry.op.or_else(|| OpName::find(name)).ok_or_else(|| format!("`{name}` is no operation"))?;
+            let kind = op.kind(entry.batch.is_some()).ok_or_else(|| format!("`{name}` has no bulk form"))?;
+            let collection_name =
+                collection_of(study, phase, name).ok_or_else(|| format!("`{name}` does not say its collection"))?;
+            let collection =
+                catalog.find(collection_name).ok_or_else(|| format!("there is no collection `{collection_name}`"))?;
+            let done = |kinds: &[OpKind]| changes(study, collection_name, kinds);
+            Ok(Recipe {
+                label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
+                weight: entry.weight,
+                field: entry.field.clone().unwrap_or_default(),
+                limit: entry.limit.unwrap_or(10),
+                upto: entry.upto.clone(),
+                size_bytes: entry.size.map_or(16, |s| s.0),
+                delta: entry.delta.unwrap_or(1),
+                expiry_ns: entry.expiry.map_or(3_600_000_000_000, |e| e.ns()),
+                view: entry.view.clone().unwrap_or_default(),
+                checkable: catalog.get(collection).body() != Body::Counter
+                    && !done(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch]),
+                kept: !done(&[OpKind::Delete, OpKind::BulkDelete, OpKind::Touch]),
+            })
+        })
+        .collect()
+}
+
+/// Whether any phase of the study does one of these to a collection.
+fn changes(study: &Study, collection: &str, kinds: &[OpKind]) -> bool {
+    study.phases.iter().any(|phase| {
+        phase.mix.iter().any(|(name, entry)| {
+            let kind = entry.op.or_else(|| OpName::find(name)).and_then(|op| op.kind(entry.batch.is_some()));
+            kind.is_some_and(|k| kinds.contains(&k)) && collection_of(study, phase, name) == Some(collection)
+        })
+    })
+}
+
+/// One worker's part of a phase.
+pub struct WorkerJob {
+    /// The phase.
+    pub plan: Arc<PhasePlan>,
+    /// The documents.
+    pub catalog: Arc<Catalog>,
+    /// Number of this worker, from 0.
+    pub worker: u32,
+    /// The study's seed.
+    pub seed: u64,
+    /// Length of an interval, in ns.
+    pub interval_ns: u64,
+    /// Where it meets the others: how the phase begins, and where snapshots go.
+    pub team: super::team::Member,
+}

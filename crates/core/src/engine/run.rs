@@ -1,0 +1,288 @@
+//! One phase on one store: workers begin together, their recorders are gathered, the record is made.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::clock::{Clock, RealClock};
+use super::drive::WorkerReport;
+use super::events::{Event, Observer};
+use super::plan::{Amount, PhasePlan, WorkerJob};
+use super::read_back;
+use super::stop::Stop;
+use super::team::{Member, Outbox, Snapshot};
+use crate::documents::Catalog;
+use crate::keys::Distinct;
+use crate::measure::{Interval, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse};
+use crate::schedule::Arrivals;
+use crate::store::{AnyStore, PhaseStart, StoreError};
+
+/// What a phase needs besides its plan and its store.
+pub struct PhaseContext<'a> {
+    /// The documents.
+    pub catalog: Arc<Catalog>,
+    /// The run's clock.
+    pub clock: RealClock,
+    /// The user's request to end.
+    pub stop: Arc<Stop>,
+    /// The study's seed.
+    pub seed: u64,
+    /// Length of an interval.
+    pub interval: Duration,
+    /// Hears what happens.
+    pub observer: &'a mut dyn Observer,
+}
+
+/// How often the user's request to end is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs a phase.
+///
+/// A phase that ends early, because the user asked or because a load failed, gives what was
+/// measured, with [`PhaseRecord::partial`] saying why.
+///
+/// # Errors
+/// When a session cannot be opened: then nothing was sent.
+pub fn run_phase(
+    store: &Arc<dyn AnyStore>,
+    plan: &PhasePlan,
+    context: PhaseContext<'_>,
+) -> Result<PhaseRecord, StoreError> {
+    let PhaseContext { catalog, clock, stop, seed, interval, observer } = context;
+    let plan = Arc::new(plan.clone());
+    let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
+    let ready = Arc::new(Barrier::new(plan.workers as usize + 1));
+    let start = PhaseStart::new();
+    let phase_stop = Arc::new(Stop::new());
+    let (snapshots, received) = mpsc::channel();
+
+    std::thread::scope(|scope| {
+        let mut spares = Vec::new();
+        let mut threads = Vec::new();
+        for worker in 0..plan.workers {
+            let (give, spare) = mpsc::channel();
+            spares.push(give);
+            let job = WorkerJob {
+                plan: Arc::clone(&plan),
+                catalog: Arc::clone(&catalog),
+                worker,
+                seed,
+                interval_ns,
+                team: Member {
+                    clock: clock.clone(),
+                    stop: Arc::clone(&phase_stop),
+                    ready: Arc::clone(&ready),
+                    start: start.clone(),
+                    outbox: Outbox { snapshots: snapshots.clone(), spare },
+                },
+            };
+            let store = Arc::clone(store);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{worker}"))
+                .spawn_scoped(scope, move || store.drive(job));
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(e) => {
+                    // The barrier counts on every worker: those that are missing are stood in for.
+                    phase_stop.ask();
+                    for _ in worker..plan.workers {
+                        let ready = Arc::clone(&ready);
+                        scope.spawn(move || {
+                            ready.wait();
+                            ready.wait();
+                        });
+                    }
+                    ready.wait();
+                    start.begin(clock.now_ns());
+                    ready.wait();
+                    return Err(StoreError::Failed(format!("worker {worker} got no thread: {e}; use fewer workers")));
+                }
+            }
+        }
+        drop(snapshots);
+        ready.wait();
+        let start_ns = clock.now_ns();
+        start.begin(start_ns);
+        let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let sampler = Sampler::start(clock.clone(), start_ns).ok();
+        if !phase_stop.asked() {
+            observer.event(&Event::PhaseBegan {
+                phase: &plan.name,
+                loads: plan.amount == Amount::Load,
+                operations: plan.operations(&catalog),
+                duration_ns: plan.duration_ns(),
+            });
+        }
+        ready.wait();
+
+        let mut gathered = Gathered::new(&plan, interval_ns);
+        loop {
+            match received.recv_timeout(LOOK_EVERY) {
+                Ok(snapshot) => {
+                    let worker = snapshot.worker as usize;
+                    let mut emptied = gathered.take(snapshot, &plan, observer);
+                    emptied.clear();
+                    // A worker that has ended takes no more.
+                    let _ = spares[worker].send(emptied);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if stop.asked() {
+                phase_stop.ask();
+            }
+        }
+        let resources = sampler.map(Sampler::finish).unwrap_or_default();
+        let mut reports: Vec<WorkerReport> = Vec::new();
+        for thread in threads {
+            match thread.join() {
+                Ok(report) => reports.push(report),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        if let Some(error) = reports.iter_mut().find_map(|r| r.error.take()) {
+            return Err(error);
+        }
+        let record = gathered.into_record(&plan, start_ns, began_unix_ns, resources, &mut reports, stop.asked(), seed);
+        observer.event(&Event::PhaseEnded {
+            phase: &plan.name,
+            operations: record.operations(),
+            elapsed_ns: record.elapsed_ns,
+        });
+        Ok((record, reports))
+    })
+    .and_then(|(mut record, reports)| {
+        if plan.ledger {
+            observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
+            let ledgers = reports.into_iter().filter_map(|r| r.ledger);
+            record.ledger = Some(read_back::read_back(store, &plan, &catalog, &clock, ledgers)?);
+        }
+        Ok(record)
+    })
+}
+
+/// What the workers have handed over so far.
+struct Gathered {
+    interval_ns: u64,
+    /// Intervals that not every worker has passed.
+    open: BTreeMap<u64, Recorder>,
+    /// The interval each worker is in.
+    reached: Vec<u64>,
+    done: Vec<Interval>,
+    total: Recorder,
+}
+
+impl Gathered {
+    fn new(plan: &PhasePlan, interval_ns: u64) -> Self {
+        Self {
+            interval_ns,
+            open: BTreeMap::new(),
+            reached: vec![0; plan.workers as usize],
+            done: Vec::new(),
+            total: Recorder::new(plan.recipes.len()),
+        }
+    }
+
+    /// Takes a snapshot in; gives its recorder back.
+    fn take(&mut self, snapshot: Snapshot, plan: &PhasePlan, observer: &mut dyn Observer) -> Box<Recorder> {
+        let Snapshot { interval, worker, recorder } = snapshot;
+        self.total.add(&recorder);
+        // A snapshot that comes after its interval was closed (a worker that was held up) goes into
+        // the earliest one that is still open.
+        let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
+        self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
+        self.reached[worker as usize] = interval + 1;
+        let passed = self.reached.iter().copied().min().unwrap_or(0);
+        while let Some(entry) = self.open.first_entry() {
+            if *entry.key() >= passed {
+                break;
+            }
+            let (number, record) = entry.remove_entry();
+            self.close(number, &record, None);
+            let to_ns = (number + 1) * self.interval_ns;
+            observer.event(&Event::Interval { phase: &plan.name, number, to_ns, record: &record });
+        }
+        recorder
+    }
+
+    fn close(&mut self, number: u64, record: &Recorder, end_ns: Option<u64>) {
+        let from_ns = number * self.interval_ns;
+        let to_ns = end_ns.unwrap_or((number + 1) * self.interval_ns).max(from_ns + 1);
+        self.done.push(Interval::new(number, from_ns, to_ns, record));
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn into_record(
+        mut self,
+        plan: &PhasePlan,
+        start_ns: u64,
+        began_unix_ns: u64,
+        resources: Vec<ResourceSample>,
+        reports: &mut [WorkerReport],
+        interrupted: bool,
+        seed: u64,
+    ) -> PhaseRecord {
+        let latest = |of: fn(&WorkerReport) -> u64| reports.iter().map(of).max().unwrap_or(start_ns) - start_ns;
+        let (sending_ns, elapsed_ns) = (latest(|r| r.sent_until_ns).max(1), latest(|r| r.ended_ns).max(1));
+        for (number, record) in std::mem::take(&mut self.open) {
+            self.close(number, &record, None);
+        }
+        if let Some(last) = self.done.last_mut() {
+            last.to_ns = elapsed_ns.max(last.from_ns + 1);
+        }
+        let mut distinct: BTreeMap<usize, Distinct> = BTreeMap::new();
+        let mut messages: BTreeMap<String, u64> = BTreeMap::new();
+        let mut wrong_examples = Vec::new();
+        for report in reports.iter_mut() {
+            for (collection, touched) in std::mem::take(&mut report.distinct) {
+                distinct.entry(collection).or_insert_with(Distinct::new).merge(&touched);
+            }
+            for (message, count) in std::mem::take(&mut report.messages) {
+                *messages.entry(message).or_insert(0) += count;
+            }
+            wrong_examples.append(&mut report.wrong_examples);
+        }
+        let mut messages: Vec<_> = messages.into_iter().collect();
+        messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let partial = match reports.iter_mut().find_map(|r| r.fatal.take()) {
+            Some(fatal) => Some(format!("the load ended early: {fatal}")),
+            None if interrupted && reports.iter().any(|r| r.ended_early) => Some("interrupted".to_owned()),
+            None => None,
+        };
+        let due = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
+            Amount::Duration(_) => (0..u64::from(plan.workers))
+                .filter_map(|w| {
+                    let workers = u64::from(plan.workers);
+                    Arrivals::new(rate, *arrival, w, workers, crate::keys::mix64(seed, plan.number)).ok()
+                })
+                .map(|arrivals| arrivals.due_by(sending_ns.saturating_sub(1)))
+                .sum(),
+            _ => self.total.ops.iter().map(|t| t.ended() + t.censored).sum(),
+        });
+        PhaseRecord {
+            name: plan.name.clone(),
+            warm_up: plan.warm_up,
+            loads: plan.amount == Amount::Load,
+            labels: plan.labels(),
+            began_unix_ns,
+            sending_ns,
+            elapsed_ns,
+            due,
+            workers: plan.workers,
+            connections: plan.connections,
+            in_flight: plan.in_flight,
+            durability: plan.durability,
+            consistency: plan.consistency,
+            total: self.total,
+            intervals: self.done,
+            worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),
+            resources,
+            distinct_keys: distinct.into_iter().map(|(c, d)| (c, d.estimate())).collect(),
+            messages,
+            wrong_examples,
+            ledger: None,
+            partial,
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The places that operations in flight hold, and what is recorded when they end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::maker::{Maker, Stage, Task};
+use super::plan::{Amount, PhasePlan};
+use crate::documents::Catalog;
+use crate::keys::Rng;
+use crate::measure::{Recorder, Tally};
+use crate::store::{Completions, ErrorKind, OpError, OpKind, Reply, Token};
+
+/// Different messages of failures that a worker remembers.
+const MESSAGES: usize = 16;
+/// Wrong documents that a worker describes.
+const EXAMPLES: usize = 8;
+
+/// One place for an operation in flight: a connection has as many as its pipeline is deep.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub task: Task,
+    /// Of a batch that is not a run of neighbours.
+    pub indexes: Vec<u64>,
+    pub stage: Stage,
+    /// What compare-and-swap read.
+    pub revision: Vec<u8>,
+    /// Position of the session it belongs to.
+    pub session: usize,
+    /// Told apart from earlier operations of this slot, so that a late answer is not taken for theirs.
+    pub generation: u32,
+    pub in_flight: bool,
+    /// When the operation was due (open loop) or first sent (closed loop).
+    pub intended_ns: u64,
+    /// When it was first sent.
+    pub sent_ns: u64,
+    /// When the current try was sent.
+    pub tried_ns: u64,
+    pub tries: u32,
+    /// How much later than it could the operation was sent, by our own fault (open loop).
+    pub lag_ns: u64,
+}
+
+/// Everything that an ending operation changes.
+pub(super) struct Slots<C> {
+    plan: Arc<PhasePlan>,
+    catalog: Arc<Catalog>,
+    pub clock: C,
+    pub open_loop: bool,
+    pub slots: Vec<Slot>,
+    /// Free slots and since when, the longest free first.
+    pub free: std::collections::VecDeque<(usize, u64)>,
+    pub in_flight: usize,
+    /// Slots that send again (a retry, or the second request of an operation), and when.
+    pub again: Vec<(usize, u64)>,
+    pub recorder: Box<Recorder>,
+    /// The clock's last reading.
+    pub last_ns: u64,
+    /// No operation in flight runs out of time before this.
+    pub next_timeout_ns: u64,
+    rng: Rng,
+    scratch: Vec<u8>,
+    pub messages: HashMap<String, u64>,
+    pub wrong_examples: Vec<String>,
+    /// Writes whose end the ledger must hear of: task, and whether it was done, if that is known.
+    pub endings: Vec<(Task, Option<bool>)>,
+    /// Why this phase cannot go on.
+    pub fatal: Option<String>,
+}
+
+impl<C: Clock> Slots<C> {
+    pub(super) fn new(plan: Arc<PhasePlan>, catalog: Arc<Catalog>, clock: C, worker: u32, seed: u64) -> Self {
+        let connections = plan.connections as usize;
+        let count = connections * plan.in_flight as usize;
+        // Neighbouring slots belong to different sessions, so that all of them are used early.
+        let slots = (0..count).map(|i| Slot { session: i % connections, ..Slot::default() }).collect();
+        let last_ns = clock.now_ns();
+        Self {
+            open_loop: plan.rate.is_some(),
+            slots,
+            free: (0..count).map(|i| (i, 0)).collect(),
+            in_flight: 0,
+            again: Vec::new(),
+            recorder: Box::new(Recorder::new(plan.recipes.len())),
+            last_ns,
+            next_timeout_ns: u64::MAX,
+            rng: Rng::stream(seed ^ 0x6261_636b_6f66_6621, u64::from(worker)),
+            scratch: Vec::new(),
+            messages: HashMap::new(),
+            wrong_examples: Vec::new(),
+            endings: Vec::new(),
+            fatal: None,
+            plan,
+            catalog,
+            clock,
+        }
+    }
+
+    pub(super) fn now(&mut self) -> u64 {
+        self.last_ns = self.clock.now_ns();
+        self.last_ns
+    }
+
+    pub(super) fn token(&self, slot: usize) -> Token {
+        Token(u64::from(self.slots[slot].generation) << 32 | slot as u64)
+    }
+
+    /// Marks a slot as sent.
+    #[inline]
+    pub(super) fn sent(&mut self, slot: usize, now_ns: u64) {
+        let s = &mut self.slots[slot];
+        s.generation = s.generation.wrapping_add(1);
+        s.in_flight = true;
+        s.tries += 1;
+        s.tried_ns = now_ns;
+        if s.tries == 1 && s.stage != Stage::Swap {
+            s.sent_ns = now_ns;
+        }
+        self.in_flight += 1;
+        self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
+    }
+
+    fn release(&mut self, slot: usize, now_ns: u64) {
+        self.free.push_back((slot, now_ns));
+    }
+
+    /// Gives up operations in flight that have run out of time; names them, for their sessions.
+    pub(super) fn expire(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
+        if now_ns < self.next_timeout_ns {
+            return;
+        }
+        self.next_timeout_ns = u64::MAX;
+        for slot in 0..self.slots.len() {
+            if !self.slots[slot].in_flight {
+                continue;
+            }
+            let deadline = self.slots[slot].tried_ns.saturating_add(self.plan.timeout_ns);
+            if deadline > now_ns {
+                self.next_timeout_ns = self.next_timeout_ns.min(deadline);
+                continue;
+            }
+            abandon.push((self.slots[slot].session, self.token(slot)));
+            self.slots[slot].in_flight = false;
+            self.in_flight -= 1;
+            self.recorder.ops[self.slots[slot].task.recipe].timed_out += 1;
+            self.fail(slot, now_ns, OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout"));
+        }
+    }
+
+    /// Counts what is still in flight as censored, at its age, and forgets it.
+    pub(super) fn censor_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
+        let waiting: Vec<usize> = self.again.drain(..).map(|(slot, _)| slot).collect();
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].in_flight {
+                abandon.push((self.slots[slot].session, self.token(slot)));
+                self.slots[slot].in_flight = false;
+                self.in_flight -= 1;
+            } else if !waiting.contains(&slot) {
+                continue;
+            }
+            let s = &self.slots[slot];
+            self.endings.push((s.task, None));
+            let (recipe, age) = (s.task.recipe, now_ns.saturating_sub(s.intended_ns));
+            self.censor(recipe, age);
+            self.release(slot, now_ns);
+        }
+    }
+
+    /// One operation that was due so long ago and has not ended.
+    pub(super) fn censor(&mut self, recipe: usize, age_ns: u64) {
+        let tally = &mut self.recorder.ops[recipe];
+        tally.censored += 1;
+        tally.response.saturating_record(age_ns.max(1));
+    }
+
+    /// An operation has failed for good, or tries again.
+    #[cold]
+    fn fail(&mut self, slot: usize, now_ns: u64, error: OpError) {
+        let s = &mut self.slots[slot];
+        let recipe = s.task.recipe;
+        if error.kind == ErrorKind::Temporary && s.tries < self.plan.retry.tries {
+            let shift = (s.tries - 1).min(32);
+            let bound = (self.plan.retry.backoff.ns() << shift).min(self.plan.retry.cap.ns());
+            let wait = self.rng.below(bound.max(1));
+            self.again.push((slot, now_ns + wait));
+            self.recorder.ops[recipe].retries += 1;
+            return;
+        }
+        let known = error.kind != ErrorKind::OutcomeUnknown;
+        self.endings.push((s.task, known.then_some(false)));
+        let elapsed = now_ns.saturating_sub(s.intended_ns).max(1);
+        let tally = &mut self.recorder.ops[recipe];
+        tally.failed[error.kind as usize] += 1;
+        tally.failed_time.saturating_record(elapsed);
+        let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
+        // A load that leaves documents out cannot be measured on: it ends here, and says why.
+        if self.plan.amount == Amount::Load && error.kind != ErrorKind::Conflict && self.fatal.is_none() {
+            self.fatal = Some(message.clone());
+        }
+        self.remember(message);
+        self.release(slot, now_ns);
+    }
+
+    fn remember(&mut self, message: String) {
+        if self.messages.len() < MESSAGES || self.messages.contains_key(&message) {
+            *self.messages.entry(message).or_insert(0) += 1;
+        }
+    }
+
+    #[inline]
+    fn succeed(&mut self, slot: usize, now_ns: u64, reply: &Reply<'_>) {
+        let s = &mut self.slots[slot];
+        let recipe = s.task.recipe;
+        let kind = self.plan.recipes[recipe].label.kind;
+        if s.stage == Stage::Look {
+            match reply.revision {
+                Some(revision) => {
+                    s.revision.clear();
+                    s.revision.extend_from_slice(revision);
+                    s.stage = Stage::Swap;
+                    s.tries = 0;
+                    self.again.push((slot, now_ns));
+                }
+                None => self.fail(slot, now_ns, OpError::new(ErrorKind::Failed, "the read gave no revision")),
+            }
+            return;
+        }
+        if kind.writes() && self.plan.ledger {
+            self.endings.push((s.task, Some(true)));
+        }
+        let (service, response) = (now_ns - s.sent_ns, now_ns - s.intended_ns);
+        let tally = &mut self.recorder.ops[recipe];
+        // A query that should have found something and did not has missed.
+        let found = reply.documents > 0 || kind.writes();
+        if found {
+            tally.succeeded += 1
+        } else {
+            tally.missed += 1
+        }
+        tally.documents += u64::from(reply.documents);
+        tally.bytes_read += reply.bytes;
+        tally.service.saturating_record(service.max(1));
+        if self.open_loop {
+            tally.response.saturating_record(response.max(1));
+        }
+        if !reply.rejects.is_empty() {
+            self.rejects(slot, reply);
+        }
+        if self.slots[slot].task.check {
+            self.check(slot, reply);
+        }
+        self.release(slot, now_ns);
+    }
+
+    /// Items of a bulk operation that failed while others did not: each is a failed document.
+    #[cold]
+    fn rejects(&mut self, slot: usize, reply: &Reply<'_>) {
+        let recipe = self.slots[slot].task.recipe;
+        for reject in reply.rejects {
+            self.recorder.ops[recipe].failed[reject.error.kind as usize] += 1;
+            self.remember(format!("{}: {}", self.plan.recipes[recipe].label.name, reject.error));
+        }
+    }
+
+    /// Compares what was read with what it should be.
+    #[cold]
+    fn check(&mut self, slot: usize, reply: &Reply<'_>) {
+        let task = self.slots[slot].task;
+        let recipe = &self.plan.recipes[task.recipe];
+        let documents = self.catalog.get(recipe.label.collection);
+        let tally = &mut self.recorder.ops[task.recipe];
+        let mut compare = |tally: &mut Tally, examples: &mut Vec<String>, index: u64, body: &[u8]| {
+            tally.checked += 1;
+            if let Err(mismatch) = documents.check(index, body, &mut self.scratch) {
+                tally.wrong += 1;
+                if examples.len() < EXAMPLES {
+                    let mut key = Vec::new();
+                    documents.write_key(index, &mut key);
+                    examples.push(format!("{}: {mismatch}", String::from_utf8_lossy(&key)));
+                }
+            }
+        };
+        if let Some(body) = reply.body {
+            compare(tally, &mut self.wrong_examples, task.index, body);
+        }
+        for (_, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
+            // A row says itself which document it is; the user's own documents do not.
+            if let Some((index, _)) = documents.read_marker(body) {
+                compare(tally, &mut self.wrong_examples, index, body);
+            }
+        }
+    }
+
+    /// Tells the ledger how writes have ended.
+    pub(super) fn settle(&mut self, maker: &mut Maker) {
+        let Some(ledger) = &mut maker.ledger else {
+            self.endings.clear();
+            return;
+        };
+        for (task, done) in self.endings.drain(..) {
+            let label = &self.plan.recipes[task.recipe].label;
+            let key = (label.collection, task.index);
+            match done {
+                _ if !label.kind.writes() || task.documents > 1 => {}
+                Some(true) => ledger.acknowledged(key, task.version),
+                Some(false) => ledger.refused(key, task.version),
+                None => {}
+            }
+        }
+    }
+}
+
+impl<C: Clock> Completions for Slots<C> {
+    #[inline]
+    fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
+        let slot = (token.0 & 0xffff_ffff) as usize;
+        let generation = (token.0 >> 32) as u32;
+        if !self.slots.get(slot).is_some_and(|s| s.in_flight && s.generation == generation) {
+            return;
+        }
+        let now = self.now();
+        self.slots[slot].in_flight = false;
+        self.in_flight -= 1;
+        match result {
+            Ok(reply) => self.succeed(slot, now, &reply),
+            Err(error) if error.kind == ErrorKind::NotFound => self.miss(slot, now),
+            Err(error) => self.fail(slot, now, error),
+        }
+    }
+}
+
+impl<C: Clock> Slots<C> {
+    /// There was no such document.
+    fn miss(&mut self, slot: usize, now_ns: u64) {
+        let s = &self.slots[slot];
+        let kind = self.plan.recipes[s.task.recipe].label.kind;
+        debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
+        self.endings.push((s.task, Some(false)));
+        let tally = &mut self.recorder.ops[s.task.recipe];
+        tally.missed += 1;
+        tally.service.saturating_record((now_ns - s.sent_ns).max(1));
+        if self.open_loop {
+            tally.response.saturating_record((now_ns - s.intended_ns).max(1));
+        }
+        self.release(slot, now_ns);
+    }
+}

@@ -1,0 +1,462 @@
+//! The loop: one for every store, every mode and every host.
+//!
+//! [`Worker::turn`] never blocks. It takes completions, gives up what ran out of time, sends what is
+//! due while there are free slots, and says when it wants to be called again.
+
+use std::sync::Arc;
+use std::task::Context;
+
+use super::clock::Clock;
+use super::maker::{Maker, Stage, Task, sent_bytes};
+use super::plan::{Amount, PhasePlan};
+use super::slots::Slots;
+use super::stop::Stop;
+use super::team::{Outbox, Snapshot};
+use crate::documents::Catalog;
+use crate::measure::{Recorder, WorkerUse, thread_cpu_ns, thread_run_queue_ns};
+use crate::schedule::Arrivals;
+use crate::store::{Session, Token};
+
+/// Sends in one turn at most, so that completions are not left waiting behind a backlog.
+const SENDS_PER_TURN: usize = 64;
+/// The longest wait, so that a request to end is heard soon.
+const LONGEST_WAIT_NS: u64 = 100_000_000;
+
+/// What a worker wants after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// To be called again at once, after the reactor had its turn.
+    Again,
+    /// To be called at this time, or earlier if a completion wakes it.
+    Until {
+        /// In ns of the clock.
+        at_ns: u64,
+        /// Whether an operation is due then; otherwise something else is.
+        arrival: bool,
+    },
+    /// Nothing more.
+    Ended,
+}
+
+/// Why nothing can be sent now.
+enum Hold {
+    /// Something is due at this time.
+    Due { at_ns: u64, arrival: bool },
+    /// No slot is free, or the last operations are still in flight.
+    Answers,
+    /// All has been sent.
+    Done,
+}
+
+/// What a worker knows of time and its limits, apart from slots.
+struct Course {
+    start_ns: u64,
+    /// When it stops sending what falls due.
+    end_ns: u64,
+    /// When it gives up what is still due or in flight (open loop with a duration).
+    give_up_ns: u64,
+    /// Operations left to make; `u64::MAX` where time or the load decides.
+    left: u64,
+    arrivals: Option<Arrivals>,
+    interval_ns: u64,
+    interval: u64,
+    next_interval_ns: u64,
+    ended_early: bool,
+}
+
+/// One worker of a phase.
+pub(super) struct Worker<S, C> {
+    plan: Arc<PhasePlan>,
+    number: u32,
+    sessions: Vec<S>,
+    touched: Vec<bool>,
+    maker: Maker,
+    slots: Slots<C>,
+    course: Course,
+    /// The next operation, drawn while there was time.
+    prepared: Option<Task>,
+    indexes: Vec<u64>,
+    abandoned: Vec<(usize, Token)>,
+    stop: Arc<Stop>,
+    outbox: Outbox,
+    usage: Usage,
+    censored_unsent: bool,
+}
+
+/// Processor time since the last snapshot.
+struct Usage {
+    cpu_ns: u64,
+    run_queue_ns: u64,
+    spin_ns: u64,
+    total: WorkerUse,
+}
+
+impl<S: Session, C: Clock> Worker<S, C> {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        plan: Arc<PhasePlan>,
+        catalog: Arc<Catalog>,
+        number: u32,
+        seed: u64,
+        sessions: Vec<S>,
+        maker: Maker,
+        arrivals: Option<Arrivals>,
+        clock: C,
+        start_ns: u64,
+        interval_ns: u64,
+        stop: Arc<Stop>,
+        outbox: Outbox,
+    ) -> Self {
+        let (end_ns, left) = match plan.amount {
+            Amount::Duration(ns) => (start_ns.saturating_add(ns), u64::MAX),
+            Amount::Operations(n) => {
+                let (n, w, workers) = (n, u64::from(number), u64::from(plan.workers));
+                (u64::MAX, n / workers + u64::from(w < n % workers))
+            }
+            Amount::Load => (u64::MAX, u64::MAX),
+        };
+        let mut slots = Slots::new(Arc::clone(&plan), catalog, clock, number, seed);
+        for (_, since) in &mut slots.free {
+            *since = start_ns;
+        }
+        Self {
+            touched: vec![false; sessions.len()],
+            sessions,
+            maker,
+            slots,
+            course: Course {
+                start_ns,
+                end_ns,
+                give_up_ns: end_ns.saturating_add(plan.drain_ns),
+                left,
+                arrivals,
+                interval_ns,
+                interval: 0,
+                next_interval_ns: start_ns + interval_ns,
+                ended_early: false,
+            },
+            prepared: None,
+            indexes: Vec::new(),
+            abandoned: Vec::new(),
+            stop,
+            outbox,
+            usage: Usage {
+                cpu_ns: thread_cpu_ns(),
+                run_queue_ns: thread_run_queue_ns(),
+                spin_ns: 0,
+                total: WorkerUse::default(),
+            },
+            censored_unsent: false,
+            number,
+            plan,
+        }
+    }
+
+    pub(super) fn clock(&self) -> C
+    where
+        C: Clone,
+    {
+        self.slots.clock.clone()
+    }
+
+    /// So long was spent waiting actively.
+    pub(super) fn spun(&mut self, ns: u64) {
+        self.usage.spin_ns += ns;
+    }
+
+    pub(super) fn turn(&mut self, context: &mut Context<'_>) -> Turn {
+        if self.slots.in_flight > 0 {
+            self.collect(context);
+        }
+        let now = self.slots.now();
+        self.look_around(now);
+        for _ in 0..SENDS_PER_TURN {
+            if self.send_again() {
+                continue;
+            }
+            match self.hold() {
+                None => {
+                    if self.slots.last_ns >= self.course.next_interval_ns {
+                        let now = self.slots.last_ns;
+                        self.look_around(now);
+                    }
+                }
+                Some(hold) => {
+                    self.flush();
+                    return self.rest(hold);
+                }
+            }
+        }
+        self.flush();
+        Turn::Again
+    }
+
+    /// Takes completions, and gives up what has run out of time.
+    fn collect(&mut self, context: &mut Context<'_>) {
+        for session in &mut self.sessions {
+            let _ = session.poll(context, &mut self.slots);
+        }
+        let now = self.slots.now();
+        self.slots.expire(now, &mut self.abandoned);
+        self.abandon();
+    }
+
+    fn abandon(&mut self) {
+        for (session, token) in self.abandoned.drain(..) {
+            self.sessions[session].abandon(token);
+        }
+    }
+
+    /// What is done now and then: snapshots, the ledger, requests to end.
+    fn look_around(&mut self, now: u64) {
+        if now >= self.course.next_interval_ns {
+            self.snapshot(now);
+        }
+        if !self.slots.endings.is_empty() {
+            self.slots.settle(&mut self.maker);
+        }
+        if self.slots.fatal.is_some() {
+            self.stop.ask();
+        }
+        if self.stop.asked() && now < self.course.end_ns {
+            self.course.end_ns = now;
+            self.course.give_up_ns = now;
+            self.course.ended_early = true;
+        }
+    }
+
+    fn flush(&mut self) {
+        for (session, touched) in self.sessions.iter_mut().zip(&mut self.touched) {
+            if std::mem::take(touched) {
+                session.flush();
+            }
+        }
+    }
+
+    /// Sends one operation that waits for its next try or its second request, if its time has come.
+    fn send_again(&mut self) -> bool {
+        if self.slots.again.is_empty() {
+            return false;
+        }
+        let now = self.slots.last_ns;
+        let Some(position) = self.slots.again.iter().position(|(_, at)| *at <= now) else { return false };
+        let (slot, _) = self.slots.again.swap_remove(position);
+        // Its request takes the buffers: what was prepared there is written again later.
+        self.send(slot);
+        true
+    }
+
+    /// Sends the next operation, or says why not.
+    #[inline]
+    fn hold(&mut self) -> Option<Hold> {
+        let now = self.slots.last_ns;
+        if now >= self.course.end_ns && (self.course.arrivals.is_none() || now >= self.course.give_up_ns) {
+            return Some(Hold::Done);
+        }
+        if self.course.left == 0 {
+            return Some(Hold::Done);
+        }
+        let due = match &self.course.arrivals {
+            None => None,
+            Some(arrivals) => {
+                let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
+                if due >= self.course.end_ns {
+                    return Some(Hold::Done);
+                }
+                Some(due)
+            }
+        };
+        let Some((slot, free_since)) = self.slots.free.front().copied() else { return Some(Hold::Answers) };
+        if due.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
+            let ready = free_since + self.plan.think_ns;
+            if ready > now {
+                return Some(Hold::Due { at_ns: ready, arrival: false });
+            }
+        }
+        if self.prepared.is_none() {
+            match self.maker.next(&mut self.indexes) {
+                Some(task) => self.prepared = Some(task),
+                None => {
+                    self.course.left = 0;
+                    return Some(Hold::Done);
+                }
+            }
+        }
+        if let Some(due) = due
+            && due > now
+        {
+            // The wait for the next arrival may have passed while the operation was drawn.
+            if due > self.slots.now() {
+                return Some(Hold::Due { at_ns: due, arrival: true });
+            }
+        }
+        self.slots.free.pop_front();
+        if self.course.left != u64::MAX {
+            self.course.left -= 1;
+        }
+        if let Some(arrivals) = &mut self.course.arrivals {
+            arrivals.advance();
+        }
+        let s = &mut self.slots.slots[slot];
+        s.task = self.prepared.take().unwrap_or_default();
+        std::mem::swap(&mut s.indexes, &mut self.indexes);
+        s.stage = match self.plan.recipes[s.task.recipe].label.kind {
+            crate::store::OpKind::CompareAndSwap => Stage::Look,
+            _ => Stage::Whole,
+        };
+        s.tries = 0;
+        s.intended_ns = due.unwrap_or(0);
+        let lag = s.lag_ns;
+        let sent = self.send(slot);
+        if let Some(due) = due {
+            // Had the slot's last operation not been sent late, the slot would have been free earlier:
+            // what it was late by is our fault a second time, not a wait for the store.
+            let could = due.max(free_since.saturating_sub(lag));
+            let slip = sent.saturating_sub(could);
+            self.slots.slots[slot].lag_ns = slip;
+            self.slots.recorder.slip.saturating_record(slip.max(1));
+            let recipe = self.slots.slots[slot].task.recipe;
+            self.slots.recorder.ops[recipe].slot_wait.saturating_record((could - due).max(1));
+        }
+        None
+    }
+
+    /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
+    #[inline]
+    fn send(&mut self, slot: usize) -> u64 {
+        let Self { sessions, maker, slots, .. } = self;
+        let s = &mut slots.slots[slot];
+        let (task, stage, session) = (s.task, s.stage, s.session);
+        // Lent out for the time of the call: the request borrows them, and so do the slots.
+        let (indexes, revision) = (std::mem::take(&mut s.indexes), std::mem::take(&mut s.revision));
+        let request = maker.request(&task, &indexes, stage, &revision);
+        slots.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
+        let now = slots.now();
+        slots.sent(slot, now);
+        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
+            slots.slots[slot].intended_ns = now;
+        }
+        let token = slots.token(slot);
+        sessions[session].submit(&request, token, slots);
+        self.touched[session] = true;
+        let s = &mut self.slots.slots[slot];
+        s.indexes = indexes;
+        if s.revision.is_empty() {
+            s.revision = revision;
+        }
+        now
+    }
+
+    /// What to do while nothing can be sent.
+    fn rest(&mut self, hold: Hold) -> Turn {
+        let now = self.slots.last_ns;
+        let idle = self.slots.in_flight == 0 && self.slots.again.is_empty();
+        let (mut at_ns, arrival) = match hold {
+            Hold::Due { at_ns, arrival } => (at_ns, arrival),
+            Hold::Answers => (u64::MAX, false),
+            Hold::Done => {
+                let open_end = self.course.arrivals.is_some() && self.course.give_up_ns != u64::MAX;
+                let given_up = open_end && now >= self.course.give_up_ns;
+                if given_up && !idle {
+                    self.slots.censor_in_flight(now, &mut self.abandoned);
+                    self.abandon();
+                }
+                if given_up || idle {
+                    self.finish(now);
+                    return Turn::Ended;
+                }
+                (self.course.give_up_ns, false)
+            }
+        };
+        let mut earlier = |other: u64| at_ns = at_ns.min(other);
+        if self.slots.in_flight > 0 {
+            earlier(self.slots.next_timeout_ns);
+            for session in &self.sessions {
+                if let Some(wake) = session.wake_at_ns() {
+                    earlier(wake);
+                }
+            }
+        }
+        for (_, again) in &self.slots.again {
+            earlier(*again);
+        }
+        if self.course.end_ns > now {
+            earlier(self.course.end_ns);
+        }
+        earlier(self.course.next_interval_ns);
+        earlier(now + LONGEST_WAIT_NS);
+        let arrival = arrival && matches!(hold, Hold::Due { at_ns: due, .. } if due == at_ns);
+        Turn::Until { at_ns, arrival }
+    }
+
+    /// Counts what was due and never sent, and hands over the rest.
+    fn finish(&mut self, now: u64) {
+        if std::mem::replace(&mut self.censored_unsent, true) {
+            return;
+        }
+        let end_ns = self.course.end_ns;
+        if end_ns != u64::MAX
+            && let Some(mut arrivals) = self.course.arrivals.take()
+        {
+            // What was drawn for the next arrival is the first of them.
+            let mut task = self.prepared.take();
+            loop {
+                let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
+                if due >= end_ns || self.course.left == 0 {
+                    break;
+                }
+                let recipe = match task.take().or_else(|| self.maker.next(&mut self.indexes)) {
+                    Some(task) => task.recipe,
+                    None => break,
+                };
+                self.slots.censor(recipe, now.saturating_sub(due));
+                arrivals.advance();
+            }
+        }
+        self.slots.settle(&mut self.maker);
+        self.snapshot(now);
+    }
+
+    fn snapshot(&mut self, now: u64) {
+        let (cpu, run_queue) = (thread_cpu_ns(), thread_run_queue_ns());
+        let usage = &mut self.usage;
+        let cpu_ns = cpu - std::mem::replace(&mut usage.cpu_ns, cpu);
+        let run_queue_ns = run_queue.saturating_sub(std::mem::replace(&mut usage.run_queue_ns, run_queue));
+        // A spinning thread that was pushed aside spun less than the clock says.
+        let spin_ns = std::mem::take(&mut usage.spin_ns).min(cpu_ns);
+        usage.total.cpu_ns += cpu_ns;
+        usage.total.run_queue_ns += run_queue_ns;
+        usage.total.spin_ns += spin_ns;
+        usage.total.wall_ns = now.saturating_sub(self.course.start_ns);
+        let recorder = &mut self.slots.recorder;
+        (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
+        let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
+        let full = std::mem::replace(recorder, spare);
+        // Nobody listens only when the run is being torn down.
+        let _ = self.outbox.snapshots.send(Snapshot {
+            interval: self.course.interval,
+            worker: self.number,
+            recorder: full,
+        });
+        let passed = now.saturating_sub(self.course.start_ns) / self.course.interval_ns;
+        self.course.interval = passed.max(self.course.interval);
+        self.course.next_interval_ns = self.course.start_ns + (self.course.interval + 1) * self.course.interval_ns;
+    }
+
+    /// What remains when the worker has ended.
+    pub(super) fn into_report(mut self) -> super::WorkerReport {
+        super::WorkerReport {
+            worker: self.number,
+            usage: self.usage.total,
+            distinct: self.maker.take_distinct(),
+            ledger: self.maker.ledger.take(),
+            messages: self.slots.messages.into_iter().collect(),
+            wrong_examples: self.slots.wrong_examples,
+            fatal: self.slots.fatal,
+            sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
+            ended_ns: self.slots.last_ns,
+            ended_early: self.course.ended_early,
+            error: None,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The whole measurement of one phase.
+
+use super::recorder::{Interval, Recorder};
+use super::resources::ResourceSample;
+use crate::store::{Durability, OpKind, ReadConsistency};
+
+/// A label of a phase: one kind of operation on one collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Its name in the study's mix, or of the collection that is loaded.
+    pub name: String,
+    /// What is done.
+    pub kind: OpKind,
+    /// Position of the collection in the study.
+    pub collection: usize,
+    /// Documents of one operation (1 but for bulk forms).
+    pub batch: u32,
+}
+
+/// Everything that was measured in one phase on one store.
+#[derive(Debug, Clone)]
+pub struct PhaseRecord {
+    /// The phase's name.
+    pub name: String,
+    /// Whether it only warms up.
+    pub warm_up: bool,
+    /// Whether it loads collections.
+    pub loads: bool,
+    /// What was done, in the order of [`Recorder::ops`].
+    pub labels: Vec<Label>,
+    /// When it began, in ns since 1970.
+    pub began_unix_ns: u64,
+    /// From its start to its end as planned (or as stopped), without the drain, in ns.
+    pub sending_ns: u64,
+    /// From its start until its last operation had ended or was given up, in ns.
+    pub elapsed_ns: u64,
+    /// Open loop: operations that were due within it; none in closed loop.
+    pub due: Option<u64>,
+    /// Workers, connections of each, operations in flight on each connection.
+    pub workers: u32,
+    /// See `workers`.
+    pub connections: u32,
+    /// See `workers`.
+    pub in_flight: u32,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// How fresh reads were.
+    pub consistency: ReadConsistency,
+    /// Everything, merged.
+    pub total: Recorder,
+    /// The same by interval.
+    pub intervals: Vec<Interval>,
+    /// Each worker's use of its processor, in the order of workers.
+    pub worker_use: Vec<WorkerUse>,
+    /// The process's use of the machine over the phase.
+    pub resources: Vec<ResourceSample>,
+    /// Distinct keys touched, by position of the collection in the study (an estimate within 1 %).
+    pub distinct_keys: Vec<(usize, u64)>,
+    /// Some messages of failed operations, each with how often it came.
+    pub messages: Vec<(String, u64)>,
+    /// Some checked documents that differed: key and what differs.
+    pub wrong_examples: Vec<String>,
+    /// Keys whose acknowledged version was not found at the end, if a ledger was kept.
+    pub ledger: Option<LedgerReport>,
+    /// Whether it was interrupted, or ended early because the store failed.
+    pub partial: Option<String>,
+}
+
+/// What the ledger found when it read everything back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LedgerReport {
+    /// Keys that were written and acknowledged, or whose outcome was unknown.
+    pub keys: u64,
+    /// Of them: read back at their acknowledged version, or a later one whose outcome was unknown.
+    pub confirmed: u64,
+    /// Of them: an older version, another document or none was found.
+    pub lost: u64,
+    /// Of them: could not be read.
+    pub unverifiable: u64,
+    /// Some of the lost and unverifiable, with what was expected and found.
+    pub examples: Vec<String>,
+}
+
+/// One worker's use of its processor over a phase, in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkerUse {
+    /// Processor time of its thread.
+    pub cpu_ns: u64,
+    /// Of it: spent waiting actively.
+    pub spin_ns: u64,
+    /// Ready to run but not running.
+    pub run_queue_ns: u64,
+    /// From its start to its end.
+    pub wall_ns: u64,
+}
+
+impl PhaseRecord {
+    /// Operations that ended, over all labels.
+    pub fn operations(&self) -> u64 {
+        self.total.ops.iter().map(super::Tally::ended).sum()
+    }
+}

@@ -1,0 +1,78 @@
+//! A worker's own recorder, and what is made of all of them.
+
+use hdrhistogram::Histogram;
+
+use super::packed;
+use super::tally::{self, Tally, histogram};
+
+/// What one worker has seen since its last snapshot. Owned by the worker: recording takes no lock.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    /// One for each label of the phase, in the order of the plan.
+    pub ops: Vec<Tally>,
+    /// Open loop: how much later than it could an operation was sent, though a slot was free: our
+    /// own lateness, in ns.
+    pub slip: Histogram<u64>,
+    /// Processor time of the worker's thread, in ns.
+    pub cpu_ns: u64,
+    /// Of it: spent waiting actively.
+    pub spin_ns: u64,
+    /// Time the worker's thread was ready to run but not running, in ns.
+    pub run_queue_ns: u64,
+}
+
+impl Recorder {
+    /// An empty recorder for so many labels.
+    pub fn new(labels: usize) -> Self {
+        Self {
+            ops: (0..labels).map(|_| Tally::default()).collect(),
+            slip: histogram(),
+            cpu_ns: 0,
+            spin_ns: 0,
+            run_queue_ns: 0,
+        }
+    }
+
+    /// Adds another recorder of the same plan to this one.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.ops.iter_mut().zip(&other.ops) {
+            mine.add(theirs);
+        }
+        tally::merge(&mut self.slip, &other.slip);
+        self.cpu_ns += other.cpu_ns;
+        self.spin_ns += other.spin_ns;
+        self.run_queue_ns += other.run_queue_ns;
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.ops.iter_mut().for_each(Tally::clear);
+        tally::reset(&mut self.slip);
+        (self.cpu_ns, self.spin_ns, self.run_queue_ns) = (0, 0, 0);
+    }
+}
+
+/// What all workers saw in one interval of a phase.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// Number of the interval, from 0.
+    pub number: u64,
+    /// Its begin and end, in ns from the phase's start. The last one may be shorter or, while
+    /// operations drain, longer.
+    pub from_ns: u64,
+    /// See `from_ns`.
+    pub to_ns: u64,
+    packed: packed::Recorder,
+}
+
+impl Interval {
+    /// Keeps what all workers saw, merged, in a few kilobytes: a run of an hour has 3,600 of these.
+    pub fn new(number: u64, from_ns: u64, to_ns: u64, record: &Recorder) -> Self {
+        Self { number, from_ns, to_ns, packed: packed::pack(record) }
+    }
+
+    /// All workers' recorders, merged.
+    pub fn record(&self) -> Recorder {
+        packed::unpack(&self.packed)
+    }
+}

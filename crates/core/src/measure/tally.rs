@@ -1,0 +1,181 @@
+//! What happened to the operations of one label: counts and histograms.
+
+use hdrhistogram::Histogram;
+
+use crate::store::ErrorKind;
+
+/// Significant decimal digits kept of a time.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// An empty histogram of nanoseconds that grows as needed.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits is within what a histogram can keep")
+}
+
+/// Counts and times of the operations of one label. All times are in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Operations that did what was asked.
+    pub succeeded: u64,
+    /// Reads and conditional writes that found no document. Not errors, but never counted as successes.
+    pub missed: u64,
+    /// Operations that failed, by [`ErrorKind`] in the order of [`ErrorKind::ALL`]; *not found* stays 0.
+    pub failed: [u64; 6],
+    /// Operations that were due but not answered when the phase ended.
+    pub censored: u64,
+    /// Of the failed: given up at the timeout.
+    pub timed_out: u64,
+    /// Further tries after temporary failures.
+    pub retries: u64,
+    /// Documents written, read or found.
+    pub documents: u64,
+    /// Bytes of keys and documents sent with writes.
+    pub bytes_written: u64,
+    /// Bytes of the documents read.
+    pub bytes_read: u64,
+    /// Documents whose contents were compared with what they should be.
+    pub checked: u64,
+    /// Of the checked: those that differed.
+    pub wrong: u64,
+    /// Open loop: from the intended start to the end, of successes and misses, and of censored
+    /// operations at their age when the phase ended (a lower bound).
+    pub response: Histogram<u64>,
+    /// From the send to the end, of successes and misses.
+    pub service: Histogram<u64>,
+    /// From the intended start (closed loop: the send) to the end, of failed operations.
+    pub failed_time: Histogram<u64>,
+    /// Open loop: how long an operation that was due waited until a slot was free.
+    pub slot_wait: Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            succeeded: 0,
+            missed: 0,
+            failed: [0; 6],
+            censored: 0,
+            timed_out: 0,
+            retries: 0,
+            documents: 0,
+            bytes_written: 0,
+            bytes_read: 0,
+            checked: 0,
+            wrong: 0,
+            response: histogram(),
+            service: histogram(),
+            failed_time: histogram(),
+            slot_wait: histogram(),
+        }
+    }
+}
+
+impl Tally {
+    /// Operations that ended: succeeded, missed or failed.
+    pub fn ended(&self) -> u64 {
+        self.succeeded + self.missed + self.errors()
+    }
+
+    /// Operations that failed.
+    pub fn errors(&self) -> u64 {
+        self.failed.iter().sum()
+    }
+
+    /// Operations that failed in this way.
+    pub fn failed_as(&self, kind: ErrorKind) -> u64 {
+        self.failed[kind as usize]
+    }
+
+    /// Every count, in the order of [`Self::counts_mut`].
+    pub(super) fn counts(&self) -> [u64; COUNTS] {
+        let [refused, not_found, conflict, temporary, failed, unknown] = self.failed;
+        [
+            self.succeeded,
+            self.missed,
+            refused,
+            not_found,
+            conflict,
+            temporary,
+            failed,
+            unknown,
+            self.censored,
+            self.timed_out,
+            self.retries,
+            self.documents,
+            self.bytes_written,
+            self.bytes_read,
+            self.checked,
+            self.wrong,
+        ]
+    }
+
+    /// Every histogram, in the order of [`Self::times_mut`].
+    pub(super) fn times(&self) -> [&Histogram<u64>; TIMES] {
+        [&self.response, &self.service, &self.failed_time, &self.slot_wait]
+    }
+
+    /// Every count, for what treats them alike.
+    pub(super) fn counts_mut(&mut self) -> [&mut u64; COUNTS] {
+        let [refused, not_found, conflict, temporary, failed, unknown] = &mut self.failed;
+        [
+            &mut self.succeeded,
+            &mut self.missed,
+            refused,
+            not_found,
+            conflict,
+            temporary,
+            failed,
+            unknown,
+            &mut self.censored,
+            &mut self.timed_out,
+            &mut self.retries,
+            &mut self.documents,
+            &mut self.bytes_written,
+            &mut self.bytes_read,
+            &mut self.checked,
+            &mut self.wrong,
+        ]
+    }
+
+    /// Every histogram, for what treats them alike.
+    pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
+        [&mut self.response, &mut self.service, &mut self.failed_time, &mut self.slot_wait]
+    }
+
+    /// Adds another tally to this one. Histograms are merged, never averaged.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
+            merge(mine, theirs);
+        }
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        for count in self.counts_mut() {
+            *count = 0;
+        }
+        for times in self.times_mut() {
+            reset(times);
+        }
+    }
+}
+
+/// How many counts a tally has.
+pub(super) const COUNTS: usize = 16;
+/// How many histograms a tally has.
+pub(super) const TIMES: usize = 4;
+
+/// Adds one histogram to another.
+pub(super) fn merge(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
+    mine.add(theirs).expect("a histogram that grows takes every value");
+}
+
+/// Empties a histogram, if there is anything in it: it may be a hundred kilobytes.
+pub(super) fn reset(times: &mut Histogram<u64>) {
+    if !times.is_empty() {
+        times.reset();
+    }
+}

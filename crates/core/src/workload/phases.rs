@@ -1,0 +1,549 @@
+//! Phases: what is done to the documents, how fast, and under which promises.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::popularity::Popularity;
+use crate::store::{Durability, OpKind, ReadConsistency};
+use crate::units::{ByteSize, Count, Span};
+
+/// One phase. It either loads collections or runs a mix of operations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name in results.
+    pub name: String,
+    /// Collections whose documents are all written once, in bulk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<String>,
+    /// Operations by weight: `{ read = 50, update = { op = "upsert", weight = 50 } }`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub mix: IndexMap<String, MixEntry>,
+    /// The collection of operations that name none; default: the study's only collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// Documents in one bulk operation of a load; default 1,000. With 1, single inserts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// Which keys are asked for more often; default uniform.
+    #[serde(default)]
+    pub popularity: Popularity,
+    /// Whether workers draw from the whole key space, or each from its own share.
+    #[serde(default)]
+    pub streams: Streams,
+    /// Threads that send operations; default 2.
+    #[serde(default = "default_workers")]
+    pub workers: u32,
+    /// Connections of each worker; default 1.
+    #[serde(default = "one")]
+    pub connections: u32,
+    /// Operations in flight on each connection; default 1.
+    #[serde(default = "one")]
+    pub in_flight: u32,
+    /// Operations due per second over all workers (open loop). Without it the loop is closed: each
+    /// worker sends the next operation when the last one has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateSpec>,
+    /// How arrivals are spaced at a rate.
+    #[serde(default)]
+    pub arrival: ArrivalSpec,
+    /// How a worker waits for the next arrival.
+    #[serde(default)]
+    pub pacing: Pacing,
+    /// Closed loop only: pause of a worker's slot between the end of one operation and the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Span>,
+    /// How long it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// Or how many operations it runs, over all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Count>,
+    /// Runs like any phase and is recorded, but is not part of the measured result.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub warm_up: bool,
+    /// What an acknowledged write survives; default: the strongest of fsync, os and none that the
+    /// store promises.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
+    /// How fresh reads are; default: strong where the store promises it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consistency: Option<ReadConsistency>,
+    /// How long one try of an operation may take; default 10 s.
+    #[serde(default = "default_timeout")]
+    pub timeout: Span,
+    /// What happens after a temporary failure; default: no retry.
+    #[serde(default)]
+    pub retry: Retry,
+    /// How long, after the end, operations that were due are still sent and awaited; default 0 s.
+    /// What is left is counted as censored, at its age.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drain: Span,
+    /// Share of the reads (0 to 1) whose contents are compared with what they should be; default 0.01.
+    #[serde(default = "default_check")]
+    pub check: f64,
+    /// Keeps the latest acknowledged version of each key written, and reads them all back at the
+    /// end. Needs `streams = "disjoint"`: each key has one writer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ledger: bool,
+    /// After the phase, wait at most so long until the store is idle (flush, compaction).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Span>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_workers() -> u32 {
+    2
+}
+
+fn default_timeout() -> Span {
+    Span(std::time::Duration::from_secs(10))
+}
+
+fn default_check() -> f64 {
+    0.01
+}
+
+impl Phase {
+    /// A phase of this name with every default and nothing to do.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            load: Vec::new(),
+            mix: IndexMap::new(),
+            collection: None,
+            batch: None,
+            popularity: Popularity::default(),
+            streams: Streams::default(),
+            workers: default_workers(),
+            connections: 1,
+            in_flight: 1,
+            rate: None,
+            arrival: ArrivalSpec::default(),
+            pacing: Pacing::default(),
+            think: None,
+            duration: None,
+            operations: None,
+            warm_up: false,
+            durability: None,
+            consistency: None,
+            timeout: default_timeout(),
+            retry: Retry::default(),
+            drain: Span::default(),
+            check: default_check(),
+            ledger: false,
+            settle: None,
+        }
+    }
+
+    /// Whether it loads collections.
+    pub fn loads(&self) -> bool {
+        !self.load.is_empty()
+    }
+}
+
+/// How the key space is shared between workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// Every worker draws from the whole key space with its own seed.
+    #[default]
+    Independent,
+    /// Worker w of W owns the indexes that leave the remainder w when divided by W.
+    Disjoint,
+}
+
+/// How arrivals are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalSpec {
+    /// Evenly.
+    #[default]
+    Constant,
+    /// As from many independent users: a Poisson process of that rate.
+    Poisson,
+}
+
+/// How a worker waits for the next arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacing {
+    /// Sleeps, and sends what has become due within up to 100 µs together.
+    #[default]
+    Economical,
+    /// Spins for the last stretch, yielding to the reactor at every turn: a core for each worker.
+    Precise,
+}
+
+/// What happens after a *temporary* failure: capped exponential back-off with full jitter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retry {
+    /// Tries in all; 1 means no retry.
+    pub tries: u32,
+    /// Upper bound of the first wait; doubled at each further one. Waits are drawn evenly from 0 to it.
+    pub backoff: Span,
+    /// Upper bound of every wait.
+    pub cap: Span,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            tries: 1,
+            backoff: Span(std::time::Duration::from_millis(10)),
+            cap: Span(std::time::Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Operations due per second. Written `250`, `{ ramp = [100, 1000] }` (over the whole phase) or
+/// `{ steps = [100, 200], each = "10s" }`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RateSpec {
+    /// The same throughout.
+    Constant(f64),
+    /// From the first to the second, linearly over the phase's duration.
+    Ramp(f64, f64),
+    /// One after the other, each as long.
+    Steps {
+        /// Operations per second.
+        steps: Vec<f64>,
+        /// How long each lasts.
+        each: Span,
+    },
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RateTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ramp: Option<(f64, f64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    each: Option<Span>,
+}
+
+impl<'de> Deserialize<'de> for RateSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        fn positive<E: de::Error>(rate: f64) -> Result<f64, E> {
+            if rate.is_finite() && (0.0..=1e9).contains(&rate) {
+                Ok(rate)
+            } else {
+                Err(E::custom(format!("a rate of {rate} per second; use a number above 0, up to 1e9")))
+            }
+        }
+        impl<'de> Visitor<'de> for V {
+            type Value = RateSpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "operations per second (250), { ramp = [100, 1000] } or { steps = [100, 200], each = \"10s\" }",
+                )
+            }
+            fn visit_i64<E: de::Error>(self, n: i64) -> Result<RateSpec, E> {
+                self.visit_f64(n as f64)
+            }
+            fn visit_u64<E: de::Error>(self, n: u64) -> Result<RateSpec, E> {
+                self.visit_f64(n as f64)
+            }
+            fn visit_f64<E: de::Error>(self, n: f64) -> Result<RateSpec, E> {
+                if n <= 0.0 {
+                    return Err(E::custom(format!("a rate of {n} per second never sends anything; use more than 0")));
+                }
+                positive(n).map(RateSpec::Constant)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RateSpec, E> {
+                let count: Count = text.parse().map_err(E::custom)?;
+                self.visit_f64(count.0 as f64)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RateSpec, A::Error> {
+                let t = RateTable::deserialize(MapAccessDeserializer::new(map))?;
+                match (t.ramp, t.steps, t.each) {
+                    (Some((from, to)), None, None) if from + to > 0.0 => {
+                        Ok(RateSpec::Ramp(positive(from)?, positive(to)?))
+                    }
+                    (None, Some(steps), Some(each)) if steps.iter().any(|r| *r > 0.0) && !each.0.is_zero() => {
+                        steps.iter().try_for_each(|r| positive(*r).map(drop))?;
+                        Ok(RateSpec::Steps { steps, each })
+                    }
+                    (None, Some(_), None) => Err(de::Error::custom("`steps` needs `each`, the length of one step")),
+                    _ => Err(de::Error::custom(
+                        "write { ramp = [from, to] } or { steps = [rates], each = \"10s\" }, with a rate above 0",
+                    )),
+                }
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+impl Serialize for RateSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let table = match self {
+            Self::Constant(rate) => return serializer.serialize_f64(*rate),
+            Self::Ramp(from, to) => RateTable { ramp: Some((*from, *to)), steps: None, each: None },
+            Self::Steps { steps, each } => RateTable { ramp: None, steps: Some(steps.clone()), each: Some(*each) },
+        };
+        table.serialize(serializer)
+    }
+}
+
+impl JsonSchema for RateSpec {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rate".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let table = generator.subschema_for::<RateTable>();
+        schemars::json_schema!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string" }, table] })
+    }
+}
+
+/// One kind of operation in a mix. Written as its weight, or as a table.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(with = "MixWire")]
+pub struct MixEntry {
+    /// The operation; the entry's own name when it is left out.
+    pub op: Option<OpName>,
+    /// How often, relative to the others; default 1.
+    pub weight: f64,
+    /// The collection; default: the phase's.
+    pub collection: Option<String>,
+    /// `page`: the indexed field. The value asked for is that of a document drawn by popularity.
+    pub field: Option<String>,
+    /// `page`, `prefix`, `scan`, `view`: at most so many documents; default 10.
+    pub limit: Option<u32>,
+    /// Makes it the bulk form of so many documents.
+    pub batch: Option<u32>,
+    /// `prefix`: the key is cut before this placeholder of the key template; default: the last one.
+    pub upto: Option<String>,
+    /// `append`, `prepend`: bytes added; default 16 B.
+    pub size: Option<ByteSize>,
+    /// `counter`: what is added; default 1.
+    pub delta: Option<i64>,
+    /// `touch`: how long the document lives from then on; default 1 h.
+    pub expiry: Option<Span>,
+    /// `view`: `design/view`.
+    pub view: Option<String>,
+}
+
+impl MixEntry {
+    /// An entry of this weight and nothing else said.
+    pub fn weighing(weight: f64) -> Self {
+        Self {
+            op: None,
+            weight,
+            collection: None,
+            field: None,
+            limit: None,
+            batch: None,
+            upto: None,
+            size: None,
+            delta: None,
+            expiry: None,
+            view: None,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MixTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<OpName>,
+    #[serde(default = "weight_one")]
+    weight: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collection: Option<String>,
+    /// `page`: the indexed field.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
+    field: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upto: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<ByteSize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delta: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiry: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    view: Option<String>,
+}
+
+fn weight_one() -> f64 {
+    1.0
+}
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum MixWire {
+    Weight(f64),
+    Table(Box<MixTable>),
+}
+
+fn checked_weight<E: de::Error>(weight: f64) -> Result<f64, E> {
+    if weight.is_finite() && weight > 0.0 {
+        Ok(weight)
+    } else {
+        Err(E::custom(format!("a weight of {weight}; use a number above 0, or leave the operation out")))
+    }
+}
+
+impl<'de> Deserialize<'de> for MixEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = MixEntry;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a weight (50) or a table ({ op = \"read\", weight = 50 })")
+            }
+            fn visit_i64<E: de::Error>(self, n: i64) -> Result<MixEntry, E> {
+                self.visit_f64(n as f64)
+            }
+            fn visit_u64<E: de::Error>(self, n: u64) -> Result<MixEntry, E> {
+                self.visit_f64(n as f64)
+            }
+            fn visit_f64<E: de::Error>(self, n: f64) -> Result<MixEntry, E> {
+                checked_weight(n).map(MixEntry::weighing)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MixEntry, A::Error> {
+                let t = MixTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(MixEntry {
+                    op: t.op,
+                    weight: checked_weight(t.weight)?,
+                    collection: t.collection,
+                    field: t.field,
+                    limit: t.limit,
+                    batch: t.batch,
+                    upto: t.upto,
+                    size: t.size,
+                    delta: t.delta,
+                    expiry: t.expiry,
+                    view: t.view,
+                })
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+impl Serialize for MixEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if *self == Self::weighing(self.weight) {
+            return serializer.serialize_f64(self.weight);
+        }
+        let m = self.clone();
+        MixTable {
+            op: m.op,
+            weight: m.weight,
+            collection: m.collection,
+            field: m.field,
+            limit: m.limit,
+            batch: m.batch,
+            upto: m.upto,
+            size: m.size,
+            delta: m.delta,
+            expiry: m.expiry,
+            view: m.view,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Name of an operation that a mix may hold: a single operation, whose bulk form `batch` makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)]
+pub enum OpName {
+    Insert,
+    Upsert,
+    /// The same as `upsert`.
+    Update,
+    Replace,
+    Append,
+    Prepend,
+    Read,
+    Exists,
+    Delete,
+    Touch,
+    Counter,
+    Cas,
+    Merge,
+    Page,
+    Prefix,
+    Scan,
+    View,
+}
+
+impl OpName {
+    /// Every name a mix may use.
+    pub const ALL: [(&'static str, OpName); 17] = [
+        ("insert", OpName::Insert),
+        ("upsert", OpName::Upsert),
+        ("update", OpName::Update),
+        ("replace", OpName::Replace),
+        ("append", OpName::Append),
+        ("prepend", OpName::Prepend),
+        ("read", OpName::Read),
+        ("exists", OpName::Exists),
+        ("delete", OpName::Delete),
+        ("touch", OpName::Touch),
+        ("counter", OpName::Counter),
+        ("cas", OpName::Cas),
+        ("merge", OpName::Merge),
+        ("page", OpName::Page),
+        ("prefix", OpName::Prefix),
+        ("scan", OpName::Scan),
+        ("view", OpName::View),
+    ];
+
+    /// The operation of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, op)| *op)
+    }
+
+    /// The kind of operation, in its bulk form or not; none where there is no bulk form.
+    pub fn kind(self, bulk: bool) -> Option<OpKind> {
+        Some(match (self, bulk) {
+            (OpName::Insert, true) => OpKind::BulkInsert,
+            (OpName::Upsert | OpName::Update, true) => OpKind::BulkUpsert,
+            (OpName::Read, true) => OpKind::BulkRead,
+            (OpName::Delete, true) => OpKind::BulkDelete,
+            (_, true) => return None,
+            (OpName::Insert, false) => OpKind::Insert,
+            (OpName::Upsert | OpName::Update, false) => OpKind::Upsert,
+            (OpName::Replace, false) => OpKind::Replace,
+            (OpName::Append, false) => OpKind::Append,
+            (OpName::Prepend, false) => OpKind::Prepend,
+            (OpName::Read, false) => OpKind::Read,
+            (OpName::Exists, false) => OpKind::Exists,
+            (OpName::Delete, false) => OpKind::Delete,
+            (OpName::Touch, false) => OpKind::Touch,
+            (OpName::Counter, false) => OpKind::Counter,
+            (OpName::Cas, false) => OpKind::CompareAndSwap,
+            (OpName::Merge, false) => OpKind::MergePatch,
+            (OpName::Page, false) => OpKind::Page,
+            (OpName::Prefix, false) => OpKind::Prefix,
+            (OpName::Scan, false) => OpKind::Scan,
+            (OpName::View, false) => OpKind::View,
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! The study: the root of the file.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::collections::Collection;
+use super::phases::Phase;
+
+/// A study file: what documents there are, on which stores, and what is done to them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// One line that says what it is.
+    pub title: String,
+    /// The question that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// Everything random is drawn from it; default 1.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// How often everything is repeated; default 1.
+    #[serde(default = "one_repeat", skip_serializing_if = "is_one")]
+    pub repeats: u32,
+    /// The documents.
+    pub collections: IndexMap<String, Collection>,
+    /// Where they go: a list of URLs, or a table of names and URLs. May be given with `--store`.
+    #[serde(default, skip_serializing_if = "Stores::is_empty")]
+    pub stores: Stores,
+    /// What is done, in this order.
+    pub phases: Vec<Phase>,
+    /// Reserved: settings and the levels each takes. This version refuses it.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub factors: IndexMap<String, Vec<serde_json::Value>>,
+    /// Reserved: limits that fail a run. This version refuses it.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub limits: IndexMap<String, serde_json::Value>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_repeat() -> u32 {
+    1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// The stores of a study, by name. A list of URLs gets its schemes as names.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stores(pub IndexMap<String, String>);
+
+impl Stores {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Names each URL by its scheme; the second of a scheme becomes `scheme-2`.
+    pub fn from_urls<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Self {
+        let mut stores = IndexMap::new();
+        for url in urls {
+            let url = url.into();
+            let scheme = url.split(':').next().unwrap_or("store").to_owned();
+            let name = (1..)
+                .map(|n| if n == 1 { scheme.clone() } else { format!("{scheme}-{n}") })
+                .find(|name| !stores.contains_key(name))
+                .unwrap_or(scheme);
+            stores.insert(name, url);
+        }
+        Self(stores)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stores {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Stores;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of store URLs or a table of names and URLs")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Stores, A::Error> {
+                let mut urls = Vec::new();
+                while let Some(url) = seq.next_element::<String>()? {
+                    urls.push(url);
+                }
+                Ok(Stores::from_urls(urls))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Stores, A::Error> {
+                IndexMap::deserialize(de::value::MapAccessDeserializer::new(map)).map(Stores)
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+impl Serialize for Stores {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl JsonSchema for Stores {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Stores".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "anyOf": [
+            { "type": "array", "items": { "type": "string" } },
+            { "type": "object", "additionalProperties": { "type": "string" } }
+        ] })
+    }
+}

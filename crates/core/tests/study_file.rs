@@ -1,0 +1,99 @@
+//! Study files: what is accepted, and how what is wrong is told.
+
+use std::path::Path;
+
+use storebench_core::units::Count;
+use storebench_core::workload::{Study, schema};
+
+const GOOD: &str = r#"title = "A bookseller"
+seed  = 435
+
+[collections.users]
+count  = 1_000
+key    = "users/{index}"
+fields = { name = { words = 2 }, created = { time = ["2006-01-01", "2018-01-01"] } }
+
+[collections.highlights]
+key    = "highlights/{user}/{seq:014}"
+per    = { users = { bins = [[1, 400], [2, 10, 100], [10, 100, 5]], total = 1_200 } }
+fields = { user = "{parent}", text = { sentences = [1, 4] } }
+index  = [["user"]]
+
+[[phases]]
+name = "load"
+load = ["users", "highlights"]
+
+[[phases]]
+name     = "by-user"
+mix      = { page = { collection = "highlights", where = "user", limit = 10 } }
+rate     = 250
+duration = "3m"
+"#;
+
+fn refused(text: &str, overrides: &[&str]) -> String {
+    let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
+    Study::parse(text, Path::new("study.toml"), &overrides).expect_err("this study is wrong").to_string()
+}
+
+#[test]
+fn a_good_study_survives_a_round_trip() {
+    let study = Study::parse(GOOD, Path::new("study.toml"), &[]).unwrap();
+    let text = toml_edit::ser::to_string(&study).unwrap();
+    assert_eq!(Study::parse(&text, Path::new("again.toml"), &[]).unwrap(), study);
+    let json = serde_json::to_value(&study).unwrap();
+    assert_eq!(serde_json::from_value::<Study>(json).unwrap(), study);
+}
+
+#[test]
+fn overrides_reach_phases_by_name_and_collections() {
+    let set = |s: &str| s.to_owned();
+    let overrides =
+        [set("collections.users.count=5"), set("phases.by-user.rate=9"), set("phases.by-user.mix.page.limit=3")];
+    let study = Study::parse(GOOD, Path::new("study.toml"), &overrides).unwrap();
+    assert_eq!(study.collections["users"].count, Some(Count(5)));
+    assert_eq!(study.phases[1].mix["page"].limit, Some(3));
+}
+
+#[test]
+fn every_fault_names_its_place_and_remedy() {
+    let cases: &[(&str, &str, &str)] = &[
+        ("unknown key", "count  = 1_000", "cuont  = 1_000"),
+        ("unknown field kind", "words = 2", "wrods = 2"),
+        ("wrong type", "count  = 1_000", "count  = true"),
+        ("no unit", "\"3m\"", "180"),
+        ("dangling collection in a load", "load = [\"users\", ", "load = [\"user\", "),
+        ("dangling parent", "per    = { users", "per    = { usres"),
+        ("dangling collection in a mix", "collection = \"highlights\"", "collection = \"highlight\""),
+        ("not indexed", "where = \"user\"", "where = \"text\""),
+        ("unknown operation", "mix      = { page =", "mix      = { pgae ="),
+        ("neither duration nor operations", "duration = \"3m\"\n", ""),
+        ("range runs backwards", "[1, 4]", "[4, 1]"),
+        ("date", "\"2006-01-01\"", "\"2006-13-01\""),
+        ("bin", "[1, 400]", "[1, 2, 3, 4]"),
+        ("not TOML", "seed  = 435", "seed  435"),
+        ("two phases of one name", "name     = \"by-user\"", "name     = \"load\""),
+        (
+            "reserved",
+            "[[phases]]\nname = \"load\"",
+            "[factors]\n\"phases.load.batch\" = [1, 2]\n\n[[phases]]\nname = \"load\"",
+        ),
+    ];
+    let mut all = String::new();
+    for (what, from, to) in cases {
+        assert!(GOOD.contains(from), "{what}");
+        all.push_str(&format!("# {what}\n{}\n\n", refused(&GOOD.replacen(from, to, 1), &[])));
+    }
+    all.push_str(&format!("# override of a phase that is not there\n{}\n\n", refused(GOOD, &["phases.by-usr.rate=1"])));
+    all.push_str(&format!("# override without a value\n{}\n\n", refused(GOOD, &["seed"])));
+    all.push_str(&format!("# override of an unknown key\n{}\n", refused(GOOD, &["collections.users.cnt=1"])));
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn the_schema_accepts_the_good_study_and_refuses_unknown_keys() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let mut json: serde_json::Value = toml_edit::de::from_str(GOOD).unwrap();
+    assert!(validator.is_valid(&json), "{:?}", validator.iter_errors(&json).map(|e| e.to_string()).collect::<Vec<_>>());
+    json["titel"] = "x".into();
+    assert!(!validator.is_valid(&json));
+}

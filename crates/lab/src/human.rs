@@ -1,0 +1,90 @@
+//! Figures for people: three digits and a unit.
+
+/// `850 ns`, `12.3 µs`, `4.56 ms`, `1.02 s`, `3 m 20 s`.
+pub fn duration(ns: f64) -> String {
+    match ns {
+        _ if ns < 999.5 => format!("{ns:.0} ns"),
+        _ if ns < 999.5e3 => format!("{} µs", digits(ns / 1e3)),
+        _ if ns < 999.5e6 => format!("{} ms", digits(ns / 1e6)),
+        _ if ns < 120e9 => format!("{} s", digits(ns / 1e9)),
+        _ => {
+            let seconds = (ns / 1e9).round() as u64;
+            match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+                (0, m, 0) => format!("{m} m"),
+                (0, m, s) => format!("{m} m {s} s"),
+                (h, m, _) => format!("{h} h {m} m"),
+            }
+        }
+    }
+}
+
+/// Three significant digits, no exponent: `0.123`, `1.23`, `12.3`, `123`, `1,234`.
+pub fn digits(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size == 0.0 => "0".to_owned(),
+        _ if size < 0.9995 => format!("{value:.3}"),
+        _ if size < 9.995 => format!("{value:.2}"),
+        _ if size < 99.95 => format!("{value:.1}"),
+        _ => count(value.round() as u64),
+    }
+}
+
+/// `12,345`.
+pub fn count(n: u64) -> String {
+    storebench_core::units::Count(n).to_string()
+}
+
+/// Per second: `812`, `12.3 k`, `4.56 M`.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        _ if per_second < 9_999.5 => digits(per_second),
+        _ if per_second < 999.5e3 => format!("{} k", digits(per_second / 1e3)),
+        _ => format!("{} M", digits(per_second / 1e6)),
+    }
+}
+
+/// `512 B`, `2.2 KiB`, `7.5 GiB`.
+pub fn bytes(n: f64) -> String {
+    let mut size = n;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if size < 1_023.5 {
+            return if unit == "B" { format!("{size:.0} B") } else { format!("{} {unit}", digits(size)) };
+        }
+        size /= 1_024.0;
+    }
+    format!("{} TiB", digits(size))
+}
+
+/// A share from 0 to 1 as `12.3 %`. Something small is not shown as nothing.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p > 0.0 && p < 0.01 => "<0.01 %".to_owned(),
+        p if p < 99.995 && p > 99.9 => format!("{p:.2} %"),
+        p if p == p.trunc() => format!("{p:.0} %"),
+        p if p < 0.9995 => format!("{p:.2} %"),
+        p => format!("{} %", digits(p)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        assert_eq!(duration(0.0), "0 ns");
+        assert_eq!(duration(12_345.0), "12.3 µs");
+        assert_eq!(duration(999_700.0), "1.00 ms");
+        assert_eq!(duration(1.5e9), "1.50 s");
+        assert_eq!(duration(200e9), "3 m 20 s");
+        assert_eq!(rate(812.4), "812");
+        assert_eq!(rate(12_345.0), "12.3 k");
+        assert_eq!(bytes(2_253.0), "2.20 KiB");
+        assert_eq!(percent(0.00001), "<0.01 %");
+        assert_eq!(percent(0.99999), "100.00 %");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(0.125), "12.5 %");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+}

@@ -1,0 +1,201 @@
+//! Measurements made by hand, for tests of this crate.
+
+use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, WorkerUse};
+use storebench_core::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
+
+use super::gather::{PhaseFrame, gather_phase};
+use super::model::{CollectionResult, CompressionResult, FORMAT, RunInfo, RunResult, TrialResult};
+use crate::environment::Environment;
+
+fn label(name: &str, kind: OpKind, batch: u32) -> Label {
+    Label { name: name.into(), kind, collection: 0, batch }
+}
+
+fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, due: Option<u64>) -> PhaseRecord {
+    let mut total = Recorder::new(labels.len());
+    for interval in &intervals {
+        total.add(&interval.record);
+    }
+    let elapsed_ns = intervals.last().map_or(0, |i| i.to_ns);
+    let share = |n: u64| elapsed_ns / 100 * n;
+    PhaseRecord {
+        name: name.into(),
+        warm_up: false,
+        loads: false,
+        labels,
+        began_unix_ns: 1_767_225_600_000_000_000,
+        sending_ns: elapsed_ns,
+        elapsed_ns,
+        due,
+        workers: 2,
+        connections: 1,
+        in_flight: 4,
+        durability: Durability::OS,
+        consistency: ReadConsistency::Strong,
+        total,
+        intervals,
+        worker_use: vec![
+            WorkerUse { cpu_ns: share(30), spin_ns: share(10), run_queue_ns: share(1), wall_ns: elapsed_ns },
+            WorkerUse { cpu_ns: share(20), spin_ns: 0, run_queue_ns: share(2), wall_ns: elapsed_ns },
+        ],
+        resources: (1..=elapsed_ns / 100_000_000)
+            .map(|n| ResourceSample {
+                at_ns: n * 100_000_000,
+                rss_bytes: (20 << 20) + n,
+                cpu_ns: 1_000_000_000 + n * 60_000_000,
+                lateness_ns: 60_000,
+            })
+            .collect(),
+        distinct_keys: vec![(0, 9_000)],
+        messages: Vec::new(),
+        wrong_examples: Vec::new(),
+        ledger: None,
+        partial: None,
+    }
+}
+
+/// A load of 20,000 documents of 1 KiB in batches of 1,000 within 2 s.
+pub(crate) fn load() -> PhaseRecord {
+    let labels = vec![label("books", OpKind::BulkInsert, 1_000)];
+    let intervals = (0..2)
+        .map(|number| {
+            let mut record = Recorder::new(1);
+            let tally = &mut record.ops[0];
+            for n in 0..10u64 {
+                tally.succeeded += 1;
+                tally.documents += 1_000;
+                tally.bytes_written += 1_024_000;
+                tally.service.record(90_000_000 + n * 1_000_000).unwrap();
+            }
+            Interval { number, from_ns: number * 1_000_000_000, to_ns: (number + 1) * 1_000_000_000, record }
+        })
+        .collect();
+    PhaseRecord {
+        loads: true,
+        in_flight: 1,
+        distinct_keys: vec![(0, 20_000)],
+        ..record("load", labels, intervals, None)
+    }
+}
+
+fn mixed(open: bool) -> (Vec<Label>, Vec<Interval>) {
+    let labels = vec![label("read", OpKind::Read, 1), label("update", OpKind::Upsert, 1)];
+    let intervals = (0..12)
+        .map(|number| {
+            let mut record = Recorder::new(2);
+            for n in 0..500u64 {
+                for (op, service_ns) in [(0, 20_000 + n * 100), (1, 60_000 + n * 300)] {
+                    let tally = &mut record.ops[op];
+                    tally.succeeded += 1;
+                    tally.documents += 1;
+                    tally.service.record(service_ns).unwrap();
+                    if open {
+                        tally.response.record(service_ns + 5_000 + n * 10).unwrap();
+                        tally.slot_wait.record(n).unwrap();
+                        record.slip.record(3_000 + n).unwrap();
+                    }
+                }
+                record.ops[0].bytes_read += 1_024;
+                record.ops[1].bytes_written += 1_040;
+            }
+            record.ops[0].checked += 5;
+            Interval { number, from_ns: number * 1_000_000_000, to_ns: (number + 1) * 1_000_000_000, record }
+        })
+        .collect();
+    (labels, intervals)
+}
+
+/// 12 s at 1,000 operations per second, all well.
+pub(crate) fn open_loop() -> PhaseRecord {
+    let (labels, intervals) = mixed(true);
+    record("steady", labels, intervals, Some(12_000))
+}
+
+/// 12 s in closed loop; some updates fail.
+pub(crate) fn closed_loop() -> PhaseRecord {
+    let (labels, mut intervals) = mixed(false);
+    let tally = &mut intervals[3].record.ops[1];
+    tally.failed[ErrorKind::Temporary as usize] += 7;
+    tally.failed_time.record_n(2_000_000, 7).unwrap();
+    let mut record = record("mixed", labels, intervals, None);
+    record.messages = vec![("temporary: database is locked".into(), 7)];
+    record
+}
+
+/// What an embedded store can do.
+pub(crate) fn capabilities() -> Capabilities {
+    Capabilities {
+        operations: vec![(OpKind::Read, Support::Native)],
+        durability: vec![(Durability::OS, "synchronous = OFF")],
+        consistency: vec![(ReadConsistency::Strong, "one database file")],
+        embedded: true,
+        ..Capabilities::default()
+    }
+}
+
+/// The books.
+pub(crate) fn documents() -> Vec<CollectionResult> {
+    vec![CollectionResult {
+        collection: "books".into(),
+        count: 20_000,
+        mean_bytes: 1_024,
+        body: "json".into(),
+        compression: Some(CompressionResult {
+            sample_documents: 1_000,
+            sample_bytes: 1_024_000,
+            doc_snappy: 0.71,
+            page_zstd3: 0.41,
+            long_zstd: None,
+        }),
+        ..CollectionResult::default()
+    }]
+}
+
+/// A run of one trial with these phases on an embedded store.
+pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
+    let documents = documents();
+    let capabilities = capabilities();
+    let planned = serde_json::json!(1_000);
+    let phases = phases
+        .iter()
+        .map(|record| {
+            let frame = PhaseFrame {
+                documents: &documents,
+                capabilities: &capabilities,
+                planned_rate: record.due.map(|_| &planned),
+                calibrated_ns_per_op: Some(&[400.0, 900.0][..record.labels.len()]),
+            };
+            gather_phase(record, &frame)
+        })
+        .collect();
+    RunResult {
+        format: FORMAT.into(),
+        run: RunInfo {
+            name: "books".into(),
+            title: "Books, read and updated".into(),
+            began: "2026-01-01T00:00:00Z".into(),
+            ended: Some("2026-01-01T00:01:00Z".into()),
+            storebench_version: "0.1.0".into(),
+            seed: 7,
+            scale: 1.0,
+            folder: Some("runs/books-20260101-000000".into()),
+            ..RunInfo::default()
+        },
+        plan: crate::plan::Plan { repeats: 1, ..crate::plan::Plan::default() },
+        environment: Environment { cpus: 2, cpus_available: 2, ..Environment::default() },
+        documents,
+        trials: vec![TrialResult {
+            trial: 1,
+            block: 1,
+            store: "sqlite".into(),
+            scheme: "sqlite".into(),
+            url: "sqlite:books.db".into(),
+            version: "SQLite 3.51.0".into(),
+            embedded: true,
+            began: "2026-01-01T00:00:00Z".into(),
+            phases,
+            ..TrialResult::default()
+        }],
+        verdicts: Vec::new(),
+    }
+}

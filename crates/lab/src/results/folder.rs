@@ -1,0 +1,259 @@
+//! The run folder: made once, never written over, each file put there whole.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use storebench_core::measure::PhaseRecord;
+
+use super::hlog::histogram_log;
+use super::model::RunResult;
+use super::redact::redact;
+use super::tables::Tables;
+
+/// Files of a run folder.
+pub(crate) const RESULT_FILE: &str = "run.json";
+const STUDY_FILE: &str = "study.toml";
+const INTERVALS_FILE: &str = "intervals.parquet";
+const RESOURCES_FILE: &str = "resources.parquet";
+const EVENTS_FILE: &str = "events.jsonl";
+/// While a run goes on its events grow here; the file gets its name when it is whole.
+const EVENTS_GROWING: &str = "events.jsonl.part";
+
+/// A run folder that cannot be made, written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The folder or a file of it could not be written.
+    #[error("{path}: cannot be written: {source}; free space or give another folder for runs")]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The folder or a file of it could not be read.
+    #[error("{path}: cannot be read: {source}; give the path of a run folder, which holds a {RESULT_FILE}")]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is no result of Storebench, or was damaged.
+    #[error("{path}: {what}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// The file was written in a format this version does not know.
+    #[error("{path}: its format is `{format}`, this version reads `{}`; {remedy}", super::model::FORMAT)]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format it names.
+        format: String,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+fn writing(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError + use<> {
+    let path = path.to_owned();
+    |source| FolderError::Write { path, source }
+}
+
+/// A run folder while it is written.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    tables: Tables,
+    events: BufWriter<File>,
+}
+
+impl RunFolder {
+    /// Makes `RUNS/NAME-YYYYMMDD-HHMMSS` (local time); a number follows where that exists already.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn create(runs_dir: &Path, name: &str) -> Result<Self, FolderError> {
+        std::fs::create_dir_all(runs_dir).map_err(writing(runs_dir))?;
+        let stem = format!("{}-{}", file_name(name), jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
+        for n in 1.. {
+            let path = runs_dir.join(if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
+            match std::fs::create_dir(&path) {
+                Ok(()) => {
+                    let events = path.join(EVENTS_GROWING);
+                    let file = File::create_new(&events).map_err(writing(&events))?;
+                    return Ok(Self { path, tables: Tables::default(), events: BufWriter::new(file) });
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(FolderError::Write { path, source }),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps the study as it was given, without secrets.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_study(&self, text: &str) -> Result<(), FolderError> {
+        self.put(STUDY_FILE, redact(text).as_bytes())
+    }
+
+    /// Adds a phase to the tables and writes its histogram log.
+    ///
+    /// # Errors
+    /// A file cannot be written. What was there stays whole.
+    pub fn add_phase(&mut self, trial: u32, store: &str, record: &PhaseRecord) -> Result<(), FolderError> {
+        self.tables.add(trial, store, record);
+        let title = format!("trial {trial}, store {store}, phase {}", record.name);
+        let name = format!("{trial:03}-{}-{}.hlog", file_name(store), file_name(&record.name));
+        let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
+        self.put(&name, &log)?;
+        for (name, bytes) in
+            [(INTERVALS_FILE, self.tables.intervals_parquet()), (RESOURCES_FILE, self.tables.resources_parquet())]
+        {
+            let bytes = bytes.map_err(|e| writing(&self.path.join(name))(std::io::Error::other(e)))?;
+            self.put(name, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `run.json`, in place of the one before.
+    ///
+    /// # Errors
+    /// The file cannot be written. The one before stays whole.
+    pub fn write_result(&self, result: &RunResult) -> Result<(), FolderError> {
+        let mut text = serde_json::to_vec_pretty(result)
+            .map_err(|e| writing(&self.path.join(RESULT_FILE))(std::io::Error::other(e)))?;
+        text.push(b'\n');
+        self.put(RESULT_FILE, &text)
+    }
+
+    /// Adds an event, a JSON object on one line.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add_event(&mut self, event: &impl Serialize) -> Result<(), FolderError> {
+        let path = self.path.join(EVENTS_GROWING);
+        serde_json::to_writer(&mut self.events, event)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.events.write_all(b"\n"))
+            .and_then(|()| self.events.flush())
+            .map_err(writing(&path))
+    }
+
+    /// Ends the log of events.
+    ///
+    /// # Errors
+    /// The file cannot be written or named.
+    pub fn finish(mut self) -> Result<PathBuf, FolderError> {
+        let growing = self.path.join(EVENTS_GROWING);
+        self.events.flush().map_err(writing(&growing))?;
+        std::fs::rename(&growing, self.path.join(EVENTS_FILE)).map_err(writing(&growing))?;
+        Ok(self.path)
+    }
+
+    /// Writes a file beside its place, then moves it there, so that a reader never sees a part.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+        let temporary = self.path.join(format!(".{name}.new"));
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_data()?;
+            std::fs::rename(&temporary, self.path.join(name))
+        };
+        write().map_err(|source| {
+            // Only tidies up; the error that matters is the first one.
+            let _ = std::fs::remove_file(&temporary);
+            FolderError::Write { path: self.path.join(name), source }
+        })
+    }
+}
+
+/// A name as a part of a file name: letters, digits, `-`, `_`; at most 60.
+pub(crate) fn file_name(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars().take(60) {
+        let c = if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '-' };
+        if c != '-' || !(out.is_empty() || out.ends_with('-')) {
+            out.push(c);
+        }
+    }
+    let out = out.trim_end_matches('-');
+    if out.is_empty() { "run".to_owned() } else { out.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{fixture, read_run};
+
+    #[test]
+    fn a_run_is_written_whole_and_reads_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(dir.path(), "Books: read & updated").unwrap();
+        let phases = [fixture::load(), fixture::open_loop()];
+        let mut result = fixture::run_of(&phases);
+        result.verdicts = crate::verdicts::judge(&result);
+        folder.write_study("stores = [\"couch://me:secret@host/db\"]\n").unwrap();
+        folder.add_event(&serde_json::json!({ "event": "trial-began" })).unwrap();
+        for phase in &phases {
+            folder.add_phase(1, "sqlite", phase).unwrap();
+            folder.write_result(&result).unwrap();
+        }
+        let path = folder.finish().unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("books-read-updated-2"), "{name}");
+        assert_eq!(read_run(&path).unwrap(), result);
+        let mut files: Vec<String> =
+            std::fs::read_dir(&path).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        assert_eq!(
+            files,
+            [
+                "001-sqlite-load.hlog",
+                "001-sqlite-steady.hlog",
+                "events.jsonl",
+                "intervals.parquet",
+                "resources.parquet",
+                "run.json",
+                "study.toml"
+            ]
+        );
+        assert!(!std::fs::read_to_string(path.join("study.toml")).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn a_second_run_of_one_second_gets_its_own_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = RunFolder::create(dir.path(), "x").unwrap();
+        let b = RunFolder::create(dir.path(), "x").unwrap();
+        assert_ne!(a.path(), b.path());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_says_which() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = RunFolder::create(&file.join("runs"), "x").unwrap_err().to_string();
+        assert!(error.contains("file") && error.contains("cannot be written"), "{error}");
+    }
+
+    #[test]
+    fn names_become_names_of_files() {
+        assert_eq!(file_name("../../etc/passwd"), "etc-passwd");
+        assert_eq!(file_name("Книги"), "run");
+        assert_eq!(file_name("bulk-insert_2"), "bulk-insert_2");
+    }
+}

@@ -1,0 +1,270 @@
+//! From what was measured to what is written down: one phase of one store.
+
+use hdrhistogram::Histogram;
+use indexmap::IndexMap;
+use storebench_core::measure::{Label, PhaseRecord, ResourceSample, Tally, histogram};
+use storebench_core::store::{Capabilities, ErrorKind};
+
+use super::model::{
+    AllOps, ClientUse, CollectionResult, LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
+    Promise, RateResult, WorkerUseResult,
+};
+
+/// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
+const ORDINARY_LATENESS_NS: u64 = 5_000_000;
+
+/// What a phase is read against.
+#[derive(Debug, Clone, Copy)]
+pub struct PhaseFrame<'a> {
+    /// The documents, in the order of the study.
+    pub documents: &'a [CollectionResult],
+    /// What the store can do: how it keeps its promises, and whether it is embedded.
+    pub capabilities: &'a Capabilities,
+    /// The rate as the study says it; none in closed loop.
+    pub planned_rate: Option<&'a serde_json::Value>,
+    /// Embedded stores: the client's processor time for one operation on the null store, in ns, by
+    /// label.
+    pub calibrated_ns_per_op: Option<&'a [f64]>,
+}
+
+impl Percentiles {
+    /// Reads them from a histogram.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let at = |quantile| Some(histogram.value_at_quantile(quantile));
+        Self {
+            count: histogram.len(),
+            mean: Some(histogram.mean()),
+            min: Some(histogram.min()),
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: Some(histogram.max()),
+        }
+    }
+}
+
+/// Gathers the result of a phase. `store_after` is left for the caller.
+pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult {
+    let open = record.due.is_some();
+    let collection = |position: usize| frame.documents.get(position);
+    let name_of = |position| collection(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
+    let mut ops = IndexMap::new();
+    for (label, tally) in record.labels.iter().zip(&record.total.ops) {
+        let mut name = label.name.clone();
+        for n in 2.. {
+            if !ops.contains_key(&name) {
+                break;
+            }
+            name = format!("{}-{n}", label.name);
+        }
+        ops.insert(name, gather_op(label, tally, record.elapsed_ns, open, name_of(label.collection)));
+    }
+    PhaseResult {
+        name: record.name.clone(),
+        loads: record.loads,
+        warm_up: record.warm_up,
+        began: rfc3339(record.began_unix_ns),
+        sending_ns: record.sending_ns,
+        elapsed_ns: record.elapsed_ns,
+        workers: record.workers,
+        connections: record.connections,
+        in_flight: record.in_flight,
+        slots_busy_share: slots_busy_share(record),
+        durability: Promise {
+            name: record.durability.to_string(),
+            means: frame.capabilities.promises(record.durability).map(str::to_owned),
+        },
+        consistency: Promise {
+            name: record.consistency.to_string(),
+            means: frame
+                .capabilities
+                .consistency
+                .iter()
+                .find(|(c, _)| *c == record.consistency)
+                .map(|(_, text)| (*text).to_owned()),
+        },
+        rate: record.due.map(|due| gather_rate(record, due, frame.planned_rate)),
+        ops,
+        all: AllOps {
+            response_ns: open.then(|| merged(record, |t| &t.response)),
+            service_ns: merged(record, |t| &t.service),
+            slot_wait_ns: open.then(|| merged(record, |t| &t.slot_wait)),
+        },
+        client: gather_client(record, frame),
+        documents: gather_documents(record, frame, name_of),
+        intervals: record.intervals.len() as u64,
+        messages: record.messages.iter().map(|(m, n)| Message { message: m.clone(), count: *n }).collect(),
+        wrong_examples: record.wrong_examples.clone(),
+        ledger: record.ledger.as_ref().map(|l| LedgerResult {
+            keys: l.keys,
+            confirmed: l.confirmed,
+            lost: l.lost,
+            unverifiable: l.unverifiable,
+            examples: l.examples.clone(),
+        }),
+        partial: record.partial.clone(),
+        store_after: None,
+    }
+}
+
+/// RFC 3339 in UTC from ns since 1970.
+pub(crate) fn rfc3339(unix_ns: u64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(|_| String::new(), |t| t.to_string())
+}
+
+fn per_second(count: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
+}
+
+/// A quotient, or 0 where there is nothing to divide by: JSON knows no infinity.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn merged(record: &PhaseRecord, pick: impl Fn(&Tally) -> &Histogram<u64>) -> Percentiles {
+    let mut all = histogram();
+    for tally in &record.total.ops {
+        all.add(pick(tally)).expect("a histogram that grows takes every value");
+    }
+    Percentiles::of(&all)
+}
+
+fn gather_op(label: &Label, tally: &Tally, elapsed_ns: u64, open: bool, collection: String) -> OpResult {
+    let errors_by_kind = ErrorKind::ALL
+        .iter()
+        .filter(|kind| tally.failed_as(**kind) > 0)
+        .map(|kind| (kind.name().to_owned(), tally.failed_as(*kind)))
+        .collect();
+    OpResult {
+        kind: label.kind.name().to_owned(),
+        collection,
+        batch: label.batch,
+        count: tally.ended(),
+        succeeded: tally.succeeded,
+        misses: tally.missed,
+        errors: tally.errors(),
+        errors_by_kind,
+        timed_out: tally.timed_out,
+        censored: tally.censored,
+        retries: tally.retries,
+        throughput_per_s: per_second(tally.succeeded, elapsed_ns),
+        documents: tally.documents,
+        documents_per_s: per_second(tally.documents, elapsed_ns),
+        written_bytes: tally.bytes_written,
+        read_bytes: tally.bytes_read,
+        checked: tally.checked,
+        wrong: tally.wrong,
+        response_ns: open.then(|| Percentiles::of(&tally.response)),
+        service_ns: Percentiles::of(&tally.service),
+        failed_ns: Percentiles::of(&tally.failed_time),
+        slot_wait_ns: open.then(|| Percentiles::of(&tally.slot_wait)),
+    }
+}
+
+fn gather_rate(record: &PhaseRecord, due: u64, planned: Option<&serde_json::Value>) -> RateResult {
+    let ended = record.operations();
+    RateResult {
+        due,
+        due_per_s: per_second(due, record.sending_ns),
+        achieved_per_s: per_second(ended, record.sending_ns),
+        held_share: share(ended as f64, due as f64).min(1.0),
+        planned: planned.cloned().unwrap_or_default(),
+    }
+}
+
+/// Little's law: the time operations spent at the store, over the time of all slots.
+fn slots_busy_share(record: &PhaseRecord) -> f64 {
+    let slots = f64::from(record.workers) * f64::from(record.connections) * f64::from(record.in_flight);
+    let busy_ns: f64 = record.total.ops.iter().map(|t| t.service.mean() * t.service.len() as f64).sum();
+    share(busy_ns, slots * record.elapsed_ns as f64).min(1.0)
+}
+
+fn gather_client(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> ClientUse {
+    let operations = record.operations();
+    let documents: u64 = record.total.ops.iter().map(|t| t.documents).sum();
+    let sum = |pick: fn(&storebench_core::measure::WorkerUse) -> u64| record.worker_use.iter().map(pick).sum::<u64>();
+    let (cpu_ns, spin_ns, run_queue_ns) = (sum(|w| w.cpu_ns), sum(|w| w.spin_ns), sum(|w| w.run_queue_ns));
+    let process_cpu_ns = process_cpu_ns(&record.resources, record.elapsed_ns);
+    let per_op_us = |ns: f64| (operations > 0).then(|| ns / operations as f64 / 1e3);
+    let (client_ns, cpu_source) = if frame.capabilities.embedded {
+        let calibrated = frame
+            .calibrated_ns_per_op
+            .map(|ns| record.total.ops.iter().zip(ns).map(|(tally, ns)| tally.ended() as f64 * ns).sum::<f64>());
+        (calibrated, "calibrated-on-null")
+    } else {
+        (Some(cpu_ns.saturating_sub(spin_ns) as f64), "measured")
+    };
+    ClientUse {
+        cpu_us_per_op: client_ns.and_then(per_op_us),
+        cpu_us_per_document: client_ns.filter(|_| documents > 0).map(|ns| ns / documents as f64 / 1e3),
+        cpu_source: cpu_source.to_owned(),
+        process_cpu_us_per_op: process_cpu_ns.and_then(|ns| per_op_us((ns - spin_ns as f64).max(0.0))),
+        worker_cpu_s: cpu_ns as f64 / 1e9,
+        spin_cpu_s: spin_ns as f64 / 1e9,
+        run_queue_s: run_queue_ns as f64 / 1e9,
+        process_cpu_s: process_cpu_ns.map(|ns| ns / 1e9),
+        busiest_worker_share: record
+            .worker_use
+            .iter()
+            .map(|w| share(w.cpu_ns.saturating_sub(w.spin_ns) as f64, w.wall_ns as f64))
+            .fold(0.0, f64::max),
+        starved_s: starved_ns(&record.resources) as f64 / 1e9,
+        rss_max_bytes: record.resources.iter().map(|s| s.rss_bytes).max().unwrap_or(0),
+        slip_ns: Percentiles::of(&record.total.slip),
+        worker_use: record
+            .worker_use
+            .iter()
+            .map(|w| WorkerUseResult {
+                cpu_ns: w.cpu_ns,
+                spin_ns: w.spin_ns,
+                run_queue_ns: w.run_queue_ns,
+                wall_ns: w.wall_ns,
+            })
+            .collect(),
+    }
+}
+
+/// Time lost to late wakes. Lateness beyond the ordinary means that the process did not run though
+/// it asked to.
+fn starved_ns(samples: &[ResourceSample]) -> u64 {
+    samples.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS).sum()
+}
+
+/// Processor time of the process over the phase. The samples do not reach quite to its ends, so
+/// their slope is taken for the whole.
+fn process_cpu_ns(samples: &[ResourceSample], elapsed_ns: u64) -> Option<f64> {
+    let (first, last) = (samples.first()?, samples.last()?);
+    let span = last.at_ns.saturating_sub(first.at_ns);
+    (span > 0).then(|| last.cpu_ns.saturating_sub(first.cpu_ns) as f64 * elapsed_ns as f64 / span as f64)
+}
+
+fn gather_documents(record: &PhaseRecord, frame: &PhaseFrame<'_>, name_of: impl Fn(usize) -> String) -> PhaseDocuments {
+    let bytes_of = |tally: &Tally| tally.bytes_written + tally.bytes_read;
+    // Ratios of several collections: weighted by the bytes each had in this phase.
+    let weighted = |pick: fn(&super::model::CompressionResult) -> f64| {
+        let (mut ratio, mut weight) = (0.0, 0.0);
+        for (label, tally) in record.labels.iter().zip(&record.total.ops) {
+            let Some(found) = frame.documents.get(label.collection).and_then(|c| c.compression.as_ref()) else {
+                continue;
+            };
+            let bytes = bytes_of(tally) as f64;
+            ratio += pick(found) * bytes;
+            weight += bytes;
+        }
+        (weight > 0.0).then(|| ratio / weight)
+    };
+    PhaseDocuments {
+        count: record.total.ops.iter().map(|t| t.documents).sum(),
+        bytes: record.total.ops.iter().map(bytes_of).sum(),
+        distinct_keys: record.distinct_keys.iter().map(|(_, n)| n).sum(),
+        compress_page: weighted(|c| c.page_zstd3),
+        compress_doc: weighted(|c| c.doc_snappy),
+        distinct_keys_by_collection: record.distinct_keys.iter().map(|(c, n)| (name_of(*c), *n)).collect(),
+    }
+}

@@ -1,0 +1,34 @@
+//! The run folder: its document, its tables, its logs; written whole, read with care.
+//!
+//! `docs/results-format.md` says what each file and field holds.
+
+#[cfg(test)]
+pub(crate) mod fixture;
+mod folder;
+mod gather;
+mod hlog;
+mod model;
+mod read;
+mod redact;
+mod tables;
+
+pub use folder::{FolderError, RunFolder};
+pub use gather::{PhaseFrame, gather_phase};
+pub use hlog::histogram_log;
+pub use model::{
+    AllOps, ClientUse, CollectionResult, CompressionResult, FORMAT, Failure, LedgerResult, Message, OpResult,
+    Percentiles, PhaseDocuments, PhaseResult, Promise, RateResult, RunInfo, RunResult, StoreAfter, TrialResult,
+    WorkerUseResult,
+};
+pub use read::{read_result, read_run};
+pub use redact::redact;
+pub use tables::Tables;
+
+pub(crate) use folder::file_name;
+pub(crate) use gather::rfc3339;
+pub(crate) use redact::redact_value;
+
+/// The JSON Schema of `run.json`.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(RunResult).to_value()
+}

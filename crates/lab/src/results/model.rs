@@ -1,0 +1,412 @@
+//! The document `run.json`: what a run was and what it found. Also what `--json` prints.
+//!
+//! These types are the format, apart from the types that measure: a change there does not change
+//! what is on disk. Fields may be added within a format; a field that changes its meaning makes a
+//! new format. Times are nanoseconds (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`).
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::plan::Plan;
+use crate::verdicts::Verdict;
+
+/// The name of the format that this version writes and reads.
+pub const FORMAT: &str = "storebench-run/1";
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Always `storebench-run/1`.
+    pub format: String,
+    /// What was run, when, by which version.
+    pub run: RunInfo,
+    /// What it was to do.
+    pub plan: Plan,
+    /// The machine of the client.
+    pub environment: Environment,
+    /// The documents, by collection, in the order of the study.
+    pub documents: Vec<CollectionResult>,
+    /// One store measured once, in the order they ran.
+    pub trials: Vec<TrialResult>,
+    /// What the result is worth, in the order of trials and phases.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// What was run, when, by which version.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RunInfo {
+    /// Name of the run: the first part of its folder's name.
+    pub name: String,
+    /// The study's title.
+    pub title: String,
+    /// The question it answers.
+    pub question: Option<String>,
+    /// When it began (RFC 3339, UTC).
+    pub began: String,
+    /// When it ended; none while it runs, and after a crash.
+    pub ended: Option<String>,
+    /// Version of Storebench.
+    pub storebench_version: String,
+    /// The commit it was built from, where that is known.
+    pub storebench_commit: Option<String>,
+    /// Everything random was drawn from it.
+    pub seed: u64,
+    /// Multiplied how many documents there were.
+    pub scale: f64,
+    /// The study file as it was named; its text is in `study.toml`.
+    pub study_file: Option<String>,
+    /// Overrides `path=value`, in the order given.
+    pub overrides: Vec<String>,
+    /// The study with overrides, before scale; URLs of stores without secrets.
+    pub study: serde_json::Value,
+    /// What was found by search while making documents (calibration, sizes, files): with it another
+    /// run makes the same bytes without searching.
+    pub frozen: serde_json::Value,
+    /// Whether it was interrupted. What was measured until then is kept.
+    pub interrupted: bool,
+    /// The run folder, where one was kept.
+    pub folder: Option<String>,
+}
+
+/// One collection's documents as they were made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CollectionResult {
+    /// Its name.
+    pub collection: String,
+    /// Documents, after scale, relation and file.
+    pub count: u64,
+    /// Mean size of a document, from a sample.
+    pub mean_bytes: u64,
+    /// Whether the documents are the user's own (`from`).
+    pub own: bool,
+    /// What a document is: `json`, `bytes` or `counter`.
+    pub body: String,
+    /// Lines of the user's file that were left out.
+    pub skipped_lines: u64,
+    /// The wanted ratio of zstd over pages, if one was wanted.
+    pub compress_to: Option<f64>,
+    /// What compressors made of a sample; none for counters.
+    pub compression: Option<CompressionResult>,
+}
+
+/// What compressors made of a sample of documents. Ratios are compressed / raw.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CompressionResult {
+    /// Documents in the sample.
+    pub sample_documents: u64,
+    /// Bytes of the sample.
+    pub sample_bytes: u64,
+    /// Snappy, each document by itself.
+    pub doc_snappy: f64,
+    /// zstd level 3, each 32 KiB page of documents by itself.
+    pub page_zstd3: f64,
+    /// zstd level 3 with a long window over a longer sample, if it was asked for.
+    pub long_zstd: Option<f64>,
+}
+
+/// One store measured once.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct TrialResult {
+    /// Number of the trial in the order they ran, from 1.
+    pub trial: u32,
+    /// The block (repeat) it belongs to, from 1. Each block holds every store once.
+    pub block: u32,
+    /// Name of the store in the study.
+    pub store: String,
+    /// Levels of the study's factors. Empty in this version.
+    pub levels: IndexMap<String, serde_json::Value>,
+    /// Scheme of its URL.
+    pub scheme: String,
+    /// Its URL, without secrets.
+    pub url: String,
+    /// Name and version of the engine or server.
+    pub version: String,
+    /// Whether it ran within this process.
+    pub embedded: bool,
+    /// What the driver wants a reader to know.
+    pub notes: Vec<String>,
+    /// Operations that the driver makes of something else, and of what.
+    pub approximated: IndexMap<String, String>,
+    /// When it began (RFC 3339, UTC).
+    pub began: String,
+    /// Its phases, in order, warm-ups too.
+    pub phases: Vec<PhaseResult>,
+    /// Why it ended early, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// Why a trial ended early.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Failure {
+    /// Kind: `bad-url`, `not-ours`, `not-supported`, `unreachable`, `failed`.
+    pub kind: String,
+    /// Where: the name of a phase, or `prepare`, `close`.
+    pub during: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// One phase on one store.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseResult {
+    /// Its name.
+    pub name: String,
+    /// Whether it loaded collections.
+    pub loads: bool,
+    /// Whether it only warmed up; then it is no result.
+    pub warm_up: bool,
+    /// When it began (RFC 3339, UTC).
+    pub began: String,
+    /// From its start to its end as planned (or as stopped), without the drain.
+    pub sending_ns: u64,
+    /// From its start until the last operation had ended or was given up.
+    pub elapsed_ns: u64,
+    /// Threads that sent operations.
+    pub workers: u32,
+    /// Connections of each worker.
+    pub connections: u32,
+    /// Operations in flight on each connection, at most.
+    pub in_flight: u32,
+    /// Share of all slots (workers × connections × in flight) that were busy, on average.
+    pub slots_busy_share: f64,
+    /// What acknowledged writes survive, and how the store was set to promise it.
+    pub durability: Promise,
+    /// How fresh reads were, and how the store was set to promise it.
+    pub consistency: Promise,
+    /// Open loop: the rate; none in closed loop.
+    pub rate: Option<RateResult>,
+    /// Operations by their name in the mix, or by the collection that was loaded.
+    pub ops: IndexMap<String, OpResult>,
+    /// Times of all operations together.
+    pub all: AllOps,
+    /// What the client used of its machine.
+    pub client: ClientUse,
+    /// The documents it touched.
+    pub documents: PhaseDocuments,
+    /// Intervals in `intervals.parquet`.
+    pub intervals: u64,
+    /// Some messages of failed operations.
+    pub messages: Vec<Message>,
+    /// Some checked documents that differed: key and difference.
+    pub wrong_examples: Vec<String>,
+    /// What the ledger found, if one was kept.
+    pub ledger: Option<LedgerResult>,
+    /// Why it ended early, if it did.
+    pub partial: Option<String>,
+    /// The store after the phase (and after settling, if that was asked for).
+    pub store_after: Option<StoreAfter>,
+}
+
+/// A promise by its name, and how this store was set to keep it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Promise {
+    /// The name, alike on every store.
+    pub name: String,
+    /// What the store was set to.
+    pub means: Option<String>,
+}
+
+/// The rate of an open loop.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RateResult {
+    /// Operations that were due within the phase.
+    pub due: u64,
+    /// `due` over the time of sending: the planned rate, on average.
+    pub due_per_s: f64,
+    /// Operations that ended within the phase and its drain, over the time of sending.
+    pub achieved_per_s: f64,
+    /// Share of the due operations that ended (0 to 1).
+    pub held_share: f64,
+    /// The rate as the study says it (a number, a ramp or steps).
+    pub planned: serde_json::Value,
+}
+
+/// What happened to the operations of one label.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct OpResult {
+    /// The operation: `read`, `upsert`, `bulk-insert`, …
+    pub kind: String,
+    /// The collection.
+    pub collection: String,
+    /// Documents of one operation (1 but for bulk forms).
+    pub batch: u32,
+    /// Operations that ended: succeeded, missed or failed.
+    pub count: u64,
+    /// That did what was asked.
+    pub succeeded: u64,
+    /// That found no document.
+    pub misses: u64,
+    /// That failed.
+    pub errors: u64,
+    /// The failed by kind; kinds that did not come are left out.
+    pub errors_by_kind: IndexMap<String, u64>,
+    /// Of the failed: given up at the timeout.
+    pub timed_out: u64,
+    /// Due, but unanswered when the phase ended.
+    pub censored: u64,
+    /// Further tries after temporary failures.
+    pub retries: u64,
+    /// Successes over the elapsed time of the phase.
+    pub throughput_per_s: f64,
+    /// Documents written, read or found.
+    pub documents: u64,
+    /// `documents` over the elapsed time of the phase.
+    pub documents_per_s: f64,
+    /// Bytes of keys and documents sent with writes.
+    pub written_bytes: u64,
+    /// Bytes of documents read.
+    pub read_bytes: u64,
+    /// Documents whose contents were compared with what they should be.
+    pub checked: u64,
+    /// Of them: those that differed.
+    pub wrong: u64,
+    /// Open loop: from the intended start to the end, of successes, misses and censored operations
+    /// (these at their age at the end, a lower bound). Null in closed loop.
+    pub response_ns: Option<Percentiles>,
+    /// From the send to the end, of successes and misses.
+    pub service_ns: Percentiles,
+    /// From the intended start (closed loop: the send) to the end, of failed operations.
+    pub failed_ns: Percentiles,
+    /// Open loop: how long a due operation waited for a free slot. Null in closed loop.
+    pub slot_wait_ns: Option<Percentiles>,
+}
+
+/// Times of all operations of a phase together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct AllOps {
+    /// As in [`OpResult`].
+    pub response_ns: Option<Percentiles>,
+    /// As in [`OpResult`].
+    pub service_ns: Percentiles,
+    /// As in [`OpResult`].
+    pub slot_wait_ns: Option<Percentiles>,
+}
+
+/// Percentiles of a merged histogram with 3 significant digits; null when it holds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Percentiles {
+    /// How many values.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: Option<f64>,
+    /// Least.
+    pub min: Option<u64>,
+    /// Half of the values are at most this.
+    pub p50: Option<u64>,
+    /// 90 %.
+    pub p90: Option<u64>,
+    /// 95 %.
+    pub p95: Option<u64>,
+    /// 99 %.
+    pub p99: Option<u64>,
+    /// 99.9 %.
+    pub p99_9: Option<u64>,
+    /// 99.99 %.
+    pub p99_99: Option<u64>,
+    /// Greatest.
+    pub max: Option<u64>,
+}
+
+/// What the client used of its machine in a phase.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ClientUse {
+    /// Processor time of the client itself for one operation, in µs, without active waiting. Null
+    /// when no operation ended, or an embedded store's client was not calibrated.
+    pub cpu_us_per_op: Option<f64>,
+    /// The same for one document written or read (bulk operations hold many).
+    pub cpu_us_per_document: Option<f64>,
+    /// Where `cpu_us_per_op` comes from: `measured` on the workers' threads, or, for an embedded
+    /// store, whose work runs on the same threads, `calibrated-on-null`.
+    pub cpu_source: String,
+    /// Processor time of the whole process for one operation, in µs, without active waiting.
+    pub process_cpu_us_per_op: Option<f64>,
+    /// Processor time of all workers' threads, in s, active waiting included.
+    pub worker_cpu_s: f64,
+    /// Of it: active waiting (`pacing = "precise"`).
+    pub spin_cpu_s: f64,
+    /// Time the workers' threads were ready to run but not running, in s.
+    pub run_queue_s: f64,
+    /// Processor time of the whole process over the phase, in s.
+    pub process_cpu_s: Option<f64>,
+    /// The busiest worker: its processor time without active waiting, over its time.
+    pub busiest_worker_share: f64,
+    /// Time by which a thread that only sleeps was woken too late, summed over lateness of 5 ms and
+    /// more, in s: the process was stopped, throttled or crowded out.
+    pub starved_s: f64,
+    /// Greatest resident memory, in bytes.
+    pub rss_max_bytes: u64,
+    /// Open loop: our own lateness, though a slot was free. Percentiles are null in closed loop.
+    pub slip_ns: Percentiles,
+    /// Each worker's use of its processor.
+    pub worker_use: Vec<WorkerUseResult>,
+}
+
+/// One worker's use of its processor.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct WorkerUseResult {
+    /// Processor time of its thread.
+    pub cpu_ns: u64,
+    /// Of it: active waiting.
+    pub spin_ns: u64,
+    /// Ready to run but not running.
+    pub run_queue_ns: u64,
+    /// From its start to its end.
+    pub wall_ns: u64,
+}
+
+/// The documents that a phase touched.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseDocuments {
+    /// Documents written, read or found.
+    pub count: u64,
+    /// Bytes written and read.
+    pub bytes: u64,
+    /// Distinct keys touched, over all collections (an estimate within 1 %).
+    pub distinct_keys: u64,
+    /// zstd level 3 over 32 KiB pages: compressed / raw, over the collections touched, weighted by
+    /// their bytes. Null where none was measured.
+    pub compress_page: Option<f64>,
+    /// Snappy, each document by itself; weighted alike.
+    pub compress_doc: Option<f64>,
+    /// Distinct keys by collection.
+    pub distinct_keys_by_collection: IndexMap<String, u64>,
+}
+
+/// A message of failed operations, and how often it came.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Message {
+    /// What the store said.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// What the ledger found when it read back what was acknowledged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerResult {
+    /// Keys written.
+    pub keys: u64,
+    /// Found at their acknowledged version, or a later one whose outcome was unknown.
+    pub confirmed: u64,
+    /// Found older, different or not at all.
+    pub lost: u64,
+    /// Could not be read.
+    pub unverifiable: u64,
+    /// Some of the lost and unverifiable.
+    pub examples: Vec<String>,
+}
+
+/// The store after a phase.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct StoreAfter {
+    /// Size of its files, for embedded stores, as the file system counts it (blocks in use).
+    pub disk_bytes: Option<u64>,
+    /// Whether it came to rest, if that was waited for.
+    pub settled: Option<bool>,
+    /// How long that took.
+    pub settle_ns: Option<u64>,
+    /// What it tells about itself; the unit is in the name.
+    pub stats: IndexMap<String, f64>,
+}

@@ -1,0 +1,257 @@
+//! The tables of a run: `intervals.parquet` and `resources.parquet`.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use storebench_core::measure::PhaseRecord;
+
+use super::gather::rfc3339;
+use super::model::Percentiles;
+
+/// Which trial and phase rows belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    trial: u32,
+    store: String,
+    phase: String,
+    warm_up: bool,
+}
+
+#[derive(Debug, Clone)]
+struct IntervalRow {
+    place: Arc<Place>,
+    interval: u64,
+    from_ns: u64,
+    to_ns: u64,
+    op: String,
+    counts: [u64; 10],
+    response: Percentiles,
+    service: Percentiles,
+    failed: Percentiles,
+    slot_wait: Percentiles,
+    /// Of the interval as a whole, the same in each row of it.
+    slip: Percentiles,
+    cpu_ns: u64,
+    spin_ns: u64,
+    run_queue_ns: u64,
+}
+
+const COUNTS: [&str; 10] = [
+    "succeeded",
+    "misses",
+    "errors",
+    "timed_out",
+    "censored",
+    "retries",
+    "documents",
+    "written_bytes",
+    "read_bytes",
+    "wrong",
+];
+
+#[derive(Debug, Clone)]
+struct ResourceRow {
+    place: Arc<Place>,
+    at_ns: u64,
+    rss_bytes: u64,
+    cpu_ns: u64,
+    lateness_ns: u64,
+}
+
+/// The rows of a run so far. Small: intervals by operations, samples ten a second.
+#[derive(Debug, Default)]
+pub struct Tables {
+    intervals: Vec<IntervalRow>,
+    resources: Vec<ResourceRow>,
+    began: Option<String>,
+}
+
+impl Tables {
+    /// Adds the rows of a phase.
+    pub fn add(&mut self, trial: u32, store: &str, record: &PhaseRecord) {
+        let place = Arc::new(Place { trial, store: store.into(), phase: record.name.clone(), warm_up: record.warm_up });
+        self.began.get_or_insert_with(|| rfc3339(record.began_unix_ns));
+        for interval in &record.intervals {
+            let seen = &interval.record;
+            for (label, tally) in record.labels.iter().zip(&seen.ops) {
+                self.intervals.push(IntervalRow {
+                    place: Arc::clone(&place),
+                    interval: interval.number,
+                    from_ns: interval.from_ns,
+                    to_ns: interval.to_ns,
+                    op: label.name.clone(),
+                    counts: [
+                        tally.succeeded,
+                        tally.missed,
+                        tally.errors(),
+                        tally.timed_out,
+                        tally.censored,
+                        tally.retries,
+                        tally.documents,
+                        tally.bytes_written,
+                        tally.bytes_read,
+                        tally.wrong,
+                    ],
+                    response: Percentiles::of(&tally.response),
+                    service: Percentiles::of(&tally.service),
+                    failed: Percentiles::of(&tally.failed_time),
+                    slot_wait: Percentiles::of(&tally.slot_wait),
+                    slip: Percentiles::of(&seen.slip),
+                    cpu_ns: seen.cpu_ns,
+                    spin_ns: seen.spin_ns,
+                    run_queue_ns: seen.run_queue_ns,
+                });
+            }
+        }
+        self.resources.extend(record.resources.iter().map(|s| ResourceRow {
+            place: Arc::clone(&place),
+            at_ns: s.at_ns,
+            rss_bytes: s.rss_bytes,
+            cpu_ns: s.cpu_ns,
+            lateness_ns: s.lateness_ns,
+        }));
+    }
+
+    /// `intervals.parquet` as bytes.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn intervals_parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        let rows = &self.intervals;
+        let mut columns = places(rows.iter().map(|r| &*r.place));
+        let mut add = |name: String, column: ArrayRef| columns.push((name, column));
+        add("interval".into(), u64s(rows, |r| r.interval));
+        add("from_ns".into(), u64s(rows, |r| r.from_ns));
+        add("to_ns".into(), u64s(rows, |r| r.to_ns));
+        add("op".into(), Arc::new(StringArray::from_iter_values(rows.iter().map(|r| &r.op))));
+        for (i, name) in COUNTS.iter().enumerate() {
+            add((*name).into(), Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.counts[i]))));
+        }
+        type Pick = fn(&IntervalRow) -> &Percentiles;
+        let series: [(&str, Pick); 5] = [
+            ("response", |r| &r.response),
+            ("service", |r| &r.service),
+            ("failed", |r| &r.failed),
+            ("slot_wait", |r| &r.slot_wait),
+            ("slip", |r| &r.slip),
+        ];
+        for (name, pick) in series {
+            type Quantile = fn(&Percentiles) -> Option<u64>;
+            let quantiles: [(&str, Quantile); 5] = [
+                ("p50", |p| p.p50),
+                ("p90", |p| p.p90),
+                ("p99", |p| p.p99),
+                ("p99_9", |p| p.p99_9),
+                ("max", |p| p.max),
+            ];
+            for (quantile, value) in quantiles {
+                let column: UInt64Array = rows.iter().map(|r| value(pick(r))).collect();
+                add(format!("{name}_{quantile}_ns"), Arc::new(column));
+            }
+            let mean: Float64Array = rows.iter().map(|r| pick(r).mean).collect();
+            add(format!("{name}_mean_ns"), Arc::new(mean));
+        }
+        add("cpu_ns".into(), u64s(rows, |r| r.cpu_ns));
+        add("spin_ns".into(), u64s(rows, |r| r.spin_ns));
+        add("run_queue_ns".into(), u64s(rows, |r| r.run_queue_ns));
+        parquet(columns)
+    }
+
+    /// `resources.parquet` as bytes.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn resources_parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        let rows = &self.resources;
+        let mut columns = places(rows.iter().map(|r| &*r.place));
+        columns.push(("at_ns".into(), u64s(rows, |r| r.at_ns)));
+        columns.push(("rss_bytes".into(), u64s(rows, |r| r.rss_bytes)));
+        columns.push(("process_cpu_ns".into(), u64s(rows, |r| r.cpu_ns)));
+        columns.push(("lateness_ns".into(), u64s(rows, |r| r.lateness_ns)));
+        parquet(columns)
+    }
+}
+
+type Column = (String, ArrayRef);
+
+fn u64s<R>(rows: &[R], pick: fn(&R) -> u64) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick)))
+}
+
+fn places<'a>(rows: impl Iterator<Item = &'a Place> + Clone) -> Vec<Column> {
+    vec![
+        ("trial".into(), Arc::new(UInt32Array::from_iter_values(rows.clone().map(|p| p.trial)))),
+        ("store".into(), Arc::new(StringArray::from_iter_values(rows.clone().map(|p| &p.store)))),
+        ("phase".into(), Arc::new(StringArray::from_iter_values(rows.clone().map(|p| &p.phase)))),
+        ("warm_up".into(), Arc::new(rows.map(|p| Some(p.warm_up)).collect::<BooleanArray>())),
+    ]
+}
+
+fn parquet(columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
+    // Nulls are allowed everywhere but come only where a histogram is empty.
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| {
+        let nullable = array.is_nullable() || name.ends_with("_ns");
+        (name, array, nullable)
+    }))?;
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("storebench {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+        .build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))?;
+    writer.write(&batch)?;
+    writer.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::UInt64Type;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    use super::*;
+    use crate::results::fixture;
+
+    fn read(bytes: &[u8]) -> RecordBatch {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let mut reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+        reader.next().unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_tables_read_back() {
+        let mut tables = Tables::default();
+        let record = fixture::open_loop();
+        tables.add(1, "sqlite", &record);
+        let batch = read(&tables.intervals_parquet().unwrap());
+        assert_eq!(batch.num_rows(), record.intervals.len() * record.labels.len());
+        let column = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().clone();
+        let succeeded: u64 = column("succeeded").values().iter().sum();
+        assert_eq!(succeeded, record.operations());
+        // Percentiles are the interval's own, from its merged histogram.
+        let own = record.intervals[0].record.ops[0].response.value_at_quantile(0.99);
+        assert_eq!(column("response_p99_ns").value(0), own);
+        let resources = read(&tables.resources_parquet().unwrap());
+        assert_eq!(resources.num_rows(), record.resources.len());
+    }
+
+    #[test]
+    fn a_series_that_does_not_exist_is_null() {
+        let mut tables = Tables::default();
+        tables.add(1, "sqlite", &fixture::closed_loop());
+        let batch = read(&tables.intervals_parquet().unwrap());
+        let column = batch.column_by_name("response_p50_ns").unwrap();
+        assert_eq!(column.null_count(), batch.num_rows());
+        read(&{
+            let mut one = Tables::default();
+            one.add(1, "x", &fixture::load());
+            one.resources_parquet().unwrap()
+        });
+    }
+}

@@ -1,0 +1,279 @@
+//! The result as text for a terminal: a pure function of it.
+
+mod table;
+mod verdicts;
+
+use std::fmt::Write;
+
+use table::{Align, Table};
+
+use crate::human::{bytes, count, duration, percent, rate};
+use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TrialResult};
+
+/// Columns of the terminal that the text is laid out for.
+const WIDTH: usize = 116;
+
+/// Writes with or without colour.
+#[derive(Debug, Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// The summary of a run: its title, one table for each phase of each trial, the verdicts, the
+/// folder. `colour` adds terminal colours; without it the text is plain.
+pub fn summary(result: &RunResult, colour: bool) -> String {
+    let paint = Paint(colour);
+    let mut out = String::new();
+    header(&mut out, result, paint);
+    let of = result.trials.len();
+    for trial in &result.trials {
+        out.push('\n');
+        trial_header(&mut out, trial, of, paint);
+        for phase in &trial.phases {
+            out.push('\n');
+            phase_text(&mut out, phase, paint);
+        }
+        if let Some(failure) = &trial.failure {
+            let text = format!("ended early, in {}: {}", failure.during, failure.message);
+            let _ = writeln!(out, "\n{}", paint.with("31", &text));
+        }
+    }
+    verdicts::verdicts(&mut out, &result.verdicts, paint);
+    if let Some(folder) = &result.run.folder {
+        let _ = writeln!(out, "\nkept in {folder}");
+    }
+    out
+}
+
+fn header(out: &mut String, result: &RunResult, paint: Paint) {
+    let run = &result.run;
+    let _ = writeln!(out, "{}", paint.bold(&run.title));
+    if let Some(question) = &run.question {
+        let _ = writeln!(out, "{question}");
+    }
+    let mut facts = vec![format!("seed {}", run.seed)];
+    if run.scale != 1.0 {
+        facts.push(format!("scale {}", run.scale));
+    }
+    facts.extend(run.overrides.iter().map(|o| format!("--set {o}")));
+    facts.push(format!("storebench {}", run.storebench_version));
+    if run.interrupted {
+        facts.push("interrupted: what was measured until then follows".to_owned());
+    }
+    let _ = writeln!(out, "{}", facts.join(" · "));
+    for c in &result.documents {
+        let mut text = format!("{}: {} documents of {}", c.collection, count(c.count), bytes(c.mean_bytes as f64));
+        if let Some(found) = &c.compression {
+            let (page, doc) = (percent(found.page_zstd3), percent(found.doc_snappy));
+            let _ = write!(text, ", compressed to {page} (zstd, pages) or {doc} (snappy, documents)");
+        }
+        if c.skipped_lines > 0 {
+            let _ = write!(text, ", {} lines of the file left out", count(c.skipped_lines));
+        }
+        let _ = writeln!(out, "{text}");
+    }
+}
+
+fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) {
+    let mut text = format!("{} · {} · {}", paint.bold(&trial.store), trial.url, trial.version);
+    if of > 1 {
+        let _ = write!(text, " · trial {} of {of}, block {}", trial.trial, trial.block);
+    }
+    let _ = writeln!(out, "{text}");
+}
+
+fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
+    let operations: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.count));
+    if phase.warm_up {
+        let _ = writeln!(
+            out,
+            "{}: warm-up, {} operations in {}, not part of the result",
+            paint.bold(&phase.name),
+            count(operations),
+            duration(phase.elapsed_ns as f64)
+        );
+        return;
+    }
+    let mut facts = vec![duration(phase.elapsed_ns as f64), workers(phase)];
+    facts.push(match &phase.rate {
+        Some(held) => format!("open loop, {}/s due", rate(held.due_per_s)),
+        None => "closed loop".to_owned(),
+    });
+    facts.push(match &phase.durability.means {
+        Some(means) => format!("durability {} ({means})", phase.durability.name),
+        None => format!("durability {}", phase.durability.name),
+    });
+    let _ = writeln!(out, "{}: {}", paint.bold(&phase.name), facts.join(" · "));
+    out.push_str(&phase_table(phase).print(2));
+    let mut facts = Vec::new();
+    let client = &phase.client;
+    if let Some(us) = client.process_cpu_us_per_op {
+        facts.push(format!("whole process {} CPU/op", duration(us * 1e3)));
+    }
+    if client.spin_cpu_s > 0.0 {
+        facts.push(format!("active waiting {} CPU", duration(client.spin_cpu_s * 1e9)));
+    }
+    facts.push(format!("peak memory {}", bytes(client.rss_max_bytes as f64)));
+    if let Some(p99) = client.slip_ns.p99 {
+        facts.push(format!("slip p99 {}", duration(p99 as f64)));
+    }
+    facts.push(format!("{} distinct keys", count(phase.documents.distinct_keys)));
+    if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
+        facts.push(format!("on disk {}", bytes(disk as f64)));
+    }
+    let _ = writeln!(out, "  {}", facts.join(" · "));
+    if let Some(why) = &phase.partial {
+        let _ = writeln!(out, "  {}", paint.with("33", &format!("ended early: {why}")));
+    }
+}
+
+fn workers(phase: &PhaseResult) -> String {
+    let mut text = format!("{} worker{}", phase.workers, if phase.workers == 1 { "" } else { "s" });
+    if phase.connections > 1 {
+        let _ = write!(text, " × {} connections", phase.connections);
+    }
+    if phase.in_flight > 1 {
+        let _ = write!(text, " × {} in flight", phase.in_flight);
+    }
+    text
+}
+
+/// One line for each operation and kind of time; with several operations a last one for all.
+fn phase_table(phase: &PhaseResult) -> Table {
+    let ops = || phase.ops.values();
+    let bulk = phase.loads || ops().any(|op| op.batch > 1 || op.documents > op.succeeded);
+    let misses = ops().any(|op| op.misses > 0);
+    let censored = ops().any(|op| op.censored > 0);
+    let mut columns = vec![("operation", Align::Left), ("count", Align::Right), ("ops/s", Align::Right)];
+    for (column, shown) in [("docs/s", bulk), ("errors", true), ("misses", misses), ("censored", censored)] {
+        if shown {
+            columns.push((column, Align::Right));
+        }
+    }
+    columns.push(("time", Align::Left));
+    columns.extend(["p50", "p90", "p99", "p99.9", "max", "client CPU/op"].map(|name| (name, Align::Right)));
+    let mut table = Table::new(&columns);
+    let cpu = phase.client.cpu_us_per_op.map_or_else(|| "-".to_owned(), |us| duration(us * 1e3));
+    let lone = phase.ops.len() == 1;
+    let mut add = |name: &str, op: &OpResult, cpu: &str| {
+        let mut figures = vec![name.to_owned(), count(op.count), rate(op.throughput_per_s)];
+        for (figure, shown) in [
+            (rate(op.documents_per_s), bulk),
+            (count(op.errors), true),
+            (count(op.misses), misses),
+            (count(op.censored), censored),
+        ] {
+            if shown {
+                figures.push(figure);
+            }
+        }
+        let blank = vec![String::new(); figures.len()];
+        let times = |kind: &str, p: &Percentiles| {
+            let mut cells = vec![kind.to_owned()];
+            cells.extend([p.p50, p.p90, p.p99, p.p99_9, p.max].map(time));
+            cells
+        };
+        let mut line = figures;
+        match &op.response_ns {
+            Some(response) => {
+                line.extend(times("response", response));
+                line.push(cpu.to_owned());
+                table.row(line);
+                let mut second = blank;
+                second.extend(times("service", &op.service_ns));
+                second.push(String::new());
+                table.row(second);
+            }
+            None => {
+                line.extend(times("service", &op.service_ns));
+                line.push(cpu.to_owned());
+                table.row(line);
+            }
+        }
+    };
+    for (name, op) in &phase.ops {
+        add(name, op, if lone { &cpu } else { "" });
+    }
+    if !lone {
+        add("all", &all_of(phase), &cpu);
+    }
+    table
+}
+
+fn time(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))
+}
+
+/// All operations of a phase as one: counts added, times from the merged histograms.
+fn all_of(phase: &PhaseResult) -> OpResult {
+    let mut all = OpResult {
+        response_ns: phase.all.response_ns,
+        service_ns: phase.all.service_ns,
+        slot_wait_ns: phase.all.slot_wait_ns,
+        ..OpResult::default()
+    };
+    for op in phase.ops.values() {
+        all.count = all.count.saturating_add(op.count);
+        all.errors = all.errors.saturating_add(op.errors);
+        all.misses = all.misses.saturating_add(op.misses);
+        all.censored = all.censored.saturating_add(op.censored);
+        all.throughput_per_s += op.throughput_per_s;
+        all.documents_per_s += op.documents_per_s;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::fixture;
+
+    #[test]
+    fn a_load_an_open_and_a_closed_loop() {
+        let mut result = fixture::run_of(&[fixture::load(), fixture::open_loop(), fixture::closed_loop()]);
+        result.verdicts = crate::verdicts::judge(&result);
+        let text = summary(&result, false);
+        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn colour_adds_signs_only() {
+        let mut result = fixture::run_of(&[fixture::closed_loop()]);
+        result.verdicts = crate::verdicts::judge(&result);
+        let coloured = summary(&result, true);
+        let mut plain = String::new();
+        let mut parts = coloured.split('\u{1b}');
+        plain.push_str(parts.next().unwrap());
+        for part in parts {
+            plain.push_str(part.split_once('m').unwrap().1);
+        }
+        assert_ne!(coloured, plain);
+        assert_eq!(plain, summary(&result, false));
+    }
+
+    #[test]
+    fn a_failed_and_interrupted_run_says_so() {
+        let mut phase = fixture::open_loop();
+        phase.partial = Some("interrupted".into());
+        phase.total.ops[0].censored = 40;
+        phase.total.ops[1].missed = 3;
+        let mut result = fixture::run_of(&[phase]);
+        result.run.interrupted = true;
+        result.trials[0].failure = Some(crate::results::Failure {
+            kind: "failed".into(),
+            during: "steady".into(),
+            message: "the disk is full".into(),
+        });
+        result.verdicts = crate::verdicts::judge(&result);
+        insta::assert_snapshot!(summary(&result, false));
+    }
+}

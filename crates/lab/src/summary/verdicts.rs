@@ -1,0 +1,102 @@
+//! The verdicts as text: worst first, what passed in one line.
+
+use std::fmt::Write;
+
+use super::{Paint, WIDTH};
+use crate::verdicts::{Level, Verdict};
+
+/// Columns before the text of a verdict: level and name of the check.
+const INDENT: usize = 31;
+
+/// Adds the verdicts. Those of one check and level stand together, under one advice.
+pub(super) fn verdicts(out: &mut String, verdicts: &[Verdict], paint: Paint) {
+    if verdicts.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{}", paint.bold("What the result is worth"));
+    for (level, colour) in [(Level::Invalid, "1;31"), (Level::Caution, "33"), (Level::Note, "36")] {
+        let mut checks: Vec<&str> = Vec::new();
+        for v in verdicts.iter().filter(|v| v.level == level) {
+            if !checks.contains(&v.check.as_str()) {
+                checks.push(&v.check);
+            }
+        }
+        for check in checks {
+            let of: Vec<&Verdict> = verdicts.iter().filter(|v| v.level == level && v.check == check).collect();
+            group(out, &of, check, &paint.with(colour, &format!("{level:<7}")));
+        }
+    }
+    let mut passed: Vec<&str> = Vec::new();
+    for v in verdicts {
+        let only_passed = verdicts.iter().filter(|w| w.check == v.check).all(|w| w.level == Level::Pass);
+        if only_passed && !passed.contains(&v.check.as_str()) {
+            passed.push(&v.check);
+        }
+    }
+    if !passed.is_empty() {
+        for (n, line) in wrap(&passed.join(", "), WIDTH - 11).into_iter().enumerate() {
+            let head = if n == 0 { paint.with("32", "pass   ") } else { " ".repeat(7) };
+            let _ = writeln!(out, "  {head}  {line}");
+        }
+    }
+}
+
+fn group(out: &mut String, verdicts: &[&Verdict], check: &str, level: &str) {
+    let Some(first) = verdicts.first() else { return };
+    // The same finding at several places is said once.
+    let mut saw: Vec<(&str, Vec<String>)> = Vec::new();
+    for v in verdicts {
+        let place = place(v);
+        match saw.iter_mut().find(|(text, _)| *text == v.saw) {
+            Some((_, places)) => places.push(place),
+            None => saw.push((&v.saw, vec![place])),
+        }
+    }
+    let mut lines = Vec::new();
+    for (text, mut places) in saw {
+        places.retain(|p| !p.is_empty());
+        places.dedup();
+        let text = if places.is_empty() { text.to_owned() } else { format!("{}: {text}", places.join(", ")) };
+        lines.extend(wrap(&text, WIDTH - INDENT));
+    }
+    lines.extend(wrap(&format!("[{}]", first.threshold), WIDTH - INDENT));
+    if !first.advice.is_empty() {
+        for (n, line) in wrap(&first.advice, WIDTH - INDENT - 2).into_iter().enumerate() {
+            lines.push(format!("{}{line}", if n == 0 { "→ " } else { "  " }));
+        }
+    }
+    for (n, line) in lines.into_iter().enumerate() {
+        let _ =
+            if n == 0 { writeln!(out, "  {level}  {check:<20}{line}") } else { writeln!(out, "{:INDENT$}{line}", "") };
+    }
+}
+
+fn place(v: &Verdict) -> String {
+    match (&v.store, &v.phase) {
+        (Some(store), Some(phase)) => format!("{store} {phase}"),
+        (Some(store), None) => store.clone(),
+        _ => String::new(),
+    }
+}
+
+/// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+        }
+        used += length;
+    }
+    lines
+}

@@ -1,0 +1,52 @@
+//! What a verdict is.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much a finding takes from the result. Ordered: later is worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Looked at and found well.
+    Pass,
+    /// To be known; takes nothing away.
+    Note,
+    /// The result holds with this reservation.
+    Caution,
+    /// The figures do not measure the store.
+    Invalid,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "pass",
+            Self::Note => "note",
+            Self::Caution => "caution",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+/// What one check says about a run, a trial or a phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Name of the check.
+    pub check: String,
+    /// What it says.
+    pub level: Level,
+    /// The figure it saw, with its unit.
+    pub saw: String,
+    /// Where its levels begin.
+    pub threshold: String,
+    /// What to do, one sentence; empty when there is nothing to do.
+    pub advice: String,
+    /// Number of the trial, if it is about one.
+    pub trial: Option<u32>,
+    /// Name of the store, if it is about one trial.
+    pub store: Option<String>,
+    /// Name of the phase, if it is about one.
+    pub phase: Option<String>,
+}
