@@ -3,6 +3,12 @@
 //! A driver's types stay in its folder; what leaves this crate is [`open`], which gives an
 //! [`AnyStore`](storebench_core::store::AnyStore), and [`schemes`], which says what there is.
 
+// The drivers share some parts; a build with a few of them leaves others unused.
+#![cfg_attr(
+    not(all(feature = "fjall", feature = "redb", feature = "sqlite")),
+    allow(dead_code, unused_imports, unused_variables)
+)]
+
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(feature = "sqlite")]

@@ -8,7 +8,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use storebench_core::store::{AnyStore, StoreError};
+use storebench_core::store::{
+    AnyStore, Erased, Limit, LimitOptions, MemoryStore, NullStore, Slow, SlowOptions, StoreError,
+};
+use storebench_core::units::{Count, Span};
 
 /// One kind of store, or one decorator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,44 @@ static SCHEMES: &[Scheme] = &[
     crate::fjall::SCHEME,
     #[cfg(feature = "redb")]
     crate::redb::SCHEME,
+    Scheme {
+        name: "memory",
+        what: "documents in this process's memory, gone when it ends",
+        example: "memory:",
+        options: &[],
+        decorator: false,
+    },
+    Scheme {
+        name: "null",
+        what: "does nothing and says that it worked: measures Storebench itself",
+        example: "null:",
+        options: &[],
+        decorator: false,
+    },
+    Scheme {
+        name: "slow",
+        what: "makes another store slow: service time, slots, one stall",
+        example: "slow+memory:?latency=1ms&slots=4",
+        options: &[
+            OptionHelp { name: "latency", meaning: "how long an operation is served, such as 1ms (default 0s)" },
+            OptionHelp {
+                name: "jitter",
+                meaning: "service lasts evenly between latency - jitter and latency + jitter",
+            },
+            OptionHelp { name: "slots", meaning: "operations served at once, over all sessions (default any number)" },
+            OptionHelp { name: "stall_at", meaning: "when a stall begins, from the start of the measured phase" },
+            OptionHelp { name: "stall_for", meaning: "how long the stall lasts (default 1s)" },
+            OptionHelp { name: "seed", meaning: "decides the jitter (default 1)" },
+        ],
+        decorator: true,
+    },
+    Scheme {
+        name: "limit",
+        what: "holds another store to so many operations per second",
+        example: "limit+memory:?rate=1000",
+        options: &[OptionHelp { name: "rate", meaning: "operations per second over all sessions, such as 500 or 10k" }],
+        decorator: true,
+    },
 ];
 
 /// Every store and decorator built in, in the order they are listed.
@@ -65,7 +106,7 @@ pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let mut options = Options::read(query, &schemes)?;
     let mut store = None;
     for scheme in schemes.iter().rev() {
-        store = Some(make(scheme, url, path, &mut options, store)?);
+        store = Some(make(scheme, path, &mut options, store)?);
     }
     options.finish()?;
     store.ok_or_else(|| StoreError::BadUrl(format!("`{url}` names no store")))
@@ -97,18 +138,66 @@ fn find(name: &str, decorator: bool) -> Result<&'static Scheme, StoreError> {
 
 fn make(
     scheme: &Scheme,
-    url: &str,
     path: &str,
     options: &mut Options<'_>,
-    _inner: Option<Arc<dyn AnyStore>>,
+    inner: Option<Arc<dyn AnyStore>>,
 ) -> Result<Arc<dyn AnyStore>, StoreError> {
+    if let Some(inner) = inner {
+        return decorate(scheme, inner, options);
+    }
+    // Each store tells of itself what is its own; a decorator adds its part.
+    let url = &options.url_of(scheme, path);
     match scheme.name {
+        "memory" | "null" if !path.is_empty() => Err(StoreError::BadUrl(format!(
+            "`{}` has no place to be at, so nothing follows its colon; write {}",
+            scheme.name, scheme.example
+        ))),
+        "memory" => Ok(Arc::new(MemoryStore::default())),
+        "null" => Ok(Arc::new(NullStore)),
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(crate::sqlite::SqliteStore::new(url, path, options)?)),
         #[cfg(feature = "fjall")]
         "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
+    }
+}
+
+fn decorate(
+    scheme: &Scheme,
+    inner: Arc<dyn AnyStore>,
+    options: &mut Options<'_>,
+) -> Result<Arc<dyn AnyStore>, StoreError> {
+    match scheme.name {
+        "slow" => {
+            let default = SlowOptions::default();
+            let mut span = |name| options.parse::<Span>(name).map(|span| span.map(|s| s.0));
+            let (latency, jitter) = (span("latency")?, span("jitter")?);
+            let (stall_at, stall_for) = (span("stall_at")?, span("stall_for")?);
+            let slow = SlowOptions {
+                latency: latency.unwrap_or(default.latency),
+                jitter: jitter.unwrap_or(default.jitter),
+                slots: options.parse("slots")?,
+                stall_at,
+                stall_for: stall_for.unwrap_or(default.stall_for),
+                seed: options.parse("seed")?.unwrap_or(default.seed),
+            };
+            Ok(Arc::new(Slow::new(Erased(inner), slow)))
+        }
+        "limit" => {
+            let text = options.take("rate").ok_or_else(|| {
+                StoreError::BadUrl(format!("`limit+` needs a rate; write it like {}", scheme.example))
+            })?;
+            let rate_per_s = match text.parse::<f64>() {
+                Ok(rate) => rate,
+                Err(_) => text
+                    .parse::<Count>()
+                    .map(|count| count.0 as f64)
+                    .map_err(|e| StoreError::BadUrl(format!("the option `rate={text}`: {e}")))?,
+            };
+            Ok(Arc::new(Limit::new(Erased(inner), LimitOptions { rate_per_s })?))
+        }
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }
@@ -133,6 +222,14 @@ impl<'u> Options<'u> {
             values.push((name, value));
         }
         Ok(Self { values, known })
+    }
+
+    /// The URL of one of the stores that share these options, with its own only.
+    fn url_of(&self, scheme: &Scheme, path: &str) -> String {
+        let own = self.values.iter().filter(|(name, _)| scheme.options.iter().any(|option| option.name == *name));
+        let own: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
+        let mark = if own.is_empty() { "" } else { "?" };
+        format!("{}:{path}{mark}{}", scheme.name, own.join("&"))
     }
 
     /// Takes an option.

@@ -1,5 +1,5 @@
 //! Every driver against the conformance suite, with each option that changes what it does.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use storebench_core::store::conformance;
 

@@ -1,5 +1,5 @@
 //! Damaged files, full disks, wrong paths: an error that says what to do, and never a panic.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 
@@ -58,9 +58,9 @@ fn damaged_files_give_errors() {
                 match damage {
                     "empty" => bytes.clear(),
                     "half" => bytes.truncate(bytes.len() / 2 + 1),
-                    "garbage" => bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 7919 >> 3) as u8),
+                    "garbage" => bytes.iter_mut().enumerate().for_each(|(i, b)| *b = ((i * 7919) >> 3) as u8),
                     "garbage after the header" => {
-                        bytes.iter_mut().enumerate().skip(128).for_each(|(i, b)| *b = (i * 7919 >> 3) as u8);
+                        bytes.iter_mut().enumerate().skip(128).for_each(|(i, b)| *b = ((i * 7919) >> 3) as u8);
                     }
                     _ => bytes.fill(0xFF),
                 }

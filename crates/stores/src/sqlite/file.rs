@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
 
 use super::Settings;
@@ -15,7 +15,6 @@ use super::sql::{self, Format};
 use crate::location::{check_parent, io_error, not_ours};
 
 const MARKER: &str = "storebench_marker";
-const HEADER: &[u8] = b"SQLite format 3\0";
 
 /// What a look at the path found.
 #[derive(Debug)]
@@ -101,13 +100,22 @@ fn has_bytes(path: &Path) -> bool {
 /// Opens a database such that nothing on disk changes, not even by making `-wal` or `-shm`.
 ///
 /// Without a log beside it the file is opened as immutable. With a log, SQLite reads the log along
-/// through the `-shm` that lies there, opened for reading only. Otherwise (a rollback journal of a
-/// crash; a log without its `-shm`) what is in the file itself is shown, and the second value is true.
+/// through the `-shm` that lies there, opened for reading only. Where that cannot be (a log without
+/// its `-shm`, or one whose `-shm` only its writer can set up; a rollback journal of a crash), what
+/// is in the file itself is shown, and the second value is true.
 pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreError> {
     let [wal, shm, journal] = beside(path);
     let log = has_bytes(&wal);
-    let read_along = log && shm.exists();
-    let how = if read_along { "mode=ro&readonly_shm=1" } else { "mode=ro&immutable=1" };
+    if log && shm.exists() {
+        let connection = open_uri(path, "mode=ro&readonly_shm=1")?;
+        if connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_ok() {
+            return Ok((connection, has_bytes(&journal)));
+        }
+    }
+    Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
+}
+
+fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
     let absolute = std::path::absolute(path).map_err(|e| io_error(path, "find its full path", &e))?;
     let mut uri = String::from("file://");
     for byte in absolute.as_os_str().as_encoded_bytes() {
@@ -118,12 +126,12 @@ pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreErr
         }
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(format!("{uri}?{how}"), flags).map_err(|e| store_error(path, "open it", &e))?;
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(|e| store_error(path, "open it", &e))?;
-    Ok((connection, (log && !read_along) || has_bytes(&journal)))
+    Connection::open_with_flags(format!("{uri}?{how}"), flags)
+        .and_then(|connection| {
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            Ok(connection)
+        })
+        .map_err(|e| store_error(path, "open it", &e))
 }
 
 /// Looks at what is there, changing nothing.
@@ -143,15 +151,14 @@ pub(super) fn look(path: &Path) -> Result<Found, StoreError> {
         Ok(metadata) if metadata.len() == 0 && !has_bytes(&beside(path)[0]) => return Ok(Found::Empty),
         Ok(_) => {}
     }
-    let mut header = Vec::with_capacity(HEADER.len());
-    let mut file = std::fs::File::open(path).map_err(|e| io_error(path, "open it for reading", &e))?;
-    std::io::Read::read_to_end(&mut std::io::Read::take(&mut file, HEADER.len() as u64), &mut header)
-        .map_err(|e| io_error(path, "read it", &e))?;
-    if !header.is_empty() && header != HEADER {
-        return Ok(Found::Other);
-    }
+    // The header is SQLite's to read: a file that this process opens and closes past SQLite would
+    // take SQLite's locks on it away (https://www.sqlite.org/howtocorrupt.html, 2.2).
     let (connection, unmerged) = open_untouched(path)?;
-    contents(&connection, unmerged).map(Found::Database).map_err(|e| store_error(path, "read its tables", &e))
+    match contents(&connection, unmerged) {
+        Ok(contents) => Ok(Found::Database(contents)),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(Found::Other),
+        Err(error) => Err(store_error(path, "read its tables", &error)),
+    }
 }
 
 fn contents(connection: &Connection, unmerged: bool) -> rusqlite::Result<Contents> {
@@ -203,7 +210,7 @@ pub(super) fn prepare(
         _ => Ok(()),
     };
     match (how, found) {
-        (Prepare::ReadOnly, Found::Database(contents)) => return check_readable(path, layout, contents),
+        (Prepare::ReadOnly, Found::Database(contents)) => return check_readable(path, settings, layout, contents),
         (Prepare::ReadOnly, _) => {
             return Err(StoreError::Unreachable(format!("{}: there is no SQLite database to read", path.display())));
         }
@@ -269,12 +276,7 @@ fn create(path: &Path, settings: &Settings, layout: &Layout, made: bool, ours: b
         match collections.iter().find(|(made, _)| made == name) {
             Some((_, kept)) if kept == format.name() => {}
             Some((_, kept)) => {
-                return Err(StoreError::NotSupported(format!(
-                    "{}: the collection `{name}` is kept as {kept} there and would be {} now; load it anew, or change \
-                     ?format=",
-                    path.display(),
-                    format.name()
-                )));
+                return Err(kept_otherwise(path, name, kept, format));
             }
             None => {
                 // SQLite compares names of tables without regard to case.
@@ -301,6 +303,14 @@ fn create(path: &Path, settings: &Settings, layout: &Layout, made: bool, ours: b
     transaction.commit().map_err(failed)
 }
 
+fn kept_otherwise(path: &Path, name: &str, kept: &str, format: Format) -> StoreError {
+    StoreError::NotSupported(format!(
+        "{}: the collection `{name}` is kept as {kept} there and would be {} now; load it anew, or change ?format=",
+        path.display(),
+        format.name()
+    ))
+}
+
 fn check_layout(layout: &Layout) -> Result<(), StoreError> {
     for (position, collection) in layout.collections.iter().enumerate() {
         let name = &collection.name;
@@ -321,10 +331,15 @@ fn check_layout(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn check_readable(path: &Path, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
+fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
     let (connection, _) = open_untouched(path)?;
     for collection in &layout.collections {
         let name = &collection.name;
+        let format = Format::of(collection.body, settings.jsonb);
+        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, _)| made == name);
+        if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
+            return Err(kept_otherwise(path, name, kept, format));
+        }
         let columns = connection.prepare(&format!("SELECT key, body FROM {} LIMIT 0", sql::identifier(name))).map(drop);
         if columns.is_err() {
             let mut there = contents.theirs.clone();

@@ -1,5 +1,5 @@
 //! What the driver tests share.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
