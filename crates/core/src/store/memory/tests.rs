@@ -14,7 +14,7 @@ use super::{MemorySession, MemoryStore};
 use crate::engine::FakeClock;
 use crate::store::{
     BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Op, OpError, OwnedReply,
-    Prepare, ReadConsistency, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
+    PhaseStart, Prepare, ReadConsistency, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
 };
 use crate::workload::Body;
 
@@ -29,7 +29,7 @@ fn open(store: &MemoryStore, clock: &FakeClock) -> Result<MemorySession, StoreEr
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(1),
         clock: Arc::new(clock.clone()),
-        phase_start_ns: None,
+        phase_start: PhaseStart::new(),
     };
     match std::pin::pin!(store.open(&options)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(session) => session,
