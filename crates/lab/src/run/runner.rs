@@ -34,10 +34,11 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// The exit code of the run; 1 where its folder could not be written.
+    /// The exit code of the run; 1 where its folder could not be written, unless something worse
+    /// happened to it.
     pub fn exit_code(&self) -> u8 {
         match exit_code(&self.result) {
-            0 if self.folder_error.is_some() => 1,
+            0 | 4 if self.folder_error.is_some() => 1,
             code => code,
         }
     }
