@@ -62,7 +62,7 @@ fn loaded(catalog: &Catalog) -> MemoryStore {
         documents.write_key(index, &mut key);
         documents.write_document(index, 0, &mut body);
         let op = Op::Insert { key: std::str::from_utf8(&key).unwrap(), body: &body };
-        caller.call(&Request { collection: CollectionId(0), op, contents: false }, |r| drop(r.unwrap()));
+        caller.call(&Request { collection: CollectionId(0), op, contents: false }, |r| assert!(r.is_ok()));
     }
     store
 }

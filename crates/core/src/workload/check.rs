@@ -343,6 +343,7 @@ impl Checker<'_> {
                     format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
                 );
             }
+            (OpKind::Page, Some(_)) => {}
             (_, Some(_)) => self.say(&at, "`where` goes only with page"),
             _ => {}
         }
