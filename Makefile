@@ -1,0 +1,41 @@
+# Everything a developer does, by name. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Where rustup puts the toolchain, for shells that do not know it yet.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+CARGO ?= cargo
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Build, then measure sqlite: and fjall: with a study and with real documents
+	scripts/demo.sh
+
+.PHONY: test
+test: lint ## Lint, then run every test; the last line counts them
+	python3 scripts/count-tests.py $(CARGO) test --workspace --locked
+
+.PHONY: lint
+lint: ## Format, clippy, documentation, licences
+	$(CARGO) fmt --all --check
+	python3 scripts/licences.py
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+.PHONY: bench
+bench: ## Measure Storebench itself, each figure beside its reference
+	$(CARGO) run --release --locked -p storebench-bench
+
+.PHONY: soak
+soak: ## Run the tests that take too long for `make test`; keeps what came of it
+	scripts/soak.sh --workspace --locked

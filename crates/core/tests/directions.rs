@@ -1,0 +1,161 @@
+//! Which crate may use which: `cli → {lab, transfer, stores} → core`, and nothing the other way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Our crates and those of ours that each may use. A crate that is not here is refused until somebody
+/// has thought about its place.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("storebench-core", &[]),
+    ("storebench-stores", &["storebench-core"]),
+    ("storebench-lab", &["storebench-core"]),
+    ("storebench", &["storebench-core", "storebench-lab", "storebench-stores"]),
+    // Nothing depends on it: it may look at everything.
+    ("storebench-bench", &["storebench", "storebench-core", "storebench-lab", "storebench-stores"]),
+];
+
+/// Crates of others, and the only crates of ours that may use them.
+const KEPT_WITHIN: &[(&str, &[&str])] = &[
+    // What may be typed is the business of the binary.
+    ("clap", &["storebench"]),
+    ("clap_complete", &["storebench"]),
+    ("clap_mangen", &["storebench"]),
+    ("indicatif", &["storebench"]),
+    // Tables are a matter of results.
+    ("arrow-array", &["storebench-lab"]),
+    ("arrow-schema", &["storebench-lab"]),
+    ("parquet", &["storebench-lab"]),
+    // Drivers; the bench crate compares them with loops written by hand.
+    ("fjall", &["storebench-stores", "storebench-bench"]),
+    ("redb", &["storebench-stores", "storebench-bench"]),
+    ("rusqlite", &["storebench-stores", "storebench-bench"]),
+];
+
+type Manifest = toml::Table;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The workspace's manifests by package name.
+fn manifests() -> BTreeMap<String, Manifest> {
+    let workspace: Manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    let members = workspace["workspace"]["members"].as_array().unwrap();
+    members
+        .iter()
+        .map(|member| {
+            let path = root().join(member.as_str().unwrap()).join("Cargo.toml");
+            let manifest: Manifest = std::fs::read_to_string(path).unwrap().parse().unwrap();
+            (manifest["package"]["name"].as_str().unwrap().to_owned(), manifest)
+        })
+        .collect()
+}
+
+/// Crates that a manifest names in any of its dependency tables, under their real names. Tests count
+/// too: what a test of `core` needs from `lab`, `core` needs.
+fn dependencies(manifest: &Manifest) -> BTreeSet<String> {
+    fn gather(table: &Manifest, found: &mut BTreeSet<String>) {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for (name, value) in table.get(kind).and_then(|t| t.as_table()).into_iter().flatten() {
+                let real = value.get("package").and_then(|p| p.as_str()).unwrap_or(name);
+                found.insert(real.to_owned());
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    gather(manifest, &mut found);
+    for (_, platform) in manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten() {
+        gather(platform.as_table().unwrap(), &mut found);
+    }
+    found
+}
+
+/// What is wrong with a crate's dependencies.
+fn faults(name: &str, uses: &BTreeSet<String>, ours: &BTreeSet<String>) -> Vec<String> {
+    let Some((_, allowed)) = MAY_USE.iter().find(|(n, _)| *n == name) else {
+        return vec![format!("{name} has no place among the directions; give it one in MAY_USE")];
+    };
+    let forbidden = uses.iter().filter(|u| ours.contains(*u) && !allowed.contains(&u.as_str()));
+    let astray = KEPT_WITHIN.iter().filter(|(u, within)| uses.contains(*u) && !within.contains(&name));
+    forbidden
+        .map(|u| format!("{name} uses {u}; it may use of ours only {allowed:?}"))
+        .chain(astray.map(|(u, within)| format!("{name} uses {u}, which is kept within {within:?}")))
+        .collect()
+}
+
+#[test]
+fn crates_depend_in_one_direction() {
+    let manifests = manifests();
+    let ours: BTreeSet<String> = manifests.keys().cloned().collect();
+    let wrong: Vec<String> =
+        manifests.iter().flat_map(|(name, manifest)| faults(name, &dependencies(manifest), &ours)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_wrong_direction_is_found() {
+    let ours: BTreeSet<String> = MAY_USE.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let found = |name: &str, manifest: &str| faults(name, &dependencies(&manifest.parse().unwrap()), &ours);
+    for (name, manifest) in [
+        ("storebench-core", "[dependencies]\nstorebench-lab = { path = \"../lab\" }"),
+        ("storebench-core", "[dev-dependencies]\nlab = { package = \"storebench-lab\", path = \"../lab\" }"),
+        ("storebench-core", "[dependencies]\nparquet.workspace = true"),
+        ("storebench-lab", "[target.'cfg(unix)'.dependencies]\nstorebench-stores.workspace = true"),
+        ("storebench-lab", "[build-dependencies]\nclap = \"4\""),
+        ("storebench-stores", "[dependencies]\nstorebench = \"0.1\""),
+        ("storebench-new", ""),
+    ] {
+        assert_eq!(found(name, manifest).len(), 1, "{name}: {manifest}");
+    }
+    assert!(found("storebench-lab", "[dependencies]\nparquet = \"60\"\nstorebench-core = \"0.1\"").is_empty());
+}
+
+/// `lab` gets its stores through the [`AnyStore`](storebench_core::store::AnyStore) it is given. The
+/// dependency is refused above; here nor may a scheme creep in as text that decides anything.
+#[test]
+fn only_the_driver_crate_names_driver_types() {
+    let mut wrong = Vec::new();
+    for (member, file, text) in sources() {
+        if member == "crates/stores" || member == "bench" {
+            continue;
+        }
+        for word in ["rusqlite::", "fjall::", "redb::"] {
+            if text.contains(word) {
+                wrong.push(format!("{}: names {word}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_source_file_is_longer_than_800_lines() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, _, text)| text.lines().count() > 800)
+        .map(|(_, file, text)| format!("{}: {} lines; a file does one thing", file.display(), text.lines().count()))
+        .collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+/// Every Rust file of the workspace, but for this one: member, path, text.
+fn sources() -> Vec<(String, PathBuf, String)> {
+    let mut found = Vec::new();
+    for member in ["crates/core", "crates/stores", "crates/lab", "crates/cli", "bench"] {
+        let mut folders = vec![root().join(member)];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let this = path.ends_with("tests/directions.rs");
+                if path.is_dir() && path.file_name().is_some_and(|n| n != "target") {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "rs") && !this {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    found.push((member.to_owned(), path, text));
+                }
+            }
+        }
+    }
+    assert!(found.len() > 50, "sources were found where they are not");
+    found
+}

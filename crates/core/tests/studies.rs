@@ -1,0 +1,117 @@
+//! Every study that comes with Storebench is read, and its documents are made, in small.
+
+use std::path::{Path, PathBuf};
+
+use storebench_core::documents::{Catalog, CatalogOptions};
+use storebench_core::engine::PhasePlan;
+use storebench_core::store::{AnyStore, MemoryStore};
+use storebench_core::units::ByteSize;
+use storebench_core::workload::{Size, Study};
+
+/// Multiplies the documents; small enough that the largest study compiles in a moment.
+const SCALE: f64 = 0.01;
+
+fn studies() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut files = Vec::new();
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn compile(study: &Study, file: &Path, scratch: &Path) -> Catalog {
+    let options = CatalogOptions {
+        seed: study.seed,
+        scale: SCALE,
+        base_dir: file.parent().unwrap(),
+        scratch_dir: scratch,
+        frozen: None,
+    };
+    Catalog::compile(&study.collections, &options).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+#[test]
+fn there_are_a_published_study_and_three_examples() {
+    let names: Vec<String> = studies().iter().map(|f| f.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    for name in ["bulk-insert.toml", "key-value.toml", "own-documents.toml", "open-loop.toml"] {
+        assert!(names.iter().any(|n| n == name), "{name} is not among {names:?}");
+    }
+}
+
+#[test]
+fn every_study_is_read_and_its_documents_can_be_made() {
+    for file in studies() {
+        let study = Study::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!study.stores.is_empty(), "{}: a newcomer should be able to run it as it is", file.display());
+        let scratch = tempfile::tempdir().unwrap();
+        let catalog = compile(&study, &file, scratch.path());
+        let (mut key, mut body, mut again) = (Vec::new(), Vec::new(), Vec::new());
+        for documents in catalog.iter() {
+            assert!(documents.count() > 0, "{}: {} is empty", file.display(), documents.name());
+            for index in [0, documents.count() - 1] {
+                key.clear();
+                body.clear();
+                documents.write_key(index, &mut key);
+                documents.write_document(index, 0, &mut body);
+                assert!(!key.is_empty());
+                let found = documents.check(index, &body, &mut again);
+                assert_eq!(found.unwrap_or_else(|e| panic!("{}: {e}", file.display())), 0);
+            }
+        }
+    }
+}
+
+/// A phase that no store can run would be found out only after the loads before it.
+#[test]
+fn every_phase_can_be_planned_on_a_store_that_does_everything() {
+    let capabilities = MemoryStore::default().capabilities();
+    for file in studies() {
+        let mut study = Study::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let scratch = tempfile::tempdir().unwrap();
+        let catalog = compile(&study, &file, scratch.path());
+        for phase in &mut study.phases {
+            // What is in memory survives nothing.
+            phase.durability = None;
+        }
+        for phase in &study.phases {
+            PhasePlan::resolve(&study, phase, &catalog, &capabilities)
+                .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        }
+    }
+}
+
+/// The published study took 100,000 documents for each of four bulk sizes and ended at 4 million
+/// documents of 9.5 GB in all; `--scale 4` has to end there too.
+#[test]
+fn bulk_insert_has_the_published_sizes() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/bulk-insert.toml");
+    let study = Study::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let batches: Vec<u32> = study.phases.iter().filter_map(|p| p.batch).collect();
+    assert!([10, 100, 1_000, 10_000].iter().all(|b| batches.contains(b)), "{batches:?}");
+    let documents: u64 = study.collections.values().map(|c| c.count.unwrap().0).sum();
+    assert_eq!(documents * 4, 4_000_000);
+    let size = study.collections.values().map(|c| match &c.size {
+        Some(Size::Uniform(range)) if range.min == range.max => range.min,
+        other => panic!("{other:?}"),
+    });
+    let bytes: f64 = size.zip(study.collections.values()).map(|(ByteSize(b), c)| (b * c.count.unwrap().0) as f64).sum();
+    assert!((bytes * 4.0 / 9.5e9 - 1.0).abs() < 0.02, "{bytes}");
+    // Every document that is loaded is loaded once, and no phase reads what no phase loads.
+    let loaded: Vec<&str> = study.phases.iter().flat_map(|p| &p.load).map(String::as_str).collect();
+    assert_eq!(loaded, study.collections.keys().map(String::as_str).collect::<Vec<_>>());
+    // The collections differ by name and count only, so that phases can be compared.
+    let first = study.collections.values().next().unwrap();
+    for other in study.collections.values() {
+        assert_eq!((&first.fields, first.compress_to), (&other.fields, other.compress_to));
+    }
+}

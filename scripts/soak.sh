@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs the tests marked `#[ignore]` whose names hold `soak`, and writes down what came of it. The
+# arguments go to `cargo test`, which builds nothing that `make test` has not built already.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+evidence=docs/evidence/soak.txt
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+command=(cargo test "$@" -- --ignored soak)
+began=$SECONDS
+code=0
+python3 scripts/count-tests.py "${command[@]}" | tee "$output" || code=$?
+
+processor=$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
+memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
+{
+    echo "date     $(date -u +%Y-%m-%dT%H:%MZ)"
+    echo "commit   $(git describe --always --dirty 2>/dev/null || echo unknown)"
+    echo "machine  $(nproc) x ${processor:-unknown processor}, $memory"
+    echo "kernel   $(uname -sr)"
+    echo "rustc    $(rustc --version)"
+    echo "command  ${command[*]}"
+    echo "took     $((SECONDS - began)) s, with building what was not built yet"
+    echo
+    grep -E '^test .* \.\.\. ' "$output" || true
+    echo
+    tail -n 1 "$output"
+} > "$evidence"
+echo "kept in $evidence"
+exit "$code"
