@@ -1,5 +1,7 @@
 //! `run` and `bench`: what they print, keep and answer.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use common::Cli;
