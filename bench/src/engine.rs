@@ -13,7 +13,7 @@ use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
 use crate::pin::pinned;
 use crate::rounds::interleave;
-use crate::subject::{PinnedNull, Subject};
+use crate::subject::{Subject, pinned_null};
 
 pub(crate) const FIGURES: &[&str] = &["write", "read"];
 
@@ -72,7 +72,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 /// Processor time of an operation, in ns.
 fn through_the_engine(subject: &Subject, phase: &str) -> Result<f64, Failure> {
-    let record = subject.run(&PinnedNull::new(), phase)?;
+    let record = subject.run(&pinned_null(), phase)?;
     let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
     Ok(cpu as f64 / record.operations().max(1) as f64)
 }

@@ -9,7 +9,7 @@ use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
 use crate::pin::pinned;
 use crate::rounds::interleave;
-use crate::subject::{PinnedNull, Subject};
+use crate::subject::{Subject, pinned_null};
 
 pub(crate) const FIGURES: &[&str] = &["precise", "economical"];
 
@@ -96,7 +96,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 fn paced(subject: &Subject, phase: &str) -> Result<Round, Failure> {
-    let record = subject.run(&PinnedNull::new(), phase)?;
+    let record = subject.run(&pinned_null(), phase)?;
     let due = record.due.ok_or("an open loop tells what was due")?;
     let slip = |quantile| record.total.slip.value_at_quantile(quantile) as f64 / 1e3;
     let worker = record.worker_use.first().ok_or("there was no worker")?;

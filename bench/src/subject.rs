@@ -7,8 +7,10 @@ use std::time::Duration;
 use storebench_core::documents::{Catalog, CatalogOptions, Documents};
 use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
 use storebench_core::measure::PhaseRecord;
-use storebench_core::store::{AnyStore, CollectionLayout, Layout, NullSession, NullStore, SessionOptions, Store};
-use storebench_core::store::{Capabilities, Description, Namespace, Prepare, StoreError};
+use storebench_core::store::{
+    AnyStore, Capabilities, CollectionLayout, Description, Layout, Namespace, NullSession, NullStore, Prepare,
+    SessionOptions, Store, StoreError,
+};
 use storebench_core::workload::Study;
 
 use crate::{Failure, pin};
@@ -81,12 +83,11 @@ impl Subject {
 
 /// The null store, whose sessions keep the worker that opens them on one processor. The session is
 /// the null store's own, so the loop that is measured is the one that users run.
-pub(crate) struct PinnedNull(NullStore);
+struct PinnedNull(NullStore);
 
-impl PinnedNull {
-    pub(crate) fn new() -> Arc<dyn AnyStore> {
-        Arc::new(Self(NullStore::new()))
-    }
+/// A null store whose workers stay on one processor.
+pub(crate) fn pinned_null() -> Arc<dyn AnyStore> {
+    Arc::new(PinnedNull(NullStore::new()))
 }
 
 impl Store for PinnedNull {

@@ -20,7 +20,7 @@ impl Report {
     }
 }
 
-/// Three significant digits, or whole numbers with thousands apart.
+/// Two or three significant digits, or whole numbers with thousands apart.
 fn number(value: f64) -> String {
     let magnitude = value.abs();
     match magnitude {
@@ -38,6 +38,11 @@ fn number(value: f64) -> String {
         }
         m if m >= 99.95 => format!("{value:.0}"),
         m if m >= 9.995 => format!("{value:.1}"),
+        m if m > 0.0 && m < 0.0995 => {
+            // Two digits, whatever stands before them.
+            let places = (1.0 - m.log10().floor()) as usize;
+            format!("{value:.places$}")
+        }
         _ => format!("{value:.2}"),
     }
 }
@@ -163,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_three_digits() {
+    fn numbers_keep_two_digits_at_least() {
         for (value, text) in [
             (1_234_567.8, "1,234,568"),
             (999.6, "1,000"),
@@ -172,6 +177,9 @@ mod tests {
             (12.34, "12.3"),
             (1.234, "1.23"),
             (0.5, "0.50"),
+            (0.0, "0.00"),
+            (0.000_388, "0.00039"),
+            (0.0499, "0.050"),
             (-1234.0, "-1,234"),
             (f64::NAN, "-"),
         ] {

@@ -32,3 +32,10 @@ pub(super) fn load(path: &Path, level: Level, documents: &Documents, watch: &mut
     watch.stop();
     Ok(())
 }
+
+#[cfg(test)]
+pub(super) fn read(path: &Path, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let database = Database::builder(path).open()?;
+    let keyspace = database.keyspace("documents", KeyspaceCreateOptions::default)?;
+    Ok(keyspace.get(key)?.map(|body| body.to_vec()))
+}

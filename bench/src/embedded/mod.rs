@@ -171,48 +171,33 @@ fn through_the_engine(subject: &Subject, scheme: &str, path: &Path, documents: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use storebench_core::engine::{Caller, Clock, RealClock};
-    use storebench_core::store::{Durability, Op, PhaseStart, ReadConsistency, Request, SessionOptions};
 
-    /// What the loop by hand has written is what the driver finds: the same work was done.
+    /// Reads the body under a key with the bare crate.
+    type Read = fn(&Path, &str) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// The driver and the loop by hand do the same work: the same bytes lie in the same place.
     #[test]
     fn both_sides_store_the_same() {
         let count = 2_500;
-        for (name, by_hand) in STORES {
+        let reads: [Read; 3] = [sqlite::read, fjall::read, redb::read];
+        for ((name, by_hand), read) in STORES.into_iter().zip(reads) {
             for level in [Level::Os, Level::Fsync] {
                 let subject = Subject::new(&study(count, level)).unwrap();
                 let dir = tempfile::tempdir().unwrap();
-                let [rate, cpu] = through_the_engine(&subject, name, &dir.path().join("ours"), count).unwrap();
+                let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+                let [rate, cpu] = through_the_engine(&subject, name, &ours, count).unwrap();
                 assert!(rate > 0.0 && cpu > 0.0);
                 let mut watch = Watch::default();
-                let path = dir.path().join("theirs");
-                by_hand(&path, level, subject.documents(), &mut watch).unwrap();
+                by_hand(&theirs, level, subject.documents(), &mut watch).unwrap();
                 assert!(watch.wall_ns > 0 && watch.began.is_none());
-                let store = storebench_stores::open(&format!("{name}:{}", path.display())).unwrap();
-                store.prepare(&subject.layout(), Prepare::ReadOnly).unwrap();
-                let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-                let options = SessionOptions {
-                    durability: Durability::OS,
-                    consistency: ReadConsistency::Strong,
-                    timeout: std::time::Duration::from_secs(10),
-                    clock,
-                    phase_start: PhaseStart::new(),
-                };
-                let mut caller = Caller::open(&*store, &options).unwrap();
                 for index in [0, 999, 1_000, count - 1] {
                     let (mut key, mut body) = (Vec::new(), Vec::new());
                     subject.documents().write_key(index, &mut key);
                     subject.documents().write_document(index, 0, &mut body);
-                    let key = std::str::from_utf8(&key).unwrap();
-                    let request = Request {
-                        collection: storebench_core::store::CollectionId(0),
-                        op: Op::Read { key },
-                        contents: true,
-                    };
-                    let mut found = false;
-                    caller.call(&request, |reply| found = reply.unwrap().body == Some(&body[..]));
-                    assert!(found, "{name} {level:?} {key}");
+                    let key = String::from_utf8(key).unwrap();
+                    for path in [&ours, &theirs] {
+                        assert_eq!(read(path, &key).unwrap().as_ref(), Some(&body), "{name} {level:?} {key}");
+                    }
                 }
             }
         }

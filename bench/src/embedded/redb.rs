@@ -86,3 +86,11 @@ impl StorageBackend for NeverSynced {
         self.0.query_lock_range(start, end)
     }
 }
+
+#[cfg(test)]
+pub(super) fn read(path: &Path, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+    use redb::ReadableDatabase;
+    let database = redb::Database::open(path)?;
+    let table = database.begin_read()?.open_table(DOCUMENTS)?;
+    Ok(table.get(key)?.map(|body| body.value().to_vec()))
+}

@@ -41,3 +41,11 @@ pub(super) fn load(path: &Path, level: Level, documents: &Documents, watch: &mut
     watch.stop();
     Ok(())
 }
+
+#[cfg(test)]
+pub(super) fn read(path: &Path, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+    use rusqlite::OptionalExtension;
+    let connection = Connection::open(path)?;
+    let body = connection.query_row("SELECT body FROM documents WHERE key = ?1", [key], |row| row.get::<_, String>(0));
+    Ok(body.optional()?.map(String::into_bytes))
+}
