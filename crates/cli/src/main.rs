@@ -1,1 +1,31 @@
-fn main() {}
+//! `storebench`: loads, measures and checks document stores, and says what each result is worth.
+
+mod args;
+mod bench_study;
+mod failure;
+mod jsonl;
+mod output;
+mod progress;
+mod signals;
+mod stores;
+mod studies;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // A reader of the help that has gone away is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match verbs::perform(&args.verb) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.tell(),
+    }
+}

@@ -60,7 +60,8 @@ pub fn bytes(n: f64) -> String {
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p > 0.0 && p < 0.01 => "<0.01 %".to_owned(),
-        p if p < 99.995 && p > 99.9 => format!("{p:.2} %"),
+        // Not quite all must not look like all.
+        p if p > 99.9 && p < 100.0 => format!("{:.2} %", (p * 100.0).floor() / 100.0),
         p if p == p.trunc() => format!("{p:.0} %"),
         p if p < 0.9995 => format!("{p:.2} %"),
         p => format!("{} %", digits(p)),
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(rate(12_345.0), "12.3 k");
         assert_eq!(bytes(2_253.0), "2.20 KiB");
         assert_eq!(percent(0.00001), "<0.01 %");
-        assert_eq!(percent(0.99999), "100.00 %");
+        assert_eq!(percent(0.99999), "99.99 %");
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.125), "12.5 %");
         assert_eq!(count(1_234_567), "1,234,567");

@@ -8,5 +8,6 @@ pub mod environment;
 pub mod human;
 pub mod plan;
 pub mod results;
+pub mod run;
 pub mod summary;
 pub mod verdicts;

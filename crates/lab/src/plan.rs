@@ -1,7 +1,17 @@
 //! What a run would do: every trial spelled out, nothing touched.
 
+use std::fmt;
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_core::documents::{Catalog, Documents};
+use storebench_core::engine::DEFAULT_LOAD_BATCH;
+use storebench_core::keys::mix64;
+use storebench_core::store::Description;
+use storebench_core::workload::{Phase, RateSpec, Study, collection_of};
+
+use crate::human::{bytes, count, duration, percent, rate};
 
 /// What a run does, in full.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -103,4 +113,304 @@ pub struct Estimate {
     pub written_bytes: u64,
     /// Disk that one store may need: documents, keys, indexes and what a store adds.
     pub disk_bytes: u64,
+}
+
+/// Documents a second that loads reach, and operations a second of counted phases without a rate: the
+/// slow and the fast end of what stores on one machine do.
+const LOAD_PER_S: (f64, f64) = (10_000.0, 300_000.0);
+const OPERATIONS_PER_S: (f64, f64) = (1_000.0, 200_000.0);
+/// What a store adds to the documents: keys, pages half full, logs, old versions.
+const DISK_FACTOR: f64 = 2.5;
+/// One entry of a secondary index, with its key.
+const INDEX_ENTRY_BYTES: u64 = 64;
+
+impl Plan {
+    /// Spells a run out. Touches no store.
+    pub fn of(study: &Study, catalog: &Catalog, scale: f64, stores: &[(String, Description)]) -> Self {
+        let collections: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(study, d)).collect();
+        let phases: Vec<PlannedPhase> = study.phases.iter().map(|p| plan_phase(study, p, &collections)).collect();
+        let trials = plan_trials(study, stores);
+        let estimate = estimate(study, &collections, &phases, trials.len());
+        Self {
+            title: study.title.clone(),
+            seed: study.seed,
+            scale,
+            repeats: study.repeats,
+            collections,
+            phases,
+            trials,
+            estimate,
+        }
+    }
+}
+
+fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
+    let of = study.collections.get(documents.name());
+    let (count, mean_bytes) = (documents.count(), documents.mean_bytes());
+    PlannedCollection {
+        collection: documents.name().to_owned(),
+        count,
+        mean_bytes,
+        total_bytes: count.saturating_mul(mean_bytes),
+        from: of.and_then(|c| c.from.as_ref()).map(|path| path.display().to_string()),
+        compress_to: of.and_then(|c| c.compress_to),
+        reachable: documents.calibration().map(|c| c.reachable),
+        indexes: of.map(|c| c.index.clone()).unwrap_or_default(),
+    }
+}
+
+fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -> PlannedPhase {
+    let loaded = || collections.iter().filter(|c| phase.load.contains(&c.collection));
+    let (does, documents, bytes) = if phase.loads() {
+        let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
+        let does = format!("load {} in batches of {}", phase.load.join(", "), count(batch.into()));
+        (does, Some(loaded().map(|c| c.count).sum()), Some(loaded().map(|c| c.total_bytes).sum()))
+    } else {
+        let all: f64 = phase.mix.values().map(|e| e.weight).sum();
+        let parts: Vec<String> = phase
+            .mix
+            .iter()
+            .map(|(name, entry)| {
+                let on = match collection_of(study, phase, name) {
+                    Some(collection) if study.collections.len() > 1 => format!(" of {collection}"),
+                    _ => String::new(),
+                };
+                format!("{name}{on} {}", percent(entry.weight / all))
+            })
+            .collect();
+        (parts.join(", "), None, None)
+    };
+    PlannedPhase {
+        name: phase.name.clone(),
+        loads: phase.loads(),
+        warm_up: phase.warm_up,
+        does,
+        documents,
+        bytes,
+        operations: operations(phase, documents),
+        duration_ns: phase.duration.map(|d| d.ns()),
+        rate: phase.rate.as_ref().map(|r| match r {
+            RateSpec::Constant(per_s) => format!("{}/s", rate(*per_s)),
+            RateSpec::Ramp(from, to) => format!("{}/s to {}/s", rate(*from), rate(*to)),
+            RateSpec::Steps { steps, each } => {
+                let steps: Vec<String> = steps.iter().map(|s| rate(*s)).collect();
+                format!("{}/s, each for {each}", steps.join(", "))
+            }
+        }),
+        workers: phase.workers,
+        connections: phase.connections,
+        in_flight: phase.in_flight,
+        popularity: phase.popularity.to_string(),
+    }
+}
+
+fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
+    if phase.loads() {
+        return documents.map(|n| n.div_ceil(phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into()));
+    }
+    match (&phase.operations, phase.duration, &phase.rate) {
+        (Some(n), ..) => Some(n.0),
+        (None, Some(duration), Some(rate)) => Some((mean_rate(rate, duration.0) * duration.0.as_secs_f64()) as u64),
+        _ => None,
+    }
+}
+
+/// Operations per second over a phase of this length, on average.
+fn mean_rate(rate: &RateSpec, length: Duration) -> f64 {
+    match rate {
+        RateSpec::Constant(per_s) => *per_s,
+        RateSpec::Ramp(from, to) => (from + to) / 2.0,
+        RateSpec::Steps { steps, each } => {
+            let (length, each) = (length.as_secs_f64(), each.0.as_secs_f64());
+            let sent: f64 =
+                steps.iter().enumerate().map(|(n, per_s)| per_s * (length - n as f64 * each).clamp(0.0, each)).sum();
+            if length > 0.0 { sent / length } else { 0.0 }
+        }
+    }
+}
+
+/// Blocks in order; within each, every store once, shuffled by the seed (Fisher–Yates).
+fn plan_trials(study: &Study, stores: &[(String, Description)]) -> Vec<PlannedTrial> {
+    let mut trials = Vec::new();
+    for block in 1..=study.repeats {
+        let mut order: Vec<usize> = (0..stores.len()).collect();
+        // The first block keeps the order of the study, which a lone run is expected to follow.
+        if block > 1 {
+            for i in (1..order.len()).rev() {
+                let drawn = mix64(study.seed ^ 0x7472_6961_6c73, u64::from(block) << 32 | i as u64);
+                order.swap(i, (drawn % (i as u64 + 1)) as usize);
+            }
+        }
+        for position in order {
+            let (name, description) = &stores[position];
+            trials.push(PlannedTrial {
+                trial: trials.len() as u32 + 1,
+                block,
+                store: name.clone(),
+                url: description.url.clone(),
+            });
+        }
+    }
+    trials
+}
+
+fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedPhase], trials: usize) -> Estimate {
+    let (mut least_s, mut most_s) = (0.0, 0.0);
+    for (phase, of) in phases.iter().zip(&study.phases) {
+        let known = phase.duration_ns.map(|ns| ns as f64 / 1e9);
+        let (fast, slow) = match (known, phase.documents, phase.operations, &of.rate) {
+            (Some(s), ..) => (s, s + of.drain.0.as_secs_f64()),
+            (None, Some(documents), _, _) => (documents as f64 / LOAD_PER_S.1, documents as f64 / LOAD_PER_S.0),
+            (None, None, Some(n), Some(spec)) => {
+                let once = match spec {
+                    RateSpec::Steps { steps, each } => each.0 * steps.len() as u32,
+                    _ => Duration::from_secs(1),
+                };
+                let s = n as f64 / mean_rate(spec, once).max(1e-9);
+                (s, s)
+            }
+            (None, None, Some(n), None) => (n as f64 / OPERATIONS_PER_S.1, n as f64 / OPERATIONS_PER_S.0),
+            _ => (0.0, 0.0),
+        };
+        least_s += fast;
+        most_s += slow + of.settle.map_or(0.0, |s| s.0.as_secs_f64());
+    }
+    let loaded = |c: &&PlannedCollection| study.phases.iter().any(|p| p.load.contains(&c.collection));
+    let written_bytes = phases.iter().filter_map(|p| p.bytes).sum();
+    let index_bytes: u64 = collections
+        .iter()
+        .filter(loaded)
+        .map(|c| c.count.saturating_mul(c.indexes.len() as u64).saturating_mul(INDEX_ENTRY_BYTES))
+        .sum();
+    Estimate {
+        least_s: least_s * trials as f64,
+        most_s: most_s * trials as f64,
+        assumes: format!(
+            "loads of {} to {} documents/s, counted phases of {} to {} operations/s",
+            rate(LOAD_PER_S.0),
+            rate(LOAD_PER_S.1),
+            rate(OPERATIONS_PER_S.0),
+            rate(OPERATIONS_PER_S.1)
+        ),
+        written_bytes,
+        disk_bytes: ((written_bytes as f64 + index_bytes as f64) * DISK_FACTOR) as u64,
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        writeln!(f, "seed {} · scale {}", self.seed, self.scale)?;
+        writeln!(f, "\ndocuments")?;
+        for c in &self.collections {
+            let (each, all) = (bytes(c.mean_bytes as f64), bytes(c.total_bytes as f64));
+            write!(f, "  {}: {} of {each}, {all} in all", c.collection, count(c.count))?;
+            if let Some(from) = &c.from {
+                write!(f, ", from {from}")?;
+            }
+            if let (Some(target), Some((least, most))) = (c.compress_to, c.reachable) {
+                write!(f, ", compressing to {target:.2} (these fields reach {least:.2} to {most:.2})")?;
+            }
+            for index in &c.indexes {
+                write!(f, ", index over {}", index.join(" and "))?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f, "\nphases of each trial")?;
+        for p in &self.phases {
+            write!(f, "  {}: {}", p.name, p.does)?;
+            if let Some(n) = p.documents {
+                write!(f, ", {} documents", count(n))?;
+            } else if let Some(n) = p.operations {
+                write!(f, ", {} operations", count(n))?;
+            }
+            if let Some(ns) = p.duration_ns {
+                write!(f, ", {}", duration(ns as f64))?;
+            }
+            match &p.rate {
+                Some(rate) => write!(f, ", open loop at {rate}")?,
+                None => write!(f, ", closed loop")?,
+            }
+            write!(f, ", {} × {} × {} slots", p.workers, p.connections, p.in_flight)?;
+            if !p.loads {
+                write!(f, ", keys {}", p.popularity)?;
+            }
+            writeln!(f, "{}", if p.warm_up { ", warm-up" } else { "" })?;
+        }
+        writeln!(f, "\ntrials, in this order")?;
+        for t in &self.trials {
+            writeln!(f, "  {}: {} ({}), block {} of {}", t.trial, t.store, t.url, t.block, self.repeats)?;
+        }
+        let e = &self.estimate;
+        writeln!(f, "\ntime   {} to {}, assuming {}", duration(e.least_s * 1e9), duration(e.most_s * 1e9), e.assumes)?;
+        writeln!(
+            f,
+            "disk   about {} for one store ({} of documents written by loads)",
+            bytes(e.disk_bytes as f64),
+            bytes(e.written_bytes as f64)
+        )?;
+        writeln!(f, "nothing was touched")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const STUDY: &str = r#"
+title = "Books"
+repeats = 3
+[collections.books]
+count = 1000
+size = "1KiB"
+fields = { author = { words = 2 }, text = { sentences = [1, 4] } }
+index = [["author"]]
+[[phases]]
+name = "load"
+load = ["books"]
+batch = 300
+[[phases]]
+name = "mixed"
+mix = { read = 3, update = 1 }
+rate = { steps = [100, 300], each = "5s" }
+duration = "8s"
+popularity = "zipf:0.99"
+"#;
+
+    fn plan(repeats: u32) -> Plan {
+        let text = STUDY.replace("repeats = 3", &format!("repeats = {repeats}"));
+        let study = Study::parse(&text, Path::new("books.toml"), &[]).unwrap();
+        let compiled = crate::run::compile_documents(&study, 2.0, Path::new("."), None).unwrap();
+        let at = |scheme: &'static str| Description { scheme, url: format!("{scheme}:x"), version: "1".into() };
+        let stores = ["a", "b", "c", "d"].map(|name| (name.to_owned(), at(name)));
+        Plan::of(&study, &compiled.catalog, 2.0, &stores)
+    }
+
+    #[test]
+    fn a_plan_says_everything() {
+        insta::assert_snapshot!(plan(1));
+    }
+
+    #[test]
+    fn steps_that_are_cut_off_count_as_far_as_they_last() {
+        assert_eq!(plan(1).phases[1].operations, Some(5 * 100 + 3 * 300));
+    }
+
+    #[test]
+    fn each_block_holds_every_store_once_in_an_order_of_its_own() {
+        let plan = plan(40);
+        let mut orders = std::collections::BTreeSet::new();
+        for block in plan.trials.chunks(4) {
+            let order: Vec<&str> = block.iter().map(|t| t.store.as_str()).collect();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, ["a", "b", "c", "d"]);
+            assert!(block.iter().all(|t| t.block == block[0].block));
+            orders.insert(order);
+        }
+        assert!(orders.len() > 10, "{} orders of 24 in 40 blocks", orders.len());
+        assert_eq!(plan.trials, super::tests::plan(40).trials);
+    }
 }

@@ -22,6 +22,11 @@ impl Paint {
         self.with("1", text)
     }
 
+    /// Signs that bold text holds besides what is seen.
+    fn signs(self) -> usize {
+        if self.0 { 8 } else { 0 }
+    }
+
     fn with(self, code: &str, text: &str) -> String {
         if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
@@ -111,7 +116,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
         Some(means) => format!("durability {} ({means})", phase.durability.name),
         None => format!("durability {}", phase.durability.name),
     });
-    let _ = writeln!(out, "{}: {}", paint.bold(&phase.name), facts.join(" · "));
+    out.push_str(&table::facts(&format!("{}: ", paint.bold(&phase.name)), &facts, WIDTH + paint.signs()));
     out.push_str(&phase_table(phase).print(2));
     let mut facts = Vec::new();
     let client = &phase.client;
@@ -129,7 +134,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
     if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
-    let _ = writeln!(out, "  {}", facts.join(" · "));
+    out.push_str(&table::facts("  ", &facts, WIDTH));
     if let Some(why) = &phase.partial {
         let _ = writeln!(out, "  {}", paint.with("33", &format!("ended early: {why}")));
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Amount, PhasePlan, Recipe};
+use super::plan::{Amount, PhasePlan};
 use crate::documents::{Catalog, Documents};
 use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
 use crate::ledger::{self, Ledger};
@@ -37,6 +37,18 @@ pub(super) enum Stage {
     Swap,
 }
 
+/// What drawing needs of a recipe.
+#[derive(Debug, Clone, Copy)]
+struct Brief {
+    collection: usize,
+    /// Documents of the collection when it is loaded.
+    count: u64,
+    batch: u32,
+    writes: bool,
+    inserts: bool,
+    checkable: bool,
+}
+
 /// Draws tasks and writes their requests into buffers of its own.
 pub(super) struct Maker {
     plan: Arc<PhasePlan>,
@@ -44,8 +56,10 @@ pub(super) struct Maker {
     worker: u64,
     workers: u64,
     rng: Rng,
+    briefs: Vec<Brief>,
     /// Cumulative weights of the recipes, up to 1.
     weights: Vec<f64>,
+    latest: bool,
     streams: Vec<Option<KeyStream>>,
     /// Documents this worker has inserted, by position of the collection.
     inserted: Vec<u64>,
@@ -88,6 +102,18 @@ impl Maker {
                 KeyStream::new(plan.popularity, count, ownership, mix64(seed, collection as u64), worker).map(Some)
             })
             .collect::<Result<_, _>>()?;
+        let briefs = plan
+            .recipes
+            .iter()
+            .map(|r| Brief {
+                collection: r.label.collection,
+                count: catalog.get(r.label.collection).count(),
+                batch: r.label.batch,
+                writes: r.label.kind.writes(),
+                inserts: inserts(r.label.kind),
+                checkable: r.checkable && !r.label.kind.writes(),
+            })
+            .collect();
         let total: f64 = plan.recipes.iter().map(|r| r.weight).sum();
         let mut sum = 0.0;
         let weights = plan
@@ -104,7 +130,9 @@ impl Maker {
             worker,
             workers,
             rng: Rng::stream(phase_seed, worker),
+            briefs,
             weights,
+            latest: matches!(plan.popularity, Popularity::Latest(_)),
             streams,
             inserted: vec![0; collections],
             load: (0, worker),
@@ -158,40 +186,32 @@ impl Maker {
             let draw = self.rng.unit();
             self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
         };
-        let plan = Arc::clone(&self.plan);
-        let recipe = &plan.recipes[at];
-        let documents = recipe.label.batch;
-        let index = self.draw(at, recipe);
-        if documents > 1 {
+        let brief = self.briefs[at];
+        let index = self.draw(at, brief);
+        if brief.batch > 1 {
             indexes.push(index);
-            for _ in 1..documents {
-                let index = self.draw(at, recipe);
+            for _ in 1..brief.batch {
+                let index = self.draw(at, brief);
                 indexes.push(index);
             }
         }
-        let kind = recipe.label.kind;
-        let version = match (&mut self.ledger, kind.writes()) {
-            (_, false) => 0,
+        let version = match &mut self.ledger {
             // Inserted documents are new: as loaded.
-            (_, true) if inserts(kind) => 0,
-            (Some(ledger), true) if documents == 1 => {
-                ledger.next_version((recipe.label.collection, index), self.plan.number)
-            }
-            (_, true) => ledger::first_version(self.plan.number) + 1 + self.made * self.workers + self.worker,
+            _ if !brief.writes || brief.inserts => 0,
+            Some(ledger) if brief.batch == 1 => ledger.next_version((brief.collection, index), self.plan.number),
+            _ => ledger::first_version(self.plan.number) + 1 + self.made * self.workers + self.worker,
         };
         // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
-        let check = !kind.writes()
-            && recipe.checkable
+        let check = brief.checkable
             && self.plan.check > 0.0
             && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
-        Task { recipe: at, index, version, documents, check }
+        Task { recipe: at, index, version, documents: brief.batch, check }
     }
 
     /// One index by popularity, or a new one for an insert.
     #[inline]
-    fn draw(&mut self, at: usize, recipe: &Recipe) -> u64 {
-        let collection = recipe.label.collection;
-        let count = self.catalog.get(collection).count();
+    fn draw(&mut self, at: usize, brief: Brief) -> u64 {
+        let Brief { collection, count, .. } = brief;
         let index = match &mut self.streams[at] {
             // New documents are numbered so that no two workers make the same one.
             None => {
@@ -202,13 +222,12 @@ impl Maker {
             Some(stream) => {
                 let newest = count + self.inserted[collection] * self.workers;
                 let mut index = stream.next(&mut self.rng, newest);
-                if matches!(self.plan.popularity, Popularity::Latest(_)) && index >= count {
+                if self.latest && index >= count {
                     // Only what this worker inserted itself is sure to exist.
-                    let behind = (index - count) % self.workers;
-                    index = (index - behind + self.worker).min(newest - self.workers + self.worker);
+                    index = index - (index - count) % self.workers + self.worker;
                 }
                 if let Some(ledger) = &self.ledger
-                    && recipe.label.kind.writes()
+                    && brief.writes
                 {
                     // A key whose outcome is open takes no write; another one is drawn instead.
                     for _ in 0..64 {

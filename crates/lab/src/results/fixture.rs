@@ -14,7 +14,7 @@ fn label(name: &str, kind: OpKind, batch: u32) -> Label {
 fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, due: Option<u64>) -> PhaseRecord {
     let mut total = Recorder::new(labels.len());
     for interval in &intervals {
-        total.add(&interval.record);
+        total.add(&interval.record());
     }
     let elapsed_ns = intervals.last().map_or(0, |i| i.to_ns);
     let share = |n: u64| elapsed_ns / 100 * n;
@@ -67,7 +67,7 @@ pub(crate) fn load() -> PhaseRecord {
                 tally.bytes_written += 1_024_000;
                 tally.service.record(90_000_000 + n * 1_000_000).unwrap();
             }
-            Interval { number, from_ns: number * 1_000_000_000, to_ns: (number + 1) * 1_000_000_000, record }
+            Interval::new(number, number * 1_000_000_000, (number + 1) * 1_000_000_000, &record)
         })
         .collect();
     PhaseRecord {
@@ -99,7 +99,7 @@ fn mixed(open: bool) -> (Vec<Label>, Vec<Interval>) {
                 record.ops[1].bytes_written += 1_040;
             }
             record.ops[0].checked += 5;
-            Interval { number, from_ns: number * 1_000_000_000, to_ns: (number + 1) * 1_000_000_000, record }
+            Interval::new(number, number * 1_000_000_000, (number + 1) * 1_000_000_000, &record)
         })
         .collect();
     (labels, intervals)
@@ -114,9 +114,11 @@ pub(crate) fn open_loop() -> PhaseRecord {
 /// 12 s in closed loop; some updates fail.
 pub(crate) fn closed_loop() -> PhaseRecord {
     let (labels, mut intervals) = mixed(false);
-    let tally = &mut intervals[3].record.ops[1];
+    let mut changed = intervals[3].record();
+    let tally = &mut changed.ops[1];
     tally.failed[ErrorKind::Temporary as usize] += 7;
     tally.failed_time.record_n(2_000_000, 7).unwrap();
+    intervals[3] = Interval::new(3, intervals[3].from_ns, intervals[3].to_ns, &changed);
     let mut record = record("mixed", labels, intervals, None);
     record.messages = vec![("temporary: database is locked".into(), 7)];
     record

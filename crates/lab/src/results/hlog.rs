@@ -31,6 +31,7 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
     // skips it, hdrhistogram's would take it for a histogram. So it stays a comment.
     log.write_comment("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"")?;
     for interval in &record.intervals {
+        let seen = interval.record();
         let from = Duration::from_nanos(interval.from_ns);
         let length = Duration::from_nanos(interval.to_ns.saturating_sub(interval.from_ns));
         let mut write = |histogram: &Histogram<u64>, tag: &str| -> std::io::Result<()> {
@@ -42,7 +43,7 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
                 IntervalLogWriterError::SerializeError(e) => std::io::Error::other(e.to_string()),
             })
         };
-        for (label, tally) in record.labels.iter().zip(&interval.record.ops) {
+        for (label, tally) in record.labels.iter().zip(&seen.ops) {
             let name = tag_name(&label.name);
             for (histogram, series) in [
                 (&tally.response, "response"),
@@ -53,7 +54,7 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
                 write(histogram, &format!("{name}.{series}"))?;
             }
         }
-        write(&interval.record.slip, "slip")?;
+        write(&seen.slip, "slip")?;
     }
     Ok(out)
 }

@@ -24,8 +24,6 @@ pub use read::{read_result, read_run};
 pub use redact::redact;
 pub use tables::Tables;
 
-pub(crate) use folder::file_name;
-pub(crate) use gather::rfc3339;
 pub(crate) use redact::redact_value;
 
 /// The JSON Schema of `run.json`.

@@ -76,7 +76,7 @@ impl Tables {
         let place = Arc::new(Place { trial, store: store.into(), phase: record.name.clone(), warm_up: record.warm_up });
         self.began.get_or_insert_with(|| rfc3339(record.began_unix_ns));
         for interval in &record.intervals {
-            let seen = &interval.record;
+            let seen = interval.record();
             for (label, tally) in record.labels.iter().zip(&seen.ops) {
                 self.intervals.push(IntervalRow {
                     place: Arc::clone(&place),
@@ -235,7 +235,7 @@ mod tests {
         let succeeded: u64 = column("succeeded").values().iter().sum();
         assert_eq!(succeeded, record.operations());
         // Percentiles are the interval's own, from its merged histogram.
-        let own = record.intervals[0].record.ops[0].response.value_at_quantile(0.99);
+        let own = record.intervals[0].record().ops[0].response.value_at_quantile(0.99);
         assert_eq!(column("response_p99_ns").value(0), own);
         let resources = read(&tables.resources_parquet().unwrap());
         assert_eq!(resources.num_rows(), record.resources.len());

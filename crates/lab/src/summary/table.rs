@@ -1,8 +1,8 @@
-//! Columns of text, as wide as what they hold.
+//! Text in columns and lines of a given width.
 
 /// Where a cell's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub(super) enum Align {
     /// At the left.
     Left,
     /// At the right.
@@ -11,25 +11,25 @@ pub(crate) enum Align {
 
 /// A table with a line of names.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(super) struct Table {
     aligns: Vec<Align>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table of these columns.
-    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
+    pub(super) fn new(columns: &[(&str, Align)]) -> Self {
         let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         Self { aligns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![names] }
     }
 
     /// Adds a line; cells beyond the columns are left out.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// The lines, each with its end, behind so many spaces.
-    pub(crate) fn print(&self, indent: usize) -> String {
+    pub(super) fn print(&self, indent: usize) -> String {
         let widths: Vec<usize> = (0..self.aligns.len())
             .map(|column| self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0))
             .collect();
@@ -51,4 +51,46 @@ impl Table {
         }
         out
     }
+}
+
+/// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+        }
+        used += length;
+    }
+    lines
+}
+
+/// Facts between dots, on as many lines as they need; further lines begin deeper.
+pub(super) fn facts(first: &str, facts: &[String], width: usize) -> String {
+    let mut out = first.to_owned();
+    let mut used = first.chars().count();
+    for (n, fact) in facts.iter().enumerate() {
+        let length = fact.chars().count();
+        if n > 0 && used + 3 + length > width {
+            out.push_str("\n    ");
+            used = 4;
+        } else if n > 0 {
+            out.push_str(" · ");
+            used += 3;
+        }
+        out.push_str(fact);
+        used += length;
+    }
+    out.push('\n');
+    out
 }

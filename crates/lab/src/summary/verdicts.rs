@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::table::wrap;
 use super::{Paint, WIDTH};
 use crate::verdicts::{Level, Verdict};
 
@@ -77,26 +78,4 @@ fn place(v: &Verdict) -> String {
         (Some(store), None) => store.clone(),
         _ => String::new(),
     }
-}
-
-/// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            lines.push(String::new());
-            used = 0;
-        }
-        if let Some(line) = lines.last_mut() {
-            if used > 0 {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-        }
-        used += length;
-    }
-    lines
 }

@@ -15,6 +15,9 @@ const MOSTLY_WAITING: f64 = 0.50;
 const STARVED: (f64, f64) = (0.05, 0.25);
 /// Time workers were ready but did not run, over their time.
 const QUEUED: f64 = 0.20;
+/// Workers that wait for a processor no longer than this still measure the store, if slowly: beside a
+/// busy neighbour short bursts of work queue long without needing much.
+const MOSTLY_QUEUED: f64 = 0.60;
 /// Share of the processor time that was wanted and could have been had, but was not given.
 const WITHHELD: (f64, f64) = (0.25, 0.75);
 
@@ -102,12 +105,18 @@ fn withheld(scene: &Scene<'_>) -> Option<Finding> {
     let cores = scene.result.environment.cpus_available.max(1) as f64;
     let wanted = ((client.worker_cpu_s + client.run_queue_s) / wall_s).min(cores) * wall_s;
     let share = if wanted > 0.0 { (1.0 - got / wanted).max(0.0) } else { 0.0 };
-    let found = level(share, WITHHELD);
+    let most = if queued_share(client) > MOSTLY_QUEUED { Level::Invalid } else { Level::Caution };
+    let found = level(share, WITHHELD).min(most);
     (found > Level::Pass).then(|| {
         Finding::new(
             found,
             format!("the client got {} of the processor time it was ready to use", percent(1.0 - share)),
-            format!("caution below {}, invalid below {}", percent(1.0 - WITHHELD.0), percent(1.0 - WITHHELD.1)),
+            format!(
+                "caution below {}; invalid below {} while workers waited for it above {} of their time",
+                percent(1.0 - WITHHELD.0),
+                percent(1.0 - WITHHELD.1),
+                percent(MOSTLY_QUEUED)
+            ),
             "give the client its processors: end what else runs, lift limits (cgroup, cpulimit), then run again",
         )
     })

@@ -118,6 +118,9 @@ fn client_saturated_when_workers_queue_for_processors() {
     // A tenth of a processor, where it was always ready to use one.
     assert_eq!(level(&queued(1.2, 10.8, 1.2), "client-saturated"), INVALID);
     assert_eq!(level(&queued(4.0, 8.0, 4.0), "client-saturated"), CAUTION);
+    // Short bursts beside a busy neighbour: a fifth of what was wanted, but mostly nothing was wanted.
+    assert_eq!(level(&queued(1.0, 7.2, 1.0), "client-saturated"), CAUTION);
+    assert_eq!(level(&queued(1.0, 7.3, 1.0), "client-saturated"), INVALID);
 }
 
 #[test]

@@ -1,0 +1,397 @@
+//! What may be typed. Nothing here has a side effect; what is built from it lives with the verbs.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use storebench_core::store::{Durability, ReadConsistency};
+use storebench_core::units::{ByteSize, Count, Span};
+use storebench_core::workload::{ArrivalSpec, Pacing, Popularity, Streams};
+
+use crate::bench_study::{MixText, RateText};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    fine
+  1    data lost, wrong or not verifiable
+  2    bad input: nothing was started
+  3    a store could not be reached
+  4    the measurement is invalid by its own verdicts
+  130  interrupted: what was measured is kept and marked partial";
+
+/// Benchmarks document stores and says what each result is worth.
+///
+/// Results go to stdout, progress and messages to stderr.
+#[derive(Debug, Parser)]
+#[command(name = "storebench", version, after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(RunArgs),
+    Bench(Box<BenchArgs>),
+    Generate(GenerateArgs),
+    Verify(VerifyArgs),
+    Plan(PlanArgs),
+    Stores(StoresArgs),
+    Doctor(DoctorArgs),
+    /// Writes man pages, shell completions and the schema of study files.
+    #[command(hide = true)]
+    Assets(AssetsArgs),
+}
+
+/// A study and what is changed of it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StudyArgs {
+    /// The study file (TOML)
+    pub(crate) study: PathBuf,
+
+    /// Change one value of the study, such as phases.mixed.rate=500; may be given several times
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(crate) overrides: Vec<String>,
+
+    /// Multiply how many documents there are; their shape stays
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
+    pub(crate) scale: f64,
+}
+
+/// How results are given.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ResultArgs {
+    /// Folder that gets a folder for each run
+    #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
+    pub(crate) out: PathBuf,
+
+    /// Add to a database that holds what Storebench did not make
+    #[arg(long)]
+    pub(crate) into_existing: bool,
+
+    /// Remove from the store, at the end, everything that Storebench made there
+    #[arg(long, conflicts_with = "into_existing")]
+    pub(crate) remove_after: bool,
+
+    /// Print the result as one JSON document instead of the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Run a study on its stores, and judge what was measured
+///
+/// Every store of the study (or of --store) is measured in turn: what Storebench made there before
+/// is removed, the documents are loaded, the phases run. The run folder keeps everything that was
+/// measured; the summary goes to stdout.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
+
+    /// Measure this store instead of those of the study; may be given several times
+    #[arg(long = "store", value_name = "[NAME=]URL")]
+    pub(crate) stores: Vec<String>,
+
+    /// Keep the documents that Storebench made there before, and load no others over them
+    #[arg(long, conflicts_with = "into_existing")]
+    pub(crate) keep: bool,
+
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
+}
+
+/// Measure one store quickly, the study given by flags
+///
+/// Without flags: 100,000 documents of 1 KiB are loaded, then read (95 %) and updated (5 %) in
+/// closed loop by 2 workers for 30 s, after 5 s of warm-up. With --rate the loop is open: latency
+/// counts from when each operation was due. --save-study writes the study that the flags stand for,
+/// to go on with `run`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct BenchArgs {
+    /// The store, such as sqlite:bench.db (`storebench stores` lists them)
+    pub(crate) url: String,
+
+    /// How many documents [default: 100k; with --from, every line]
+    #[arg(long, value_name = "COUNT", help_heading = "Documents")]
+    pub(crate) docs: Option<Count>,
+
+    /// Size of a document [default: 1KiB]
+    #[arg(long, value_name = "SIZE", conflicts_with = "from", help_heading = "Documents")]
+    pub(crate) size: Option<ByteSize>,
+
+    /// Share of their bytes that zstd leaves of the documents, such as 0.4
+    #[arg(long, value_name = "SHARE", conflicts_with = "from", help_heading = "Documents")]
+    pub(crate) compress_to: Option<f64>,
+
+    /// Your own documents: a JSONL file, plain, .gz or .zst
+    #[arg(long, value_name = "FILE", help_heading = "Documents")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// With --from: leave out lines that are no JSON object, and count them
+    #[arg(long, requires = "from", help_heading = "Documents")]
+    pub(crate) skip_bad_lines: bool,
+
+    /// Template of the key, such as '{country}-{id}' or 'doc/{index}'
+    #[arg(long, value_name = "TEMPLATE", help_heading = "Documents")]
+    pub(crate) key: Option<String>,
+
+    /// Everything random is drawn from it
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Documents")]
+    pub(crate) seed: u64,
+
+    /// Documents in one bulk operation of the load
+    #[arg(long, value_name = "N", default_value = "1000", help_heading = "Load")]
+    pub(crate) batch: u32,
+
+    /// Measure the documents that an earlier bench or run loaded
+    #[arg(long, help_heading = "Load")]
+    pub(crate) no_load: bool,
+
+    /// Operations and their weights
+    #[arg(long, value_name = "OP=WEIGHT,…", default_value = "read=95,update=5", help_heading = "Work")]
+    pub(crate) mix: MixText,
+
+    /// Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99,
+    /// sequential, working-set:20%:80%
+    #[arg(long, value_name = "LAW", default_value = "uniform", help_heading = "Work")]
+    pub(crate) popularity: Popularity,
+
+    /// How long to measure [default: 30s]
+    #[arg(long, value_name = "TIME", conflicts_with = "operations", help_heading = "Work")]
+    pub(crate) duration: Option<Span>,
+
+    /// How many operations to measure, instead of a time
+    #[arg(long, value_name = "COUNT", help_heading = "Work")]
+    pub(crate) operations: Option<Count>,
+
+    /// How long to warm up before; 0s for not at all [default: a sixth of the duration, 5s at most]
+    #[arg(long, value_name = "TIME", help_heading = "Work")]
+    pub(crate) warm_up: Option<Span>,
+
+    /// Operations due per second over all workers (open loop)
+    #[arg(long, value_name = "PER_SECOND", help_heading = "Schedule")]
+    pub(crate) rate: Option<RateText>,
+
+    /// How operations are spaced at a rate
+    #[arg(long, value_enum, default_value = "constant", requires = "rate", help_heading = "Schedule")]
+    pub(crate) arrival: ArrivalArg,
+
+    /// How a worker waits for the next operation: sleeping (up to 100 µs late), or spinning
+    #[arg(long, value_enum, default_value = "economical", help_heading = "Schedule")]
+    pub(crate) pacing: PacingArg,
+
+    /// Closed loop: pause between operations
+    #[arg(long, value_name = "TIME", conflicts_with = "rate", help_heading = "Schedule")]
+    pub(crate) think: Option<Span>,
+
+    /// How long to await, after the end, operations that were due
+    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Schedule")]
+    pub(crate) drain: Span,
+
+    /// Threads that send operations
+    #[arg(long, value_name = "N", default_value = "2", help_heading = "Client")]
+    pub(crate) workers: u32,
+
+    /// Connections of each worker
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
+    pub(crate) connections: u32,
+
+    /// Operations in flight on each connection
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
+    pub(crate) in_flight: u32,
+
+    /// How long one operation may take
+    #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Client")]
+    pub(crate) timeout: Span,
+
+    /// Whether workers draw from all keys, or each from its own share [default: independent; with
+    /// --ledger disjoint]
+    #[arg(long, value_enum, help_heading = "Client")]
+    pub(crate) streams: Option<StreamsArg>,
+
+    /// What an acknowledged write survives: none, os, fsync, majority [default: the strongest of
+    /// fsync, os and none that the store promises]
+    #[arg(long, value_name = "LEVEL", help_heading = "Promises")]
+    pub(crate) durability: Option<Durability>,
+
+    /// How fresh reads are [default: strong where the store promises it]
+    #[arg(long, value_enum, help_heading = "Promises")]
+    pub(crate) consistency: Option<ConsistencyArg>,
+
+    /// Share of the reads whose contents are compared with what they should be
+    #[arg(long, value_name = "SHARE", default_value = "0.01", help_heading = "Promises")]
+    pub(crate) check: f64,
+
+    /// Keep every acknowledged version, and read all of them back at the end
+    #[arg(long, help_heading = "Promises")]
+    pub(crate) ledger: bool,
+
+    /// Write the study that these flags stand for to a file, then run it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_study: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
+}
+
+/// Write a study's documents as JSON lines
+///
+/// The same bytes in the same order whatever --jobs is, and whether a range is written at once or in
+/// parts.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct GenerateArgs {
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
+
+    /// The collection; without it every collection, in the order of the study
+    #[arg(value_name = "COLLECTION")]
+    pub(crate) collections: Vec<String>,
+
+    /// Index of the first document
+    #[arg(long, value_name = "INDEX", default_value = "0")]
+    pub(crate) from: Count,
+
+    /// How many documents of each collection [default: all from there on]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) count: Option<Count>,
+
+    /// Threads that make documents [default: one for each processor]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) jobs: Option<u32>,
+
+    /// Write to this file instead of stdout; it appears when it is whole
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Version of the documents; 0 is what a load writes
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) version: u64,
+
+    /// Write {"key": …, "document": …} on each line
+    #[arg(long)]
+    pub(crate) keys: bool,
+}
+
+/// Read every document back and compare it with what it should be
+///
+/// Documents may be as loaded or at any later version that they carry. Exit code 1 when one is
+/// missing, differs or cannot be read.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct VerifyArgs {
+    /// The store that the study was run on
+    pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
+
+    /// Threads that read [default: one for each processor, 8 at most]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) jobs: Option<u32>,
+
+    /// Print the report as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Say what a study would do: documents, trials, time and disk; nothing is touched
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
+
+    /// Plan for this store instead of those of the study; may be given several times
+    #[arg(long = "store", value_name = "[NAME=]URL")]
+    pub(crate) stores: Vec<String>,
+
+    /// Print the plan as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List the stores: URLs, options, operations, and what each promise is mapped to
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StoresArgs {
+    /// Only this store
+    #[arg(value_name = "SCHEME")]
+    pub(crate) scheme: Option<String>,
+
+    /// Print the list as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Look at this machine for what would spoil a measurement
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DoctorArgs {
+    /// Where embedded stores will keep their data
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+
+    /// Print the findings as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AssetsArgs {
+    /// Folder that gets man/, completions/ and schema/
+    pub(crate) dir: PathBuf,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if scale.is_finite() && scale > 0.0 => Ok(scale),
+        _ => Err("a scale is a number above 0, such as 0.1".to_owned()),
+    }
+}
+
+/// Types of `core` as words on the command line, which know their own help.
+macro_rules! words {
+    ($name:ident for $core:ty { $($(#[doc = $doc:literal])* $word:ident),+ $(,)? }) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+        pub(crate) enum $name { $($(#[doc = $doc])* $word),+ }
+
+        impl From<$name> for $core {
+            fn from(word: $name) -> Self {
+                match word { $($name::$word => Self::$word),+ }
+            }
+        }
+    };
+}
+
+words!(ArrivalArg for ArrivalSpec {
+    /// Evenly
+    Constant,
+    /// As from many independent users
+    Poisson,
+});
+words!(PacingArg for Pacing {
+    /// Sleep, and send what has become due within up to 100 µs together
+    Economical,
+    /// Spin for the last stretch: takes a core for each worker
+    Precise,
+});
+words!(StreamsArg for Streams {
+    /// Every worker draws from all keys
+    Independent,
+    /// Each worker has keys of its own
+    Disjoint,
+});
+words!(ConsistencyArg for ReadConsistency {
+    /// May miss what was just written
+    StaleOk,
+    /// Sees what this session wrote
+    Session,
+    /// Sees every acknowledged write
+    Strong,
+});

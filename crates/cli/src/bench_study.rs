@@ -1,0 +1,277 @@
+//! From the flags of `bench` to a study: what `run` would be given.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use storebench_core::units::{Count, Range, Span};
+use storebench_core::workload::{
+    BadLines, Collection, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
+};
+
+use crate::args::BenchArgs;
+use crate::failure::Failure;
+
+/// The only collection.
+const COLLECTION: &str = "docs";
+const DEFAULT_DOCS: Count = Count(100_000);
+const DEFAULT_SIZE: u64 = 1 << 10;
+const DEFAULT_DURATION: Span = Span(Duration::from_secs(30));
+/// The longest warm-up that nobody asked for.
+const WARM_UP_AT_MOST: Duration = Duration::from_secs(5);
+
+/// `read=50,update=50`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MixText(pub(crate) IndexMap<String, MixEntry>);
+
+impl FromStr for MixText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut mix = IndexMap::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+            let (name, weight) = (name.trim(), weight.trim());
+            if OpName::find(name).is_none() {
+                let names = OpName::ALL.iter().map(|(name, _)| *name);
+                return Err(match did_you_mean(name, names.clone()) {
+                    Some(near) => format!("`{name}` is no operation; did you mean `{near}`?"),
+                    None => format!("`{name}` is no operation; there are: {}", names.collect::<Vec<_>>().join(", ")),
+                });
+            }
+            let weight = weight
+                .parse::<f64>()
+                .ok()
+                .filter(|w| w.is_finite() && *w > 0.0)
+                .ok_or_else(|| format!("`{weight}` is no weight of `{name}`; use a number above 0"))?;
+            if mix.insert(name.to_owned(), MixEntry::weighing(weight)).is_some() {
+                return Err(format!("`{name}` is there twice; give it one weight"));
+            }
+        }
+        if mix.is_empty() {
+            return Err("a mix needs at least one operation, as in read=95,update=5".to_owned());
+        }
+        Ok(Self(mix))
+    }
+}
+
+/// `10k`, `0.5`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RateText(f64);
+
+impl FromStr for RateText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let per_s = match text.parse::<f64>() {
+            Ok(per_s) => per_s,
+            Err(_) => text.parse::<Count>().map_err(|e| e.to_string())?.0 as f64,
+        };
+        if per_s.is_finite() && per_s > 0.0 && per_s <= 1e9 {
+            Ok(Self(per_s))
+        } else {
+            Err("a rate is a number of operations per second above 0, up to 1e9, such as 500 or 10k".to_owned())
+        }
+    }
+}
+
+/// A study, and what a user should know about how it came to be.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) study: Study,
+    /// The study as a file.
+    pub(crate) text: String,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Builds and checks the study of these flags.
+pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
+    let mut notes = Vec::new();
+    let loads = if args.no_load {
+        false
+    } else if keeps_nothing(&args.url) {
+        notes.push("null: keeps nothing, so nothing is loaded".to_owned());
+        false
+    } else {
+        true
+    };
+    let mut phases = Vec::new();
+    if loads {
+        phases.push(Phase {
+            load: vec![COLLECTION.to_owned()],
+            batch: Some(args.batch),
+            workers: args.workers,
+            durability: args.durability,
+            timeout: args.timeout,
+            ..Phase::named("load")
+        });
+    }
+    let measured = measured(args);
+    if let Some(length) = warm_up(args, &measured) {
+        // In closed loop, whatever the rate: the quickest way to fill caches is not to wait.
+        let warm_up = Phase {
+            name: "warm-up".to_owned(),
+            warm_up: true,
+            duration: Some(length),
+            operations: None,
+            rate: None,
+            ledger: false,
+            ..measured.clone()
+        };
+        phases.push(warm_up);
+    }
+    phases.push(measured);
+    let study = Study {
+        title: format!("Quick benchmark of {}", args.url),
+        question: None,
+        seed: args.seed,
+        repeats: 1,
+        collections: IndexMap::from([(COLLECTION.to_owned(), collection(args)?)]),
+        stores: Stores::from_urls([args.url.as_str()]),
+        phases,
+        factors: IndexMap::new(),
+        limits: IndexMap::new(),
+    };
+    let study = study.validate("the flags of bench")?;
+    let text = toml::to_string(&study)
+        .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
+    Ok(Built { study, text, notes })
+}
+
+fn keeps_nothing(url: &str) -> bool {
+    url.split([':', '?']).next().and_then(|schemes| schemes.rsplit('+').next()) == Some("null")
+}
+
+fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
+    let own = args.from.as_deref().map(absolute).transpose()?;
+    let made = own.is_none();
+    Ok(Collection {
+        count: args.docs.or(made.then_some(DEFAULT_DOCS)),
+        key: args.key.clone(),
+        body: Default::default(),
+        size: made.then(|| {
+            Size::Uniform(Range::exactly(args.size.unwrap_or(storebench_core::units::ByteSize(DEFAULT_SIZE))))
+        }),
+        compress_to: args.compress_to,
+        text_file: None,
+        fields: IndexMap::new(),
+        per: None,
+        index: Vec::new(),
+        from: own,
+        bad_lines: if args.skip_bad_lines { BadLines::Skip } else { BadLines::Stop },
+    })
+}
+
+/// A saved study may lie in another folder than the one where its flags were typed.
+fn absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
+    std::path::absolute(path).map_err(|e| Failure::bad_input(format!("--from {}: {e}", path.display())))
+}
+
+fn measured(args: &BenchArgs) -> Phase {
+    let duration = args.duration.or(args.operations.is_none().then_some(DEFAULT_DURATION));
+    let streams = match args.streams {
+        Some(streams) => streams.into(),
+        // A ledger needs one writer for each key.
+        None if args.ledger => Streams::Disjoint,
+        None => Streams::default(),
+    };
+    Phase {
+        mix: args.mix.0.clone(),
+        popularity: args.popularity,
+        streams,
+        workers: args.workers,
+        connections: args.connections,
+        in_flight: args.in_flight,
+        rate: args.rate.map(|rate| RateSpec::Constant(rate.0)),
+        arrival: args.arrival.into(),
+        pacing: args.pacing.into(),
+        think: args.think,
+        duration,
+        operations: args.operations,
+        durability: args.durability,
+        consistency: args.consistency.map(Into::into),
+        timeout: args.timeout,
+        drain: args.drain,
+        check: args.check,
+        ledger: args.ledger,
+        ..Phase::named("bench")
+    }
+}
+
+/// How long to warm up. A phase by count says nothing of its length, so it gets what was asked for
+/// only.
+fn warm_up(args: &BenchArgs, measured: &Phase) -> Option<Span> {
+    let length = args.warm_up.or_else(|| {
+        let sixth = measured.duration?.0 / 6;
+        // Whole milliseconds: the length is printed.
+        Some(Span(Duration::from_millis(sixth.min(WARM_UP_AT_MOST).as_millis() as u64)))
+    })?;
+    (!length.0.is_zero()).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Verb};
+
+    fn built(flags: &str) -> Result<Built, Failure> {
+        let words = ["storebench", "bench"].into_iter().chain(flags.split_whitespace());
+        match Args::try_parse_from(words).unwrap().verb {
+            Verb::Bench(args) => build(&args),
+            _ => unreachable!("the verb is bench"),
+        }
+    }
+
+    #[test]
+    fn the_saved_study_is_the_study_that_runs() {
+        for flags in [
+            "sqlite:a.db",
+            "sqlite:a.db --docs 2M --size 2KiB --mix read=50,update=50 --rate 10k --arrival poisson --duration 30s \
+             --workers 4 --connections 2 --in-flight 3 --popularity zipf:0.99 --durability fsync --consistency strong \
+             --compress-to 0.4 --warm-up 3s --pacing precise --timeout 5s --drain 2s --seed 7 --check 0.5 --ledger \
+             --key doc-{index:08}",
+            "redb:a.redb --from some.jsonl --key {a}-{b} --operations 5k --think 5ms --no-load",
+            "null: --docs 1B --streams disjoint --batch 7",
+        ] {
+            let built = built(flags).unwrap();
+            let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(again, built.study, "{}", built.text);
+        }
+    }
+
+    #[test]
+    fn null_is_not_loaded() {
+        let names = |flags| built(flags).unwrap().study.phases.into_iter().map(|p| p.name).collect::<Vec<_>>();
+        assert_eq!(names("null:"), ["warm-up", "bench"]);
+        assert_eq!(names("slow+null:?latency=1ms --warm-up 0s"), ["bench"]);
+        assert_eq!(names("sqlite:null.db"), ["load", "warm-up", "bench"]);
+        assert_eq!(names("sqlite:a.db --no-load --operations 10"), ["bench"]);
+    }
+
+    #[test]
+    fn a_contradiction_names_its_key() {
+        let failure = built("sqlite:a.db --ledger --streams independent").unwrap_err();
+        assert!(failure.message.contains("ledger") && failure.code == 2, "{}", failure.message);
+        assert!(built("sqlite:a.db --mix page=1").unwrap_err().message.contains("index"));
+    }
+
+    #[test]
+    fn mixes_and_rates_are_read() {
+        let mix: MixText = "read=95, update=5".parse().unwrap();
+        assert_eq!(mix.0.keys().collect::<Vec<_>>(), ["read", "update"]);
+        for (wrong, says) in
+            [("raed=1", "did you mean `read`"), ("read=0", "above 0"), ("read=1,read=2", "twice"), (" , ", "at least")]
+        {
+            let text = wrong.parse::<MixText>().unwrap_err();
+            assert!(text.contains(says), "{text}");
+        }
+        assert_eq!("10k".parse(), Ok(RateText(10_000.0)));
+        assert_eq!("0.5".parse(), Ok(RateText(0.5)));
+        for wrong in ["0", "-1", "inf", "fast"] {
+            assert!(wrong.parse::<RateText>().is_err(), "{wrong}");
+        }
+    }
+}

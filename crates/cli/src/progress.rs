@@ -1,0 +1,220 @@
+//! What a run shows on stderr while it goes on: bars on a terminal, a line now and then elsewhere.
+//!
+//! It reads the events of the engine, and nothing else.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use storebench_core::engine::{Event, Observer};
+use storebench_core::measure::Recorder;
+use storebench_lab::human;
+
+/// The least time between two plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Where progress goes.
+enum Place {
+    /// Nowhere.
+    Quiet,
+    /// A terminal.
+    Bars,
+    /// A file or a pipe.
+    Lines,
+}
+
+/// Shows the progress of one run.
+pub(crate) struct Progress {
+    place: Place,
+    phase: Option<Phase>,
+}
+
+/// The phase that goes on.
+struct Phase {
+    bar: ProgressBar,
+    loads: bool,
+    operations: Option<u64>,
+    duration_ns: Option<u64>,
+    done: u64,
+    documents: u64,
+    errors: u64,
+    to_ns: u64,
+    told: Instant,
+}
+
+impl Progress {
+    /// Progress on stderr, unless it is not wanted.
+    pub(crate) fn new(quiet: bool) -> Self {
+        let place = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Place::Quiet,
+            (_, true) => Place::Bars,
+            _ => Place::Lines,
+        };
+        Self { place, phase: None }
+    }
+
+    /// Tells something at once.
+    pub(crate) fn note(&self, text: &str) {
+        match (&self.place, &self.phase) {
+            (Place::Quiet, _) => {}
+            (Place::Bars, Some(phase)) => phase.bar.suspend(|| line(text)),
+            _ => line(text),
+        }
+    }
+
+    /// Begins a count of known length that is not a phase.
+    pub(crate) fn begin_count(&mut self, what: &str, total: u64) {
+        self.begin(what, true, Some(total), None);
+    }
+
+    /// So many of the count are done.
+    pub(crate) fn count(&mut self, done: u64) {
+        let Some(phase) = &mut self.phase else { return };
+        phase.done = done;
+        match self.place {
+            Place::Quiet => {}
+            Place::Bars => phase.bar.set_position(done),
+            Place::Lines => {
+                if phase.told.elapsed() >= LINE_EVERY {
+                    phase.told = Instant::now();
+                    let share = phase.operations.map(|all| done as f64 / all.max(1) as f64).unwrap_or_default();
+                    line(&format!("{} ({})", human::count(done), human::percent(share)));
+                }
+            }
+        }
+    }
+
+    /// The count has ended.
+    pub(crate) fn end_count(&mut self) {
+        if let Some(phase) = self.phase.take() {
+            phase.bar.finish_and_clear();
+        }
+    }
+
+    fn begin(&mut self, name: &str, loads: bool, operations: Option<u64>, duration_ns: Option<u64>) {
+        // Time is the better measure where both are known: operations end late when a store is slow.
+        let length = duration_ns.map(|ns| ns / 1_000_000).or(operations);
+        let bar = match self.place {
+            Place::Bars => ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr()),
+            _ => ProgressBar::hidden(),
+        };
+        bar.set_prefix(name.to_owned());
+        let template = match length {
+            Some(_) => "{prefix:<12} [{bar:30}] {percent:>3} %  {msg}  {elapsed} of about {duration}",
+            None => "{prefix:<12} {spinner} {msg}  {elapsed}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        if matches!(self.place, Place::Bars) {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        self.phase = Some(Phase {
+            bar,
+            loads,
+            operations,
+            duration_ns,
+            done: 0,
+            documents: 0,
+            errors: 0,
+            to_ns: 0,
+            told: Instant::now(),
+        });
+    }
+
+    fn interval(&mut self, to_ns: u64, record: &Recorder) {
+        let Some(phase) = &mut self.phase else { return };
+        let seconds = to_ns.saturating_sub(phase.to_ns) as f64 / 1e9;
+        let (done, documents): (u64, u64) =
+            record.ops.iter().fold((0, 0), |(n, d), op| (n + op.ended(), d + op.documents));
+        phase.done += done;
+        phase.documents += documents;
+        phase.errors += record.ops.iter().map(|op| op.errors()).sum::<u64>();
+        phase.to_ns = to_ns;
+        let text = phase.rates(done, documents, seconds);
+        match self.place {
+            Place::Quiet => {}
+            Place::Bars => {
+                phase.bar.set_message(text);
+                phase.bar.set_position(match phase.duration_ns {
+                    Some(_) => to_ns / 1_000_000,
+                    None => phase.done,
+                });
+            }
+            Place::Lines => {
+                if phase.told.elapsed() >= LINE_EVERY {
+                    phase.told = Instant::now();
+                    let left = phase.left().map(|left| format!(", about {left} left")).unwrap_or_default();
+                    line(&format!("  {}: {text}{left}", human::duration(to_ns as f64)));
+                }
+            }
+        }
+    }
+}
+
+impl Phase {
+    /// What was done in an interval, per second.
+    fn rates(&self, done: u64, documents: u64, seconds: f64) -> String {
+        if seconds <= 0.0 {
+            return String::new();
+        }
+        let mut text = match self.loads {
+            true => format!("{} documents/s", human::rate(documents as f64 / seconds)),
+            false => format!("{} operations/s", human::rate(done as f64 / seconds)),
+        };
+        if self.errors > 0 {
+            text += &format!(", {} errors", human::count(self.errors));
+        }
+        text
+    }
+
+    /// How long it will still take, in words.
+    fn left(&self) -> Option<String> {
+        let left_ns = match (self.duration_ns, self.operations) {
+            (Some(duration), _) => duration.saturating_sub(self.to_ns) as f64,
+            (None, Some(all)) if self.done > 0 => {
+                all.saturating_sub(self.done) as f64 * self.to_ns as f64 / self.done as f64
+            }
+            _ => return None,
+        };
+        Some(human::duration(left_ns))
+    }
+}
+
+impl Observer for Progress {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::PhaseBegan { phase, loads, operations, duration_ns } => {
+                if matches!(self.place, Place::Lines) {
+                    let length = match (duration_ns, operations) {
+                        (Some(ns), _) => format!(", {}", human::duration(*ns as f64)),
+                        (None, Some(n)) => format!(", {} operations", human::count(*n)),
+                        _ => String::new(),
+                    };
+                    line(&format!("{phase}{length}"));
+                }
+                self.begin(phase, *loads, *operations, *duration_ns);
+            }
+            Event::Interval { to_ns, record, .. } => self.interval(*to_ns, record),
+            Event::PhaseEnded { phase, operations, elapsed_ns } => {
+                if let Some(ended) = self.phase.take() {
+                    ended.bar.finish_and_clear();
+                }
+                let seconds = *elapsed_ns as f64 / 1e9;
+                let rate = if seconds > 0.0 { *operations as f64 / seconds } else { 0.0 };
+                self.note(&format!(
+                    "{phase}: {} operations in {} ({}/s)",
+                    human::count(*operations),
+                    human::duration(*elapsed_ns as f64),
+                    human::rate(rate)
+                ));
+            }
+            Event::Note { text } => self.note(text),
+        }
+    }
+}
+
+/// One line on stderr. Progress that nobody can read is no reason to fail.
+fn line(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

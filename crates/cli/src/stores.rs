@@ -1,0 +1,84 @@
+//! Stores that were named on the command line or by a study.
+
+use std::sync::Arc;
+
+use storebench_core::store::AnyStore;
+use storebench_core::workload::{Stores, Study};
+
+use crate::failure::Failure;
+
+/// Stores by name, in order.
+pub(crate) type Named = Vec<(String, Arc<dyn AnyStore>)>;
+
+/// The stores that were typed, or those of the study. What was typed goes into the study, so that
+/// the result names what ran.
+pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure> {
+    if !typed.is_empty() {
+        study.stores = name_all(typed)?;
+    }
+    if study.stores.is_empty() {
+        return Err(Failure::bad_input(
+            "the study names no store; give one with --store sqlite:bench.db, or add stores = [\"sqlite:bench.db\"] to \
+             the study",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the stores of a study. Nothing is touched yet.
+pub(crate) fn open_all(study: &Study) -> Result<Named, Failure> {
+    study.stores.0.iter().map(|(name, url)| Ok((name.clone(), open(url)?))).collect()
+}
+
+/// Makes the store of a URL. Nothing is touched yet.
+pub(crate) fn open(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
+    storebench_stores::open(url).map_err(|error| Failure::of_store(url, &error))
+}
+
+/// Splits `NAME=URL`. An option of a URL may hold `=` too, but only after the colon.
+fn split(typed: &str) -> (Option<&str>, &str) {
+    match typed.split_once('=') {
+        Some((name, url)) if !name.contains([':', '+', '?']) => (Some(name.trim()), url),
+        _ => (None, typed),
+    }
+}
+
+fn name_all(typed: &[String]) -> Result<Stores, Failure> {
+    let unnamed: Vec<&str> = typed.iter().map(|t| split(t)).filter(|(n, _)| n.is_none()).map(|(_, u)| u).collect();
+    let mut automatic = Stores::from_urls(unnamed).0.into_iter();
+    let mut stores = Stores::default();
+    for text in typed {
+        let (name, url) = match split(text) {
+            (Some(""), _) => return Err(Failure::bad_input(format!("--store {text}: the name before `=` is empty"))),
+            (Some(name), url) => (name.to_owned(), url.to_owned()),
+            (None, url) => automatic.next().unwrap_or_else(|| (url.to_owned(), url.to_owned())),
+        };
+        if stores.0.insert(name.clone(), url).is_some() {
+            return Err(Failure::bad_input(format!("two stores are called `{name}`; name them: --store NAME=URL")));
+        }
+    }
+    Ok(stores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_from_urls() {
+        assert_eq!(split("a=sqlite:x.db"), (Some("a"), "sqlite:x.db"));
+        assert_eq!(split("slow+memory:?latency=1ms"), (None, "slow+memory:?latency=1ms"));
+        assert_eq!(split("b=slow+memory:?latency=1ms"), (Some("b"), "slow+memory:?latency=1ms"));
+        let typed = ["sqlite:a.db", "b=sqlite:b.db", "sqlite:c.db"].map(str::to_owned);
+        let names: Vec<String> = name_all(&typed).unwrap().0.into_keys().collect();
+        assert_eq!(names, ["sqlite", "b", "sqlite-2"]);
+    }
+
+    #[test]
+    fn a_name_is_given_once_and_is_not_empty() {
+        for typed in [&["a=memory:", "a=null:"][..], &["=memory:"]] {
+            let typed: Vec<String> = typed.iter().map(|t| (*t).to_owned()).collect();
+            assert_eq!(name_all(&typed).unwrap_err().code, crate::failure::BAD_INPUT);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `bench URL`: builds a study from flags and runs it as `run` does.
+
+use std::path::Path;
+use std::time::Duration;
+
+use storebench_lab::run::RunRequest;
+
+use super::measure::{measure, prepare_mode};
+use crate::args::BenchArgs;
+use crate::bench_study;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{stores, studies};
+
+pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
+    let built = bench_study::build(args)?;
+    // Before anything else: a typo in the URL should not wait for documents to be compiled.
+    let stores = stores::open_all(&built.study)?;
+    let documents = studies::compile(&built.study, 1.0, Path::new("."), None)?;
+    if let Some(file) = &args.save_study {
+        std::fs::write(file, &built.text)
+            .map_err(|e| Failure::bad_input(format!("--save-study {}: {e}; name another file", file.display())))?;
+    }
+    let mut progress = Progress::new(args.result.quiet);
+    for note in &built.notes {
+        progress.note(note);
+    }
+    let request = RunRequest {
+        name: "bench".to_owned(),
+        study: built.study,
+        documents,
+        study_text: built.text,
+        study_file: None,
+        overrides: Vec::new(),
+        scale: 1.0,
+        stores,
+        runs_dir: Some(args.result.out.clone()),
+        prepare: prepare_mode(args.result.into_existing, args.no_load),
+        remove_after: args.result.remove_after,
+        interval: Duration::from_secs(1),
+        commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
+    };
+    measure(&request, &args.result, &mut progress)
+}

@@ -1,0 +1,42 @@
+//! `doctor`: what would spoil a measurement here.
+
+use std::io::IsTerminal as _;
+
+use storebench_lab::doctor::{State, examine};
+
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+    if !args.path.exists() {
+        return Err(Failure::bad_input(format!(
+            "{}: there is no such file or folder; give the place where stores will keep their data",
+            args.path.display()
+        )));
+    }
+    let report = examine(&args.path);
+    if args.json {
+        print_json(&report)?;
+        return Ok(0);
+    }
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut out = String::new();
+    for found in &report.checks {
+        let (mark, code) = match found.state {
+            State::Ok => ("ok", "32"),
+            State::Caution => ("caution", "33"),
+        };
+        let mark = format!("{mark:<8}");
+        let mark = if colour { format!("\u{1b}[{code}m{mark}\u{1b}[0m") } else { mark };
+        out += &format!("{mark}{:<15} {}\n{:24}{}\n", found.check, found.saw, "", found.means);
+    }
+    let cautions = report.checks.iter().filter(|c| c.state == State::Caution).count();
+    out += &match cautions {
+        0 => "\nnothing here would spoil a measurement\n".to_owned(),
+        1 => "\n1 thing to have in mind\n".to_owned(),
+        n => format!("\n{n} things to have in mind\n"),
+    };
+    print(&out)?;
+    Ok(0)
+}

@@ -1,0 +1,75 @@
+//! `generate STUDY`: documents as JSON lines.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use storebench_core::documents::Documents;
+use storebench_core::workload::did_you_mean;
+
+use crate::args::GenerateArgs;
+use crate::failure::Failure;
+use crate::jsonl::{Form, write_lines};
+use crate::output::quiet_pipe;
+use crate::studies;
+
+pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
+    let opened = studies::open(&args.study)?;
+    let catalog = &opened.documents.catalog;
+    let all: Vec<&Documents> = catalog.iter().collect();
+    let wanted = match &args.collections[..] {
+        [] => all,
+        names => names.iter().map(|name| find(&all, name)).collect::<Result<_, _>>()?,
+    };
+    let form = Form { version: args.version, keys: args.keys };
+    let jobs = args
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
+    let write = |out: &mut dyn Write| -> io::Result<()> {
+        let mut out = out;
+        for documents in &wanted {
+            let from = args.from.0.min(documents.count());
+            let to = args.count.map_or(documents.count(), |n| from.saturating_add(n.0).min(documents.count()));
+            write_lines(documents, from..to, form, jobs, &mut out)?;
+        }
+        out.flush()
+    };
+    match &args.output {
+        Some(file) => whole_file(file, write)?,
+        // A reader that wants no more is no failure.
+        None => drop(quiet_pipe(write(&mut io::stdout().lock()))?),
+    }
+    Ok(0)
+}
+
+fn find<'a>(all: &[&'a Documents], name: &str) -> Result<&'a Documents, Failure> {
+    let names = || all.iter().map(|d| d.name());
+    all.iter().find(|d| d.name() == name).copied().ok_or_else(|| {
+        Failure::bad_input(match did_you_mean(name, names()) {
+            Some(near) => format!("`{name}` is no collection of this study; did you mean `{near}`?"),
+            None => format!(
+                "`{name}` is no collection of this study; there are: {}",
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        })
+    })
+}
+
+/// Writes beside the file and moves it there, so that nobody takes a part for the whole.
+fn whole_file(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part: PathBuf = file.with_file_name(name);
+    let refused = |e: &io::Error| format!("{}: cannot be written: {e}; use another path or free space", file.display());
+    let made = File::create(&part).map_err(|e| Failure::bad_input(refused(&e)))?;
+    let mut out = BufWriter::with_capacity(1 << 20, made);
+    write(&mut out)
+        .and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error))
+        .and_then(|made| made.sync_data())
+        .and_then(|()| std::fs::rename(&part, file))
+        .map_err(|e| {
+            // Only tidies up: the error that matters is the first one.
+            let _ = std::fs::remove_file(&part);
+            Failure::spoiled(refused(&e))
+        })
+}

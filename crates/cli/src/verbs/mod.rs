@@ -1,0 +1,28 @@
+//! What each verb does, one file a verb. A verb gives the exit code, or a failure that has one.
+
+mod assets;
+mod bench;
+mod doctor;
+mod generate;
+mod measure;
+mod plan;
+mod run;
+mod stores;
+mod verify;
+
+use crate::args::Verb;
+use crate::failure::Failure;
+
+/// Does what was typed; gives the exit code.
+pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
+    match verb {
+        Verb::Run(args) => run::run(args),
+        Verb::Bench(args) => bench::bench(args),
+        Verb::Generate(args) => generate::generate(args),
+        Verb::Verify(args) => verify::verify(args),
+        Verb::Plan(args) => plan::plan(args),
+        Verb::Stores(args) => stores::stores(args),
+        Verb::Doctor(args) => doctor::doctor(args),
+        Verb::Assets(args) => assets::assets(args),
+    }
+}

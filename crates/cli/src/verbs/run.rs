@@ -1,0 +1,45 @@
+//! `run STUDY`.
+
+use std::time::Duration;
+
+use storebench_lab::run::RunRequest;
+
+use super::measure::{measure, prepare_mode};
+use crate::args::RunArgs;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{stores, studies};
+
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let mut opened = studies::open(&args.study)?;
+    stores::choose(&mut opened.study, &args.stores)?;
+    let stores = stores::open_all(&opened.study)?;
+    let mut progress = Progress::new(args.result.quiet);
+    if args.keep {
+        let before = opened.study.phases.len();
+        opened.study.phases.retain(|phase| !phase.loads());
+        if opened.study.phases.is_empty() {
+            return Err(Failure::bad_input("--keep leaves nothing to do: every phase of this study loads documents"));
+        }
+        if opened.study.phases.len() < before {
+            progress.note("--keep: the documents that are there are measured; phases that load are left out");
+        }
+    }
+    let name = args.study.study.file_stem().map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into());
+    let request = RunRequest {
+        name,
+        study: opened.study,
+        documents: opened.documents,
+        study_text: opened.text,
+        study_file: Some(opened.file),
+        overrides: opened.overrides,
+        scale: opened.scale,
+        stores,
+        runs_dir: Some(args.result.out.clone()),
+        prepare: prepare_mode(args.result.into_existing, args.keep),
+        remove_after: args.result.remove_after,
+        interval: Duration::from_secs(1),
+        commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
+    };
+    measure(&request, &args.result, &mut progress)
+}

@@ -1,0 +1,85 @@
+//! `verify URL STUDY`: reads everything back.
+
+use std::sync::Arc;
+
+use storebench_core::engine::Stop;
+use storebench_lab::human::{count, percent};
+use storebench_lab::verify::{VerifyReport, VerifyRequest, documents_to_verify, verify as read_back};
+
+use crate::args::VerifyArgs;
+use crate::failure::{Failure, SPOILED};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::signals::{INTERRUPTED, ask_on_interrupt};
+use crate::{stores, studies};
+
+/// More threads than this seldom read faster.
+const JOBS_AT_MOST: usize = 8;
+
+pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
+    let store = stores::open(&args.url)?;
+    let opened = studies::open(&args.study)?;
+    let stop = Arc::new(Stop::new());
+    ask_on_interrupt(&stop)?;
+    let jobs = args
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(JOBS_AT_MOST) as u32));
+    let request = VerifyRequest { study: &opened.study, catalog: &opened.documents.catalog, store: &*store, jobs };
+    let mut progress = Progress::new(args.quiet);
+    progress.begin_count("verify", documents_to_verify(&opened.study, &opened.documents.catalog));
+    let report = read_back(&request, &stop, &mut |done| progress.count(done))
+        .map_err(|error| Failure::of_store(&args.url, &error));
+    progress.end_count();
+    let report = report?;
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print(&text(&report))?;
+    }
+    Ok(match () {
+        // What was found wrong until then is wrong, interrupted or not.
+        () if report.collections.iter().any(|c| c.missing + c.wrong + c.unreadable > 0) => SPOILED,
+        () if report.interrupted => INTERRUPTED,
+        () if report.is_whole() => 0,
+        () => SPOILED,
+    })
+}
+
+fn text(report: &VerifyReport) -> String {
+    let mut out = format!("{} · {}\n{}\n", report.url, report.version, report.title);
+    for c in &report.collections {
+        out += &format!("  {}: {} of {} documents are right", c.collection, count(c.right), count(c.expected));
+        for (n, what) in [
+            (c.updated, "updated since the load"),
+            (c.missing, "missing"),
+            (c.wrong, "wrong"),
+            (c.unreadable, "unreadable"),
+        ] {
+            if n > 0 {
+                out += &format!(", {} {what}", count(n));
+            }
+        }
+        out += "\n";
+    }
+    for fault in &report.faults {
+        out += &format!("  {} {}: {}\n", fault.collection, fault.key, fault.what);
+    }
+    for note in &report.notes {
+        out += &format!("note: {note}\n");
+    }
+    let (expected, bad) = report
+        .collections
+        .iter()
+        .fold((0u64, 0u64), |(all, bad), c| (all + c.expected, bad + c.missing + c.wrong + c.unreadable));
+    out += &match (bad, report.interrupted) {
+        (0, true) => "interrupted: what was read is right, the rest is unknown\n".to_owned(),
+        (0, false) => "every document is what it should be\n".to_owned(),
+        (bad, _) => format!(
+            "{} of {} documents ({}) are not what they should be\n",
+            count(bad),
+            count(expected),
+            percent(bad as f64 / expected.max(1) as f64)
+        ),
+    };
+    out
+}

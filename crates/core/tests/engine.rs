@@ -1,0 +1,443 @@
+//! Whole phases on stores that are really there: threads, a reactor, early ends, the ledger.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use storebench_core::documents::{Catalog, CatalogOptions};
+use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
+use storebench_core::measure::PhaseRecord;
+use storebench_core::store::{
+    AnyStore, Capabilities, CollectionLayout, Completions, Description, ErrorKind, FutureSession, Layout,
+    MemorySession, MemoryStore, Namespace, Op, OpError, OwnedReply, Prepare, Reply, Request, Runtime, Session,
+    SessionOptions, Slow, SlowOptions, Store, StoreError, Token,
+};
+use storebench_core::workload::Study;
+
+const STUDY: &str = r#"
+title = "engine"
+[collections.docs]
+count = 2_000
+size  = 300
+
+[[phases]]
+name    = "load"
+load    = ["docs"]
+batch   = 100
+workers = 3
+
+[[phases]]
+name       = "mixed"
+mix        = { read = 50, upsert = 40, insert = 10 }
+check      = 1.0
+workers    = 3
+operations = 9_000
+"#;
+
+struct Lab {
+    study: Study,
+    catalog: Arc<Catalog>,
+    clock: RealClock,
+    stop: Arc<Stop>,
+}
+
+impl Lab {
+    fn new(overrides: &[&str]) -> Self {
+        let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
+        let study = Study::parse(STUDY, Path::new("engine.toml"), &overrides).unwrap();
+        let dir = std::env::temp_dir();
+        let options = CatalogOptions { seed: 7, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+        let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
+        Self { study, catalog, clock: RealClock::new(), stop: Arc::new(Stop::new()) }
+    }
+
+    fn prepared(&self, store: impl Store) -> Arc<dyn AnyStore> {
+        let collections = self
+            .study
+            .collections
+            .iter()
+            .map(|(name, c)| CollectionLayout { name: name.clone(), body: c.body, indexes: c.index.clone() })
+            .collect();
+        store.prepare(&Layout { collections }, Prepare::Fresh).unwrap();
+        Arc::new(store)
+    }
+
+    fn run(&self, store: &Arc<dyn AnyStore>, phase: usize) -> PhaseRecord {
+        self.observed(store, phase, &mut |_| {})
+    }
+
+    fn observed(&self, store: &Arc<dyn AnyStore>, phase: usize, observer: &mut dyn FnMut(&Event<'_>)) -> PhaseRecord {
+        let plan =
+            PhasePlan::resolve(&self.study, &self.study.phases[phase], &self.catalog, &store.capabilities()).unwrap();
+        let mut observer = |event: &Event<'_>| observer(event);
+        let context = PhaseContext {
+            catalog: Arc::clone(&self.catalog),
+            clock: self.clock.clone(),
+            stop: Arc::clone(&self.stop),
+            seed: 7,
+            interval: Duration::from_millis(20),
+            observer: &mut observer,
+        };
+        run_phase(store, &plan, context).unwrap()
+    }
+}
+
+fn counts(record: &PhaseRecord) -> Vec<(u64, u64, u64)> {
+    record.total.ops.iter().map(|t| (t.succeeded, t.missed, t.errors())).collect()
+}
+
+#[test]
+fn a_load_writes_every_document_once_and_a_mix_finds_them() {
+    let lab = Lab::new(&[]);
+    let store = lab.prepared(MemoryStore::new());
+    let load = lab.run(&store, 0);
+    assert_eq!(counts(&load), [(20, 0, 0)]);
+    assert_eq!(load.total.ops[0].documents, 2_000);
+    let mixed = lab.run(&store, 1);
+    assert_eq!(mixed.operations(), 9_000);
+    let [read, upsert, insert] = &mixed.total.ops[..] else { panic!("three labels") };
+    assert_eq!((read.missed, read.wrong, mixed.total.ops.iter().map(|t| t.errors()).sum::<u64>()), (0, 0, 0));
+    assert_eq!(read.checked, read.succeeded, "{:?}", mixed.wrong_examples);
+    assert!(upsert.succeeded > insert.succeeded && insert.succeeded > 0);
+    // Loaded and inserted ones: most of both were touched.
+    let distinct = mixed.distinct_keys[0].1;
+    assert!((2_000..=3_200).contains(&distinct), "{distinct}");
+    assert!(mixed.partial.is_none());
+}
+
+#[test]
+fn intervals_add_up_to_the_total() {
+    let lab = Lab::new(&[]);
+    let store = lab.prepared(Slow::new(
+        MemoryStore::new(),
+        SlowOptions { latency: Duration::from_micros(50), ..SlowOptions::default() },
+    ));
+    lab.run(&store, 0);
+    let mut told = 0;
+    let record = lab.observed(&store, 1, &mut |event| {
+        if let Event::Interval { record, .. } = event {
+            told += record.ops.iter().map(|t| t.ended()).sum::<u64>();
+        }
+    });
+    let sum: u64 = record.intervals.iter().map(|i| i.record().ops.iter().map(|t| t.ended()).sum::<u64>()).sum();
+    assert_eq!(sum, record.operations());
+    assert!(told <= sum && told > 0);
+    assert!(record.intervals.len() > 1);
+    assert!(record.intervals.windows(2).all(|w| w[0].number < w[1].number && w[0].to_ns <= w[1].from_ns));
+    let times: u64 = record.intervals.iter().map(|i| i.record().ops.iter().map(|t| t.service.len()).sum::<u64>()).sum();
+    assert_eq!(times, record.total.ops.iter().map(|t| t.service.len()).sum::<u64>());
+}
+
+#[test]
+fn the_same_seed_draws_the_same_operations() {
+    let lab = Lab::new(&["phases.mixed.streams=disjoint"]);
+    let runs: Vec<_> = (0..2)
+        .map(|_| {
+            let store = lab.prepared(MemoryStore::new());
+            lab.run(&store, 0);
+            let record = lab.run(&store, 1);
+            (counts(&record), record.distinct_keys.clone(), record.total.ops[1].bytes_written)
+        })
+        .collect();
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[test]
+fn a_request_to_end_keeps_what_was_measured() {
+    let lab = Lab::new(&["phases.mixed.rate=2000", "phases.mixed.operations=1_000_000"]);
+    let store = lab.prepared(MemoryStore::new());
+    lab.run(&store, 0);
+    let stop = Arc::clone(&lab.stop);
+    let record = lab.observed(&store, 1, &mut |event| {
+        if matches!(event, Event::Interval { number: 2.., .. }) {
+            stop.ask();
+        }
+    });
+    assert_eq!(record.partial.as_deref(), Some("interrupted"));
+    assert!(record.operations() > 0 && record.operations() < 1_000_000);
+}
+
+/// A store that has no room after some documents.
+#[derive(Clone)]
+struct Full(MemoryStore, Arc<AtomicU64>);
+struct FullSession(MemorySession, Arc<AtomicU64>);
+
+impl Session for FullSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        if request.op.kind().writes() && self.1.fetch_add(1, Ordering::Relaxed) >= 5 {
+            return out.complete(token, Err(OpError::new(ErrorKind::Failed, "the disk is full")));
+        }
+        self.0.submit(request, token, out);
+    }
+}
+
+impl Store for Full {
+    type Session = FullSession;
+    fn describe(&self) -> Description {
+        Store::describe(&self.0)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(&self.0)
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(&self.0)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        Store::prepare(&self.0, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<FullSession, StoreError> {
+        Ok(FullSession(Store::open(&self.0, options).await?, Arc::clone(&self.1)))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(&self.0)
+    }
+}
+
+#[test]
+fn a_load_that_cannot_go_on_ends_and_says_why() {
+    let lab = Lab::new(&[]);
+    let store = lab.prepared(Full(MemoryStore::new(), Arc::default()));
+    let record = lab.run(&store, 0);
+    let why = record.partial.unwrap();
+    assert!(why.contains("disk is full"), "{why}");
+    assert!(record.total.ops[0].succeeded == 5 && record.total.ops[0].errors() >= 1);
+}
+
+/// A store that forgets every hundredth write, though it acknowledges it.
+#[derive(Clone)]
+struct Forgetful(MemoryStore);
+struct ForgetfulSession(MemorySession, u64);
+
+impl Session for ForgetfulSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        if matches!(request.op, Op::Upsert { .. }) {
+            self.1 += 1;
+            if self.1 % 100 == 0 {
+                return out.complete(token, Ok(Reply::written(1)));
+            }
+        }
+        self.0.submit(request, token, out);
+    }
+}
+
+impl Store for Forgetful {
+    type Session = ForgetfulSession;
+    fn describe(&self) -> Description {
+        Store::describe(&self.0)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(&self.0)
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(&self.0)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        Store::prepare(&self.0, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<ForgetfulSession, StoreError> {
+        Ok(ForgetfulSession(Store::open(&self.0, options).await?, 0))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(&self.0)
+    }
+}
+
+#[test]
+fn the_ledger_finds_acknowledged_writes_that_are_gone() {
+    let ledger = [
+        "phases.mixed.ledger=true",
+        "phases.mixed.streams=disjoint",
+        "phases.mixed.mix={ read = 1, upsert = 1 }",
+        "phases.mixed.operations=1_500",
+    ];
+    let lab = Lab::new(&ledger);
+    let honest = lab.prepared(MemoryStore::new());
+    lab.run(&honest, 0);
+    let report = lab.run(&honest, 1).ledger.unwrap();
+    assert!(report.keys > 300);
+    assert_eq!((report.confirmed, report.lost, report.unverifiable), (report.keys, 0, 0), "{:?}", report.examples);
+
+    let forgetful = lab.prepared(Forgetful(MemoryStore::new()));
+    lab.run(&forgetful, 0);
+    let report = lab.run(&forgetful, 1).ledger.unwrap();
+    // 750 upserts by three workers: at least two each are forgotten, few of them written again.
+    assert!(report.lost > 0 && report.lost <= 9, "{report:?}");
+    assert_eq!(report.examples.len() as u64, report.lost);
+}
+
+/// A store behind a socket: a thread that echoes each 8-byte token back.
+struct Echo {
+    address: std::net::SocketAddr,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                std::thread::spawn(move || {
+                    let mut copy = stream.try_clone().unwrap();
+                    let _ = std::io::copy(&mut copy, &mut stream);
+                });
+            }
+        });
+        Self { address }
+    }
+}
+
+/// One connection, requests and answers in order, as a pipelined protocol has them.
+struct EchoSession {
+    stream: tokio::net::TcpStream,
+    out: Vec<u8>,
+    input: Vec<u8>,
+    waiting: usize,
+}
+
+impl EchoSession {
+    fn push(&mut self) {
+        while !self.out.is_empty() {
+            match self.stream.try_write(&self.out) {
+                Ok(n) => drop(self.out.drain(..n)),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Session for EchoSession {
+    fn submit(&mut self, _: &Request<'_>, token: Token, _: &mut dyn Completions) {
+        self.out.extend_from_slice(&token.0.to_be_bytes());
+        self.waiting += 1;
+    }
+    fn flush(&mut self) {
+        self.push();
+    }
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        self.push();
+        while self.stream.poll_read_ready(cx).is_ready() {
+            let mut bytes = [0; 4_096];
+            match self.stream.try_read(&mut bytes) {
+                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
+                Err(_) => continue,
+            }
+            let whole = self.input.len() / 8 * 8;
+            for token in self.input[..whole].chunks_exact(8) {
+                let token = Token(u64::from_be_bytes(token.try_into().unwrap()));
+                self.waiting -= 1;
+                out.complete(token, Ok(Reply { documents: 1, ..Reply::default() }));
+            }
+            self.input.drain(..whole);
+        }
+        if self.waiting == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Store for Echo {
+    type Session = EchoSession;
+    fn describe(&self) -> Description {
+        Description { scheme: "echo", url: "echo:".into(), version: "0".into() }
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { embedded: false, ..Store::capabilities(&MemoryStore::new()) }
+    }
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Ok(Namespace::Ours)
+    }
+    fn prepare(&self, _: &Layout, _: Prepare) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn open(&self, _: &SessionOptions) -> Result<EchoSession, StoreError> {
+        let stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Ok(EchoSession { stream, out: Vec::new(), input: Vec::new(), waiting: 0 })
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// The same loop on a reactor, in both ways of waiting: everything that was due is sent and
+/// answered. A spin that starves the reactor would leave answers unread until the drain ends.
+#[test]
+fn a_reactor_serves_both_pacings_and_the_closed_loop() {
+    for pacing in ["precise", "economical"] {
+        let pacing = format!("phases.mixed.pacing={pacing}");
+        let lab = Lab::new(&[
+            "phases.mixed.mix={ read = 1 }",
+            "phases.mixed.check=0",
+            "phases.mixed.workers=1",
+            "phases.mixed.connections=4",
+            "phases.mixed.in_flight=4",
+            "phases.mixed.rate=4000",
+            "phases.mixed.operations=2_000",
+            &pacing,
+        ]);
+        let store = lab.prepared(Echo::start());
+        let record = lab.run(&store, 1);
+        assert_eq!(counts(&record), [(2_000, 0, 0)], "{pacing}");
+        assert_eq!(record.total.slip.len(), 2_000);
+    }
+    let lab = Lab::new(&["phases.mixed.mix={ read = 1 }", "phases.mixed.in_flight=8"]);
+    let store = lab.prepared(Echo::start());
+    assert_eq!(counts(&lab.run(&store, 1)), [(9_000, 0, 0)]);
+}
+
+/// A client crate that answers a future per request, adapted.
+#[derive(Clone)]
+struct Futures;
+
+impl Store for Futures {
+    type Session = FutureSession<
+        Box<dyn FnMut(&Request<'_>) -> std::pin::Pin<Box<dyn Future<Output = Result<OwnedReply, OpError>>>>>,
+    >;
+    fn describe(&self) -> Description {
+        Description { scheme: "futures", url: "futures:".into(), version: "0".into() }
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { embedded: false, ..Store::capabilities(&MemoryStore::new()) }
+    }
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Ok(Namespace::Ours)
+    }
+    fn prepare(&self, _: &Layout, _: Prepare) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn open(&self, _: &SessionOptions) -> Result<Self::Session, StoreError> {
+        Ok(FutureSession::new(Box::new(|_: &Request<'_>| {
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(OwnedReply::documents(1))
+            })
+        })))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_client_of_futures_is_driven_by_the_same_loop() {
+    let lab = Lab::new(&["phases.mixed.mix={ read = 1 }", "phases.mixed.in_flight=16", "phases.mixed.check=0"]);
+    let store = lab.prepared(Futures);
+    assert_eq!(counts(&lab.run(&store, 1)), [(9_000, 0, 0)]);
+}
+
+#[test]
+fn what_a_store_cannot_do_is_refused_before_anything_runs() {
+    let lab = Lab::new(&["phases.mixed.durability=majority"]);
+    let store = lab.prepared(MemoryStore::new());
+    let refused = PhasePlan::resolve(&lab.study, &lab.study.phases[1], &lab.catalog, &store.capabilities());
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("majority") && message.contains("mixed"), "{message}");
+}

@@ -1,0 +1,438 @@
+//! Looks at this machine for what would spoil a measurement.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::human::{bytes, count, digits, duration, percent};
+
+/// The name of the format of a [`DoctorReport`].
+pub const DOCTOR_FORMAT: &str = "storebench-doctor/1";
+
+/// Syncs that are timed, and how much is written before each.
+const SYNCS: usize = 20;
+const SYNC_BYTES: usize = 4 << 10;
+/// Sleeps that are timed, and how long each is asked to last.
+const SLEEPS: usize = 200;
+const SLEEP: Duration = Duration::from_micros(500);
+
+/// Wake-ups later than this at p99 reach into response times, in ns.
+const LATE_NS: u64 = 1_000_000;
+/// Fewer open files than this stop a client of many connections.
+const FEW_FILES: u64 = 4_096;
+/// Less free space than this fills up in a short run.
+const LITTLE_DISK: u64 = 5 << 30;
+/// Less memory than this does not hold a client beside a store.
+const LITTLE_MEMORY: u64 = 1 << 30;
+/// Load of other processes, over the processors.
+const LOADED: f64 = 0.25;
+/// A sync faster than this does not reach a device, in ns.
+const TOO_FAST_NS: u64 = 20_000;
+/// A sync slower than this bounds what any durable store can do, in ns.
+const SLOW_NS: u64 = 20_000_000;
+
+/// What this machine is like, and what of it would spoil a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DoctorReport {
+    /// Always `storebench-doctor/1`.
+    pub format: String,
+    /// What was looked at.
+    pub checks: Vec<Examined>,
+    /// The machine, as results describe it.
+    pub environment: Environment,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Examined {
+    /// What: `cores`, `governor`, `clock`, `wake-up`, `files`, `memory`, `disk`, `fsync`,
+    /// `virtualisation`, `load`, `cpu-quota`.
+    pub check: String,
+    /// Whether it is as it should be.
+    pub state: State,
+    /// What was found.
+    pub saw: String,
+    /// What it would spoil, or is good for, and what to do; one sentence.
+    pub means: String,
+}
+
+/// Whether something is as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// It would spoil some measurements.
+    Caution,
+}
+
+/// Looks at this machine and at the place where embedded stores would keep their data. Takes well
+/// under a second where the disk is quick, writes one file of 4 KiB there and removes it.
+pub fn examine(path: &Path) -> DoctorReport {
+    let environment = Environment::here(&[path.to_owned()]);
+    let load = environment.load_average_1m;
+    let checks = vec![
+        cores(&environment),
+        governor(&environment),
+        clock(&environment),
+        wake_up(&wake_lateness()),
+        files(&environment),
+        memory(&environment),
+        disk(&environment, path),
+        fsync(path, sync_times(path).as_deref()),
+        virtualisation(&environment),
+        load_average(load, environment.cpus_available),
+        cpu_quota(quota(), environment.cpus_available),
+    ];
+    DoctorReport { format: DOCTOR_FORMAT.to_owned(), checks, environment }
+}
+
+fn examined(check: &str, ok: bool, saw: impl Into<String>, means: impl Into<String>) -> Examined {
+    let state = if ok { State::Ok } else { State::Caution };
+    Examined { check: check.to_owned(), state, saw: saw.into(), means: means.into() }
+}
+
+fn cores(e: &Environment) -> Examined {
+    let saw = match &e.cpu_model {
+        Some(model) => format!("{} of {} usable, {model}", e.cpus_available, e.cpus),
+        None => format!("{} of {} usable", e.cpus_available, e.cpus),
+    };
+    match e.cpus_available {
+        0..=1 => examined("cores", false, saw, "client and store take turns on one core: figures are of both together"),
+        2..=3 => examined(
+            "cores",
+            false,
+            saw,
+            "few cores: with more workers than cores less one, the client competes with the store; start with --workers 1",
+        ),
+        n => examined("cores", true, saw, format!("room for up to {} workers beside a store on this machine", n / 2)),
+    }
+}
+
+fn governor(e: &Environment) -> Examined {
+    match e.governor.as_deref() {
+        Some("performance") => examined("governor", true, "performance", "cores keep their clock"),
+        Some(other) => examined(
+            "governor",
+            false,
+            other,
+            "cores slow down between operations, which makes low rates look slower than high ones; set `performance`",
+        ),
+        None => examined("governor", true, "not told here", "the clock of the cores is the host's affair"),
+    }
+}
+
+fn clock(e: &Environment) -> Examined {
+    match e.clock_source.as_deref() {
+        Some(source @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
+            examined("clock", true, source, "reading the time costs tens of ns")
+        }
+        Some(source) => examined(
+            "clock",
+            false,
+            source,
+            "reading the time is a call into the kernel, which adds up to 1 µs to each operation measured",
+        ),
+        None => examined("clock", true, "not told here", "times come from the system's monotonic clock"),
+    }
+}
+
+/// How much later than asked a sleeping thread is woken, sorted, in ns.
+fn wake_lateness() -> Vec<u64> {
+    // As workers do; a kernel that refuses keeps its default.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let mut late: Vec<u64> = (0..SLEEPS)
+        .map(|_| {
+            let begun = Instant::now();
+            std::thread::sleep(SLEEP);
+            u64::try_from(begun.elapsed().saturating_sub(SLEEP).as_nanos()).unwrap_or(u64::MAX)
+        })
+        .collect();
+    late.sort_unstable();
+    late
+}
+
+/// The value that a share of sorted values does not exceed; 0 of none.
+fn quantile(sorted: &[u64], share: f64) -> u64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((share * last as f64).round() as usize).copied().unwrap_or(0)
+}
+
+fn wake_up(late: &[u64]) -> Examined {
+    let p99 = quantile(late, 0.99);
+    let saw = format!("{} late at p50, {} at p99", duration(quantile(late, 0.5) as f64), duration(p99 as f64));
+    if p99 < LATE_NS {
+        examined("wake-up", true, saw, "sleeping threads run in time: pacing = \"economical\" serves at a rate")
+    } else {
+        examined(
+            "wake-up",
+            false,
+            saw,
+            "sleeping threads run late, which response times at a rate would show as the store's; use --pacing precise, \
+             and end what else runs",
+        )
+    }
+}
+
+fn files(e: &Environment) -> Examined {
+    match e.open_files_limit {
+        Some(limit) if limit < FEW_FILES => examined(
+            "files",
+            false,
+            format!("{} may be open", count(limit)),
+            "many connections, or a store of many files, would meet this limit; raise it with `ulimit -n`",
+        ),
+        Some(limit) => examined("files", true, format!("{} may be open", count(limit)), "enough for many connections"),
+        None => examined("files", true, "no limit", "enough for many connections"),
+    }
+}
+
+fn memory(e: &Environment) -> Examined {
+    let limit = e.memory_limit_bytes.into_iter().chain(e.memory_bytes).min();
+    let free = e.memory_available_bytes.into_iter().chain(limit).min();
+    let saw = match (free, limit) {
+        (Some(free), Some(limit)) => format!("{} available of {}", bytes(free as f64), bytes(limit as f64)),
+        _ => "not told here".to_owned(),
+    };
+    let means = "data smaller than this are read from memory, whatever the disk: load more to measure the disk";
+    match free {
+        Some(free) if free < LITTLE_MEMORY => {
+            examined("memory", false, saw, "little: a store and its client may be ended or swapped out; free some")
+        }
+        _ => examined("memory", true, saw, means),
+    }
+}
+
+fn disk(e: &Environment, path: &Path) -> Examined {
+    let Some(disk) = e.disks.first() else {
+        return examined("disk", false, path.display().to_string(), "nothing is known about it");
+    };
+    let kind = disk.filesystem.as_deref().unwrap_or("unknown file system");
+    let free = disk.free_bytes.unwrap_or(0);
+    let saw = format!("{}: {kind}, {} free", path.display(), bytes(free as f64));
+    match kind {
+        "tmpfs" | "ramfs" => {
+            examined("disk", false, saw, "this is memory: nothing written here survives, and syncing costs nothing")
+        }
+        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "fuse.sshfs" => {
+            examined("disk", false, saw, "this is a network's speed, and some stores lose data on such file systems")
+        }
+        _ if disk.rotational == Some(true) => {
+            examined("disk", false, saw, "the device says that it rotates: random reads are bound by its arm")
+        }
+        _ if free < LITTLE_DISK => examined("disk", false, saw, "little space: a load may fill it; use another path"),
+        "overlay" => {
+            examined("disk", true, saw, "a container's layers: a volume or another path comes nearer to a server")
+        }
+        _ => examined("disk", true, saw, "embedded stores keep their data here"),
+    }
+}
+
+/// How long it takes to sync 4 KiB written anew, sorted, in ns.
+fn sync_times(path: &Path) -> io::Result<Vec<u64>> {
+    let folder = if path.is_dir() { path } else { path.parent().filter(|p| p.is_dir()).unwrap_or(Path::new(".")) };
+    let place = Removed(folder.join(format!(".storebench-doctor-{}", std::process::id())));
+    let mut file = File::create_new(&place.0)?;
+    let mut times = Vec::with_capacity(SYNCS);
+    for n in 0..SYNCS {
+        file.write_all(&[n as u8; SYNC_BYTES])?;
+        let begun = Instant::now();
+        file.sync_data()?;
+        times.push(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// A file that goes when this does.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // It may not have been made.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> Examined {
+    let times = match times {
+        Ok(times) => times,
+        Err(e) => {
+            let saw = format!("{}: {e}", path.display());
+            return examined("fsync", false, saw, "nothing can be written here; give a folder that you may write to");
+        }
+    };
+    let p50 = quantile(times, 0.5);
+    let saw = format!("4 KiB in {} at p50, {} at most", duration(p50 as f64), duration(quantile(times, 1.0) as f64));
+    let per_s = digits(1e9 / p50.max(1) as f64);
+    match p50 {
+        0..TOO_FAST_NS => examined(
+            "fsync",
+            false,
+            saw,
+            "faster than a device can be: a cache answers, so durability = \"fsync\" promises less here than it says",
+        ),
+        SLOW_NS.. => examined(
+            "fsync",
+            false,
+            saw,
+            format!("a writer that syncs each write gets at most {per_s} of them per second"),
+        ),
+        _ => examined(
+            "fsync",
+            true,
+            saw,
+            format!("a writer that syncs each write gets at most {per_s} of them per second"),
+        ),
+    }
+}
+
+fn virtualisation(e: &Environment) -> Examined {
+    match &e.virtualisation {
+        Some(kind) => examined(
+            "virtualisation",
+            false,
+            kind.clone(),
+            "neighbours share this machine: expect figures to drift; compare only what ran in turns (`repeats`)",
+        ),
+        None => examined("virtualisation", true, "none seen", "the machine is not shared, as far as it tells"),
+    }
+}
+
+fn load_average(load: Option<f64>, cpus: u64) -> Examined {
+    match load {
+        Some(load) => {
+            let share = load / cpus.max(1) as f64;
+            let saw = format!("{load:.2} over one minute, {} of the cores", percent(share));
+            if share > LOADED {
+                examined("load", false, saw, "something else is running: it takes cores from client and store; end it")
+            } else {
+                examined("load", true, saw, "little else is running")
+            }
+        }
+        None => examined("load", true, "not told here", "see for yourself that nothing else runs"),
+    }
+}
+
+/// Processors that the control group lets this process use, if it is limited.
+fn quota() -> Option<f64> {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let own = read("/proc/self/cgroup").unwrap_or_default();
+    let two = own.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/");
+    let one = own.lines().find(|l| l.split(':').nth(1).is_some_and(|c| c.split(',').any(|c| c == "cpu")));
+    let one = one.and_then(|l| l.split(':').nth(2)).unwrap_or("/");
+    // Within a container the group's own folder is the root of what is mounted.
+    for folder in [two, "/"] {
+        if let Some(text) = read(&format!("/sys/fs/cgroup{folder}/cpu.max"))
+            && let Some(quota) = quota_of(&text.replace('\n', " "))
+        {
+            return Some(quota);
+        }
+    }
+    for folder in [one, "/"] {
+        let value = |name: &str| read(&format!("/sys/fs/cgroup/cpu{folder}/{name}"));
+        if let (Some(quota), Some(period)) = (value("cpu.cfs_quota_us"), value("cpu.cfs_period_us"))
+            && let Some(quota) = quota_of(&format!("{} {}", quota.trim(), period.trim()))
+        {
+            return Some(quota);
+        }
+    }
+    None
+}
+
+/// Reads `QUOTA PERIOD`, as control groups write it; `max` and -1 mean none.
+fn quota_of(text: &str) -> Option<f64> {
+    let mut parts = text.split_whitespace();
+    let (quota, period) = (parts.next()?.parse::<f64>().ok()?, parts.next()?.parse::<f64>().ok()?);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+fn cpu_quota(quota: Option<f64>, cpus: u64) -> Examined {
+    match quota {
+        Some(quota) if quota < cpus as f64 => examined(
+            "cpu-quota",
+            false,
+            format!("{} cores", digits(quota)),
+            "once the quota of a period is used up, client and store stand still until the next: tail latencies are \
+             the limit's; lift it",
+        ),
+        Some(quota) => examined("cpu-quota", true, format!("{} cores", digits(quota)), "no less than there are"),
+        None => examined("cpu-quota", true, "none", "no control group limits the processors"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_is_there_and_says_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = examine(folder.path());
+        let names: Vec<&str> = report.checks.iter().map(|c| c.check.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "cores",
+                "governor",
+                "clock",
+                "wake-up",
+                "files",
+                "memory",
+                "disk",
+                "fsync",
+                "virtualisation",
+                "load",
+                "cpu-quota"
+            ]
+        );
+        assert!(report.checks.iter().all(|c| !c.saw.is_empty() && !c.means.is_empty()));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_spoils_is_a_caution() {
+        let with = |change: fn(&mut Environment)| {
+            let mut e = Environment { cpus: 8, cpus_available: 8, ..Environment::default() };
+            change(&mut e);
+            e
+        };
+        let caution = |found: Examined| assert_eq!(found.state, State::Caution, "{found:?}");
+        let ok = |found: Examined| assert_eq!(found.state, State::Ok, "{found:?}");
+        ok(cores(&with(|_| {})));
+        caution(cores(&with(|e| e.cpus_available = 1)));
+        caution(governor(&with(|e| e.governor = Some("powersave".into()))));
+        caution(clock(&with(|e| e.clock_source = Some("acpi_pm".into()))));
+        ok(wake_up(&[50_000; 200]));
+        caution(wake_up(&[2_000_000; 200]));
+        caution(files(&with(|e| e.open_files_limit = Some(256))));
+        caution(memory(&with(|e| e.memory_available_bytes = Some(1 << 20))));
+        caution(load_average(Some(4.0), 8));
+        ok(load_average(Some(0.5), 8));
+        caution(cpu_quota(Some(0.1), 2));
+        ok(cpu_quota(None, 2));
+    }
+
+    #[test]
+    fn syncs_are_judged_by_their_median() {
+        let state = |ns: u64| fsync(Path::new("x"), Ok(&[ns; SYNCS][..])).state;
+        assert_eq!(state(1_000), State::Caution);
+        assert_eq!(state(500_000), State::Ok);
+        assert_eq!(state(50_000_000), State::Caution);
+        let refused = fsync(Path::new("x"), Err(&io::Error::other("no")));
+        assert_eq!(refused.state, State::Caution);
+    }
+
+    #[test]
+    fn quotas_are_read_as_control_groups_write_them() {
+        assert_eq!(quota_of("max 100000"), None);
+        assert_eq!(quota_of("-1 100000"), None);
+        assert_eq!(quota_of("10000 100000"), Some(0.1));
+        assert_eq!(quota_of("nonsense"), None);
+    }
+}

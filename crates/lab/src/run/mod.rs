@@ -1,0 +1,16 @@
+//! The runner: measures every store of a study, trial by trial, and keeps what it finds.
+//!
+//! Everything that can be refused is refused before the first store is touched. After each phase the
+//! run folder holds all that was measured so far.
+
+mod error;
+mod observe;
+mod request;
+mod runner;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+pub use error::LabError;
+pub use request::{Compiled, PrepareMode, RunRequest, compile_documents};
+pub use runner::{RunOutcome, run};

@@ -1,0 +1,104 @@
+//! Passes events on, and keeps them in the run folder.
+
+use serde_json::{Value, json};
+use storebench_core::engine::{Event, Observer};
+use storebench_core::measure::Label;
+
+use crate::results::{FolderError, RunFolder};
+
+/// Everything a run says and keeps. A folder that can no longer be written does not end a
+/// measurement: the first error is kept and told at the end.
+pub(super) struct Journal<'a> {
+    observer: &'a mut dyn Observer,
+    folder: Option<RunFolder>,
+    failed: Option<FolderError>,
+    place: Place,
+}
+
+/// Where in the run an event belongs.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    trial: u32,
+    store: String,
+    labels: Vec<Label>,
+}
+
+impl<'a> Journal<'a> {
+    pub(super) fn new(observer: &'a mut dyn Observer, folder: Option<RunFolder>) -> Self {
+        Self { observer, folder, failed: None, place: Place::default() }
+    }
+
+    /// The events that follow belong to this trial.
+    pub(super) fn enter(&mut self, trial: u32, store: &str) {
+        self.place = Place { trial, store: store.to_owned(), labels: Vec::new() };
+    }
+
+    /// The phase that follows does this.
+    pub(super) fn phase(&mut self, labels: Vec<Label>) {
+        self.place.labels = labels;
+    }
+
+    /// Tells the user and the log.
+    pub(super) fn note(&mut self, text: String) {
+        self.event(&Event::Note { text });
+    }
+
+    /// Writes to the folder, if there is one that still works.
+    pub(super) fn keep(&mut self, write: impl FnOnce(&mut RunFolder) -> Result<(), FolderError>) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let Some(Err(error)) = self.folder.as_mut().map(write) {
+            self.observer.event(&Event::Note { text: format!("{error}; the measurement goes on, unkept") });
+            self.failed = Some(error);
+        }
+    }
+
+    /// Adds a line to the log of events.
+    pub(super) fn log(&mut self, mut line: Value) {
+        line["at"] = jiff::Timestamp::now().to_string().into();
+        if self.place.trial > 0 {
+            line["trial"] = self.place.trial.into();
+            line["store"] = self.place.store.clone().into();
+        }
+        self.keep(|folder| folder.add_event(&line));
+    }
+
+    /// Ends the log; gives what could not be written.
+    pub(super) fn finish(mut self) -> Option<FolderError> {
+        if let Some(folder) = self.folder.take() {
+            let ended = folder.finish();
+            return self.failed.or(ended.err());
+        }
+        self.failed
+    }
+}
+
+impl Observer for Journal<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        self.observer.event(event);
+        let line = match event {
+            Event::PhaseBegan { phase, loads, operations, duration_ns } => json!({
+                "event": "phase-began", "phase": phase, "loads": loads, "operations": operations,
+                "duration_ns": duration_ns,
+            }),
+            Event::Interval { phase, number, to_ns, record } => {
+                let ops: serde_json::Map<String, Value> = self
+                    .place
+                    .labels
+                    .iter()
+                    .zip(&record.ops)
+                    .map(|(label, tally)| {
+                        (label.name.clone(), json!({ "ended": tally.ended(), "errors": tally.errors() }))
+                    })
+                    .collect();
+                json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops })
+            }
+            Event::PhaseEnded { phase, operations, elapsed_ns } => json!({
+                "event": "phase-ended", "phase": phase, "operations": operations, "elapsed_ns": elapsed_ns,
+            }),
+            Event::Note { text } => json!({ "event": "note", "text": text }),
+        };
+        self.log(line);
+    }
+}

@@ -1,0 +1,86 @@
+//! What a run is asked to do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::documents::{Catalog, CatalogOptions, Frozen};
+use storebench_core::store::AnyStore;
+use storebench_core::workload::Study;
+
+use super::error::LabError;
+
+/// How stores are made ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PrepareMode {
+    /// Begin each trial without documents of an earlier one. A study that loads nothing and asks for
+    /// documents keeps what Storebench put there before.
+    #[default]
+    Fresh,
+    /// Keep what Storebench put there before.
+    Keep,
+    /// As `Fresh`, and where somebody else's data are: write beside them.
+    IntoExisting,
+}
+
+/// The documents of a study, ready to be made, with the files they need on the way.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The documents.
+    pub catalog: Arc<Catalog>,
+    /// Holds index files of the user's own documents; removed with the last clone.
+    _scratch: Arc<tempfile::TempDir>,
+}
+
+/// Compiles the documents of a study. Relative paths in it begin at `base_dir`; `frozen` is what an
+/// earlier run found by search.
+///
+/// # Errors
+/// Documents that cannot be made as described; no room for temporary files.
+pub fn compile_documents(
+    study: &Study,
+    scale: f64,
+    base_dir: &Path,
+    frozen: Option<&Frozen>,
+) -> Result<Compiled, LabError> {
+    if !(scale.is_finite() && scale > 0.0) {
+        return Err(LabError::BadInput(format!("a scale of {scale} makes no documents; use a number above 0")));
+    }
+    let scratch = tempfile::Builder::new().prefix("storebench-").tempdir().map_err(|e| {
+        LabError::BadInput(format!("no folder for temporary files can be made: {e}; set TMPDIR to one with space"))
+    })?;
+    let options = CatalogOptions { seed: study.seed, scale, base_dir, scratch_dir: scratch.path(), frozen };
+    let catalog = Catalog::compile(&study.collections, &options)?;
+    Ok(Compiled { catalog: Arc::new(catalog), _scratch: Arc::new(scratch) })
+}
+
+/// A run to be made.
+#[derive(Clone)]
+pub struct RunRequest {
+    /// Name of the run; its folder's name begins with it.
+    pub name: String,
+    /// The study, checked, overrides applied.
+    pub study: Study,
+    /// Its documents, compiled at `scale`.
+    pub documents: Compiled,
+    /// The study's text as given, kept in the run folder.
+    pub study_text: String,
+    /// The file it came from, if it came from one.
+    pub study_file: Option<PathBuf>,
+    /// Overrides that were applied to it.
+    pub overrides: Vec<String>,
+    /// Multiplies how many documents there are.
+    pub scale: f64,
+    /// The stores by name, in the order of the study.
+    pub stores: Vec<(String, Arc<dyn AnyStore>)>,
+    /// Where run folders are made; none to keep nothing.
+    pub runs_dir: Option<PathBuf>,
+    /// How stores are made ready.
+    pub prepare: PrepareMode,
+    /// Remove what was loaded once the last trial of a store has ended.
+    pub remove_after: bool,
+    /// Length of an interval of the tables.
+    pub interval: Duration,
+    /// The commit Storebench was built from, where it is known.
+    pub commit: Option<String>,
+}

@@ -1,0 +1,227 @@
+//! From a request to a result: checks everything, then runs the trials in order.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
+use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
+use storebench_core::workload::{Body, OpName, Study};
+
+use super::error::LabError;
+use super::observe::Journal;
+use super::request::{PrepareMode, RunRequest};
+use crate::environment::Environment;
+use crate::plan::Plan;
+use crate::results::{
+    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, redact, redact_value,
+};
+use crate::verdicts::{exit_code, judge};
+
+/// Documents compressed page by page and one by one to say how far they shrink, in bytes.
+const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
+/// Documents compressed with a long window, which finds what repeats far apart, in bytes.
+const LONG_WINDOW_BYTES: u64 = 16 << 20;
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The result, judged.
+    pub result: RunResult,
+    /// The run folder, if one was kept.
+    pub folder: Option<PathBuf>,
+    /// Why the folder is not whole, if it is not.
+    pub folder_error: Option<FolderError>,
+}
+
+impl RunOutcome {
+    /// The exit code of the run; 1 where its folder could not be written, unless something worse
+    /// happened to it.
+    pub fn exit_code(&self) -> u8 {
+        match exit_code(&self.result) {
+            0 | 4 if self.folder_error.is_some() => 1,
+            code => code,
+        }
+    }
+}
+
+/// One store with everything that was found out without touching it.
+pub(super) struct Arm {
+    pub(super) name: String,
+    pub(super) store: Arc<dyn AnyStore>,
+    pub(super) description: Description,
+    pub(super) capabilities: Capabilities,
+    pub(super) plans: Vec<PhasePlan>,
+    pub(super) prepare: Prepare,
+}
+
+/// What all trials share.
+pub(super) struct Session<'a> {
+    pub(super) request: &'a RunRequest,
+    pub(super) clock: RealClock,
+    pub(super) stop: Arc<Stop>,
+    pub(super) documents: Vec<CollectionResult>,
+    /// By phase: what the client itself costs. Measured when the first embedded store comes to it.
+    pub(super) calibrated: Vec<Option<Calibrated>>,
+}
+
+/// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
+/// what was measured until then.
+///
+/// # Errors
+/// Everything that can be refused before a store is touched: a store that holds other data or cannot
+/// do what a phase asks, a store that cannot be reached, a folder that cannot be made.
+pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -> Result<RunOutcome, LabError> {
+    if request.stores.is_empty() {
+        return Err(LabError::BadInput(
+            "there is no store to run on; add `stores` to the study or give --store sqlite:bench.db".into(),
+        ));
+    }
+    let arms = request.stores.iter().map(|(name, store)| arm(request, name, store)).collect::<Result<Vec<_>, _>>()?;
+    let described: Vec<_> = arms.iter().map(|a| (a.name.clone(), a.description.clone())).collect();
+    let catalog = &request.documents.catalog;
+    let plan = Plan::of(&request.study, catalog, request.scale, &described);
+    let folder = match &request.runs_dir {
+        Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name)?),
+        None => None,
+    };
+    let path = folder.as_ref().map(|f| f.path().to_owned());
+    let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
+    let environment = Environment::here(&paths);
+    let began = jiff::Timestamp::now().to_string();
+    let mut journal = Journal::new(observer, folder);
+    journal.keep(|folder| folder.write_study(&request.study_text));
+    journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
+
+    let mut session = Session {
+        request,
+        clock: RealClock::new(),
+        stop: Arc::clone(&stop),
+        documents: describe_documents(request, &plan),
+        calibrated: vec![None; request.study.phases.len()],
+    };
+    let mut result = RunResult {
+        format: FORMAT.to_owned(),
+        run: run_info(request, began, path.as_ref()),
+        plan,
+        environment,
+        documents: session.documents.clone(),
+        trials: Vec::new(),
+        verdicts: Vec::new(),
+    };
+    keep_result(&mut journal, &mut result);
+    let trials = result.plan.trials.clone();
+    for planned in &trials {
+        if stop.asked() {
+            result.run.interrupted = true;
+            break;
+        }
+        let Some(arm) = arms.iter().find(|a| a.name == planned.store) else { continue };
+        let last = !trials.iter().any(|t| t.trial > planned.trial && t.store == planned.store);
+        session.trial(arm, planned, last, trials.len(), &mut result, &mut journal);
+    }
+    result.run.ended = Some(jiff::Timestamp::now().to_string());
+    keep_result(&mut journal, &mut result);
+    journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
+    let folder_error = journal.finish();
+    Ok(RunOutcome { result, folder: path, folder_error })
+}
+
+/// Judges what there is and writes it down.
+pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
+    result.verdicts = judge(result);
+    journal.keep(|folder| folder.write_result(result));
+}
+
+/// Looks at a store and checks that it can do what is asked. Changes nothing.
+fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Arm, LabError> {
+    let refused = |source| LabError::Store { store: name.to_owned(), source };
+    let capabilities = store.capabilities();
+    let plans = request
+        .study
+        .phases
+        .iter()
+        .map(|phase| PhasePlan::resolve(&request.study, phase, &request.documents.catalog, &capabilities))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(refused)?;
+    let found = store.inspect().map_err(refused)?;
+    let description = store.describe();
+    let prepare = match (found, request.prepare) {
+        (Namespace::Foreign(_), PrepareMode::IntoExisting) => Prepare::IntoExisting,
+        (Namespace::Foreign(what), _) => {
+            return Err(refused(StoreError::NotOurs(format!(
+                "{} holds {what}, which Storebench did not make; nothing was touched: name another place, or write \
+                 beside it with --into-existing",
+                description.url
+            ))));
+        }
+        (_, PrepareMode::Keep) => Prepare::Keep,
+        (Namespace::Ours, _) if needs_documents(&request.study) => Prepare::Keep,
+        _ => Prepare::Fresh,
+    };
+    Ok(Arm { name: name.to_owned(), store: Arc::clone(store), description, capabilities, plans, prepare })
+}
+
+/// Whether the study works on documents that it does not itself load.
+fn needs_documents(study: &Study) -> bool {
+    let loads = study.phases.iter().any(|p| p.loads());
+    let mut ops = study.phases.iter().flat_map(|p| p.mix.iter()).map(|(name, e)| e.op.or_else(|| OpName::find(name)));
+    !loads && ops.any(|op| !matches!(op, Some(OpName::Insert | OpName::Upsert | OpName::Update)))
+}
+
+fn run_info(request: &RunRequest, began: String, folder: Option<&PathBuf>) -> RunInfo {
+    let mut study = serde_json::to_value(&request.study).unwrap_or_default();
+    redact_value(&mut study);
+    RunInfo {
+        name: request.name.clone(),
+        title: request.study.title.clone(),
+        question: request.study.question.clone(),
+        began,
+        ended: None,
+        storebench_version: env!("CARGO_PKG_VERSION").to_owned(),
+        storebench_commit: request.commit.clone(),
+        seed: request.study.seed,
+        scale: request.scale,
+        study_file: request.study_file.as_ref().map(|f| f.display().to_string()),
+        overrides: request.overrides.iter().map(|o| redact(o)).collect(),
+        study,
+        frozen: serde_json::to_value(request.documents.catalog.frozen()).unwrap_or_default(),
+        interrupted: false,
+        folder: folder.map(|f| f.display().to_string()),
+    }
+}
+
+fn describe_documents(request: &RunRequest, plan: &Plan) -> Vec<CollectionResult> {
+    request
+        .documents
+        .catalog
+        .iter()
+        .zip(&plan.collections)
+        .map(|(documents, planned)| {
+            let body = match documents.body() {
+                Body::Json => "json",
+                Body::Bytes => "bytes",
+                Body::Counter => "counter",
+            };
+            let compression = (documents.body() != Body::Counter && documents.count() > 0).then(|| {
+                let found = documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES);
+                CompressionResult {
+                    sample_documents: found.documents,
+                    sample_bytes: found.bytes,
+                    doc_snappy: found.doc_snappy,
+                    page_zstd3: found.page_zstd3,
+                    long_zstd: found.long_zstd,
+                }
+            });
+            CollectionResult {
+                collection: planned.collection.clone(),
+                count: planned.count,
+                mean_bytes: planned.mean_bytes,
+                own: planned.from.is_some(),
+                body: body.to_owned(),
+                skipped_lines: documents.skipped_lines(),
+                compress_to: planned.compress_to,
+                compression,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,335 @@
+//! The runner on stores that need no server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use storebench_core::engine::{Event, Stop};
+use storebench_core::store::{
+    AnyStore, Capabilities, Description, Layout, MemoryStore, Namespace, NullStore, Prepare, Session, SessionOptions,
+    Store, StoreError,
+};
+use storebench_core::workload::Study;
+
+use super::*;
+use crate::results::{RunResult, read_run, schema};
+use crate::verdicts::Level;
+
+const STUDY: &str = r#"
+title = "Books"
+seed = 7
+[collections.books]
+count = 2000
+size = "1KiB"
+compress_to = 0.4
+fields = { text = { sentences = [1, 4] } }
+[[phases]]
+name = "load"
+load = ["books"]
+batch = 100
+[[phases]]
+name = "warm"
+mix = { read = 1 }
+operations = 1000
+warm_up = true
+[[phases]]
+name = "mixed"
+mix = { read = 1, update = 1 }
+operations = 4000
+check = 1.0
+[[phases]]
+name = "steady"
+mix = { read = 1 }
+rate = 1000
+duration = "300ms"
+"#;
+
+fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<&Path>) -> RunRequest {
+    let study = Study::parse(text, Path::new("books.toml"), &[]).unwrap();
+    RunRequest {
+        name: "books".into(),
+        documents: compile_documents(&study, 1.0, Path::new("."), None).unwrap(),
+        study,
+        study_text: text.into(),
+        study_file: Some("books.toml".into()),
+        overrides: Vec::new(),
+        scale: 1.0,
+        stores: stores.into_iter().map(|(name, store)| (name.to_owned(), store)).collect(),
+        runs_dir: runs_dir.map(Path::to_owned),
+        prepare: PrepareMode::Fresh,
+        remove_after: false,
+        interval: Duration::from_millis(100),
+        commit: None,
+    }
+}
+
+fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
+    run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})
+}
+
+/// The exit code as on a machine that has time for the test.
+fn calm_exit_code(outcome: &RunOutcome) -> u8 {
+    let mut result = outcome.result.clone();
+    result.verdicts.retain(|v| !matches!(v.check.as_str(), "schedule-slip" | "client-saturated"));
+    crate::verdicts::exit_code(&result)
+}
+
+fn memory() -> Arc<dyn AnyStore> {
+    Arc::new(MemoryStore::new())
+}
+
+/// A memory store that says what the test wants about itself, and counts how often it was prepared
+/// and removed.
+#[derive(Default)]
+struct Staged {
+    inner: MemoryStore,
+    foreign: bool,
+    unreachable: bool,
+    prepared: Arc<AtomicU32>,
+    removed: Arc<AtomicU32>,
+}
+
+impl Store for Staged {
+    type Session = Box<dyn Session>;
+
+    fn describe(&self) -> Description {
+        Store::describe(&self.inner)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(&self.inner)
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        if self.foreign { Ok(Namespace::Foreign("3 tables".into())) } else { Store::inspect(&self.inner) }
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.prepared.fetch_add(1, Ordering::Relaxed);
+        if self.unreachable {
+            return Err(StoreError::Unreachable("nobody answers on port 1".into()));
+        }
+        Store::prepare(&self.inner, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<Box<dyn Session>, StoreError> {
+        Ok(Box::new(Store::open(&self.inner, options).await?))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        self.removed.fetch_add(1, Ordering::Relaxed);
+        Store::remove(&self.inner)
+    }
+}
+
+#[test]
+fn a_run_is_measured_judged_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = quietly(&request(STUDY, vec![("memory", memory())], Some(dir.path()))).unwrap();
+    let result = &outcome.result;
+    assert_eq!(calm_exit_code(&outcome), 0, "{:#?}", result.verdicts);
+    let [load, warm, mixed, steady] = &result.trials[0].phases[..] else { panic!("four phases") };
+    assert!(load.loads && warm.warm_up);
+    assert_eq!((load.ops["books"].count, load.ops["books"].documents), (20, 2_000));
+    assert!((1_980..=2_020).contains(&load.documents.distinct_keys), "an estimate within 1 %");
+    assert_eq!(mixed.ops["read"].count + mixed.ops["update"].count, 4_000);
+    assert!(mixed.ops["read"].checked > 0 && mixed.ops["read"].wrong == 0);
+    assert!(mixed.ops["read"].response_ns.is_none() && mixed.rate.is_none());
+    assert!(mixed.ops["read"].service_ns.p99.is_some());
+    assert_eq!(steady.rate.as_ref().unwrap().due, 300);
+    assert!(steady.ops["read"].response_ns.unwrap().count > 0);
+    assert_eq!(mixed.client.cpu_source, "calibrated-on-null");
+    assert!(mixed.client.cpu_us_per_op.unwrap() > 0.0);
+    assert!((0.3..0.5).contains(&mixed.documents.compress_page.unwrap()));
+    let shares = result.verdicts.iter().find(|v| v.check == "client-shares-host").unwrap();
+    assert_eq!(shares.level, Level::Note);
+
+    let folder = outcome.folder.unwrap();
+    let kept = read_run(&folder).unwrap();
+    assert_eq!((&kept.verdicts, &kept.plan.trials), (&result.verdicts, &result.plan.trials));
+    assert_eq!(kept.trials[0].phases[2].ops["read"].service_ns.p99, mixed.ops["read"].service_ns.p99);
+    let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
+    let kinds: Vec<String> = events
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["event"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds.iter().filter(|k| *k == "phase-ended").count(), 4);
+    assert_eq!((kinds.first().unwrap().as_str(), kinds.last().unwrap().as_str()), ("run-began", "run-ended"));
+}
+
+#[test]
+fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
+    let outcome = quietly(&request(STUDY, vec![("memory", memory())], None)).unwrap();
+    assert!(outcome.folder.is_none());
+    let value = serde_json::to_value(&outcome.result).unwrap();
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let faults: Vec<String> = validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    for pointer in [
+        "/format",
+        "/run",
+        "/trials/0/store",
+        "/trials/0/levels",
+        "/trials/0/phases/0/name",
+        "/trials/0/phases/3/ops/read/count",
+        "/trials/0/phases/3/ops/read/errors",
+        "/trials/0/phases/3/ops/read/censored",
+        "/trials/0/phases/3/ops/read/throughput_per_s",
+        "/trials/0/phases/3/ops/read/response_ns/p50",
+        "/trials/0/phases/3/ops/read/response_ns/p90",
+        "/trials/0/phases/3/ops/read/response_ns/p95",
+        "/trials/0/phases/3/ops/read/response_ns/p99",
+        "/trials/0/phases/3/ops/read/response_ns/p99_9",
+        "/trials/0/phases/3/ops/read/response_ns/p99_99",
+        "/trials/0/phases/3/ops/read/response_ns/max",
+        "/trials/0/phases/3/ops/read/service_ns/p99",
+        "/trials/0/phases/3/client/cpu_us_per_op",
+        "/trials/0/phases/3/client/rss_max_bytes",
+        "/trials/0/phases/3/client/slip_ns/p50",
+        "/trials/0/phases/3/client/slip_ns/p99",
+        "/trials/0/phases/3/client/slip_ns/max",
+        "/trials/0/phases/3/documents/count",
+        "/trials/0/phases/3/documents/bytes",
+        "/trials/0/phases/3/documents/distinct_keys",
+        "/trials/0/phases/3/documents/compress_page",
+        "/trials/0/phases/3/documents/compress_doc",
+        "/verdicts/0/check",
+        "/verdicts/0/level",
+        "/verdicts/0/saw",
+        "/verdicts/0/threshold",
+        "/verdicts/0/advice",
+    ] {
+        assert!(value.pointer(pointer).is_some_and(|v| !v.is_null()), "{pointer}");
+    }
+    assert!(value.pointer("/trials/0/phases/2/ops/read/response_ns").unwrap().is_null());
+}
+
+#[test]
+fn the_schema_in_the_documentation_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/run.schema.json");
+    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == current, "{} is out of date; run this test with UPDATE_SCHEMA=1", path.display());
+}
+
+#[test]
+fn every_block_measures_every_store() {
+    let text = STUDY.replace("seed = 7", "seed = 7\nrepeats = 3");
+    let request = request(&text, vec![("memory", memory()), ("null", Arc::new(NullStore::new()))], None);
+    let outcome = quietly(&request).unwrap();
+    let trials = &outcome.result.trials;
+    assert_eq!(trials.len(), 6);
+    for block in trials.chunks(2) {
+        assert_ne!(block[0].store, block[1].store);
+        assert!(block.iter().all(|t| t.phases.len() == 4 && t.failure.is_none()), "{block:#?}");
+    }
+    let saturated = outcome.result.verdicts.iter().filter(|v| v.check == "client-saturated");
+    let null: Vec<_> = saturated.filter(|v| v.store.as_deref() == Some("null")).collect();
+    assert!(!null.is_empty() && outcome.exit_code() != 1, "{null:#?}");
+}
+
+#[test]
+fn somebody_elses_data_stop_a_run_before_any_store_is_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let (first, theirs) = (Staged::default(), Staged { foreign: true, ..Staged::default() });
+    let counters = [Arc::clone(&first.prepared), Arc::clone(&theirs.prepared)];
+    let mut request = request(STUDY, vec![("first", Arc::new(first)), ("theirs", Arc::new(theirs))], Some(&runs));
+    let error = quietly(&request).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    let text = error.to_string();
+    for part in ["theirs", "3 tables", "nothing was touched", "--into-existing"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(counters.iter().all(|c| c.load(Ordering::Relaxed) == 0));
+    assert!(!runs.exists());
+
+    request.prepare = PrepareMode::IntoExisting;
+    assert_eq!(calm_exit_code(&quietly(&request).unwrap()), 0);
+    assert!(counters.iter().all(|c| c.load(Ordering::Relaxed) == 1));
+}
+
+#[test]
+fn what_a_store_cannot_do_stops_a_run_before_it_begins() {
+    let text = STUDY.replace("mix = { read = 1 }\nrate", "mix = { seen = { op = \"view\", view = \"a/b\" } }\nrate");
+    let store = Staged::default();
+    let prepared = Arc::clone(&store.prepared);
+    let error = quietly(&request(&text, vec![("memory", Arc::new(store))], None)).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("steady") && error.to_string().contains("view"), "{error}");
+    assert_eq!(prepared.load(Ordering::Relaxed), 0);
+    assert_eq!(quietly(&request(STUDY, vec![], None)).unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn a_store_that_goes_away_leaves_what_the_others_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let away = Staged { unreachable: true, ..Staged::default() };
+    let outcome =
+        quietly(&request(STUDY, vec![("away", Arc::new(away)), ("memory", memory())], Some(dir.path()))).unwrap();
+    assert_eq!(outcome.exit_code(), 3);
+    let kept: RunResult = read_run(&outcome.folder.unwrap()).unwrap();
+    assert_eq!(kept.trials[0].failure.as_ref().unwrap().during, "prepare");
+    assert_eq!(kept.trials[1].phases.len(), 4);
+    assert!(crate::summary::summary(&kept, false).contains("nobody answers on port 1"));
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = STUDY.replace("operations = 4000", "duration = \"1h\"");
+    let stop = Arc::new(Stop::new());
+    let asked = Arc::clone(&stop);
+    let mut observer = |event: &Event<'_>| {
+        if let Event::Interval { phase: "mixed", .. } = event {
+            asked.ask();
+        }
+    };
+    let outcome = run(&request(&text, vec![("memory", memory())], Some(dir.path())), stop, &mut observer).unwrap();
+    assert_eq!(outcome.exit_code(), 130);
+    let kept = read_run(&outcome.folder.unwrap()).unwrap();
+    assert!(kept.run.interrupted);
+    let phases = &kept.trials[0].phases;
+    assert_eq!(phases.len(), 3);
+    assert!(phases[2].partial.is_some() && phases[2].ops["read"].count > 0);
+    assert!(phases[1].partial.is_none());
+}
+
+#[test]
+fn data_are_removed_only_when_asked_and_after_the_last_trial() {
+    for (remove_after, expected) in [(false, 0), (true, 1)] {
+        let store = Staged::default();
+        let removed = Arc::clone(&store.removed);
+        let text = STUDY.replace("seed = 7", "seed = 7\nrepeats = 2");
+        let mut request = request(&text, vec![("memory", Arc::new(store))], None);
+        request.remove_after = remove_after;
+        quietly(&request).unwrap();
+        assert_eq!(removed.load(Ordering::Relaxed), expected);
+    }
+}
+
+#[test]
+fn a_folder_that_fails_on_the_way_costs_the_folder_not_the_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let gone = runs.clone();
+    let mut notes = Vec::new();
+    let mut observer = |event: &Event<'_>| match event {
+        Event::PhaseBegan { phase: "mixed", .. } => std::fs::remove_dir_all(&gone).unwrap(),
+        Event::Note { text } => notes.push(text.clone()),
+        _ => {}
+    };
+    let request = request(STUDY, vec![("memory", memory())], Some(&runs));
+    let outcome = run(&request, Arc::new(Stop::new()), &mut observer).unwrap();
+    assert_eq!(outcome.result.trials[0].phases.len(), 4);
+    assert_eq!(outcome.exit_code(), 1);
+    assert!(outcome.folder_error.is_some());
+    assert!(notes.iter().any(|n| n.contains("unkept")), "{notes:?}");
+}
+
+#[test]
+fn a_scale_that_makes_no_sense_is_refused() {
+    let study = Study::parse(STUDY, Path::new("books.toml"), &[]).unwrap();
+    for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(compile_documents(&study, scale, Path::new("."), None).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,195 @@
+//! One trial: a store is made ready, goes through the phases, and is closed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use storebench_core::engine::{Clock, PhaseContext, calibrate, run_phase};
+use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
+
+use super::error::kind;
+use super::observe::Journal;
+use super::runner::{Arm, Session, keep_result};
+use crate::plan::PlannedTrial;
+use crate::results::{Failure, PhaseFrame, RunResult, StoreAfter, TrialResult, gather_phase};
+
+impl Session<'_> {
+    /// Runs a trial into `result`, which is written after every phase.
+    pub(super) fn trial(
+        &mut self,
+        arm: &Arm,
+        planned: &PlannedTrial,
+        last: bool,
+        of: usize,
+        result: &mut RunResult,
+        journal: &mut Journal<'_>,
+    ) {
+        journal.enter(planned.trial, &arm.name);
+        journal.log(serde_json::json!({ "event": "trial-began", "block": planned.block }));
+        if of > 1 {
+            journal.note(format!("trial {} of {of}: {}", planned.trial, arm.name));
+        }
+        let at = result.trials.len();
+        result.trials.push(describe(arm, planned));
+        let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
+            result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
+        };
+        match self.prepare(arm, planned) {
+            Err(error) => fail(result, "prepare", &error),
+            Ok(()) => {
+                // A server may tell its version only once it was asked something.
+                result.trials[at].version = arm.store.describe().version;
+                for position in 0..arm.plans.len() {
+                    if self.stop.asked() {
+                        result.run.interrupted = true;
+                        break;
+                    }
+                    let ended = self.phase(arm, planned, position, at, result, journal);
+                    if let Err(error) = ended {
+                        fail(result, &arm.plans[position].name, &error);
+                    }
+                    keep_result(journal, result);
+                    if result.trials[at].failure.is_some() || result.run.interrupted {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.request.remove_after
+            && last
+            && let Err(error) = arm.store.remove()
+        {
+            fail(result, "remove", &error);
+        }
+        if let Err(error) = arm.store.close() {
+            fail(result, "close", &error);
+        }
+        if let Some(failure) = &result.trials[at].failure {
+            journal.note(format!("{} ended early, in {}: {}", arm.name, failure.during, failure.message));
+        }
+        journal.log(serde_json::json!({ "event": "trial-ended" }));
+        keep_result(journal, result);
+    }
+
+    fn prepare(&self, arm: &Arm, planned: &PlannedTrial) -> Result<(), StoreError> {
+        // Beside somebody else's data nothing is emptied; what an earlier block of this run put
+        // there is ours to remove.
+        if arm.prepare == Prepare::IntoExisting && planned.block > 1 {
+            arm.store.remove()?;
+        }
+        let collections = self
+            .request
+            .study
+            .collections
+            .iter()
+            .map(|(name, c)| CollectionLayout { name: name.clone(), body: c.body, indexes: c.index.clone() })
+            .collect();
+        arm.store.prepare(&Layout { collections }, arm.prepare)
+    }
+
+    fn phase(
+        &mut self,
+        arm: &Arm,
+        planned: &PlannedTrial,
+        position: usize,
+        at: usize,
+        result: &mut RunResult,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), StoreError> {
+        let plan = &arm.plans[position];
+        let phase = &self.request.study.phases[position];
+        let catalog = &self.request.documents.catalog;
+        if arm.capabilities.embedded && self.calibrated[position].is_none() {
+            self.calibrated[position] = Some(calibrate(plan, catalog, &self.clock)?);
+        }
+        journal.phase(plan.labels());
+        let context = PhaseContext {
+            catalog: Arc::clone(catalog),
+            clock: self.clock.clone(),
+            stop: Arc::clone(&self.stop),
+            seed: self.request.study.seed,
+            interval: self.request.interval,
+            observer: &mut *journal,
+        };
+        let record = run_phase(&arm.store, plan, context)?;
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        let rate = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
+        let frame = PhaseFrame {
+            documents: &self.documents,
+            capabilities: &arm.capabilities,
+            planned_rate: rate.as_ref(),
+            calibrated_ns_per_op: self.calibrated[position].as_ref().map(|c| &c.cpu_ns_per_op[..]),
+        };
+        let mut found = gather_phase(&record, &frame);
+        found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
+        match found.partial.as_deref() {
+            // Asked for by the user, as against a store that failed.
+            Some(_) if self.stop.asked() => result.run.interrupted = true,
+            Some(why) => result.trials[at].failure = Some(failure("failed", &plan.name, why.to_owned())),
+            None => {}
+        }
+        result.trials[at].phases.push(found);
+        Ok(())
+    }
+
+    /// Waits for rest where that was asked for, then looks at the store. What fails here is noted: it
+    /// takes nothing from what was measured.
+    fn after(&self, arm: &Arm, settle: Option<std::time::Duration>, journal: &mut Journal<'_>) -> StoreAfter {
+        let mut after = StoreAfter::default();
+        if let Some(at_most) = settle.filter(|_| !self.stop.asked()) {
+            let began = self.clock.now_ns();
+            match arm.store.settle(at_most) {
+                Ok(rested) => after.settled = Some(rested),
+                Err(error) => journal.note(format!("{} could not be waited for: {error}", arm.name)),
+            }
+            after.settle_ns = Some(self.clock.now_ns().saturating_sub(began));
+        }
+        match arm.store.stats() {
+            Ok(stats) => after.stats = stats.into_iter().filter(|(_, v)| v.is_finite()).collect(),
+            Err(error) => journal.note(format!("{} told nothing about itself: {error}", arm.name)),
+        }
+        let paths = arm.store.paths();
+        after.disk_bytes = (!paths.is_empty()).then(|| paths.iter().map(|p| disk_bytes(p)).sum());
+        after
+    }
+}
+
+fn failure(kind: &str, during: &str, message: String) -> Failure {
+    Failure { kind: kind.to_owned(), during: during.to_owned(), message }
+}
+
+fn describe(arm: &Arm, planned: &PlannedTrial) -> TrialResult {
+    TrialResult {
+        trial: planned.trial,
+        block: planned.block,
+        store: arm.name.clone(),
+        scheme: arm.description.scheme.to_owned(),
+        url: arm.description.url.clone(),
+        version: arm.description.version.clone(),
+        embedded: arm.capabilities.embedded,
+        notes: arm.capabilities.notes.iter().map(|n| (*n).to_owned()).collect(),
+        approximated: arm
+            .capabilities
+            .operations
+            .iter()
+            .filter_map(|(kind, support)| match support {
+                Support::Approximated(how) => Some((kind.name().to_owned(), (*how).to_owned())),
+                Support::Native => None,
+            })
+            .collect(),
+        began: jiff::Timestamp::now().to_string(),
+        ..TrialResult::default()
+    }
+}
+
+/// Blocks in use below a path, in bytes; links are not followed. A file that goes away meanwhile
+/// counts as nothing.
+fn disk_bytes(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(about) = std::fs::symlink_metadata(path) else { return 0 };
+    let below: u64 = if about.is_dir() {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_bytes(&entry.path())).sum()
+    } else {
+        0
+    };
+    about.blocks() * 512 + below
+}

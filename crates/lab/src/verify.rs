@@ -1,0 +1,406 @@
+//! Reads every document of a study back and compares it with what it should be.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use storebench_core::documents::{Catalog, Documents};
+use storebench_core::engine::{Caller, RealClock, Stop};
+use storebench_core::store::{
+    AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Namespace, Op, OpError, OpKind,
+    PhaseStart, Prepare, ReadConsistency, Request, SessionOptions, StoreError,
+};
+use storebench_core::workload::{Body, OpName, Study, collection_of};
+
+/// The name of the format of a [`VerifyReport`].
+pub const VERIFY_FORMAT: &str = "storebench-verify/1";
+
+/// Faults that are described.
+const EXAMPLES: usize = 20;
+/// Documents of one bulk read, at most, and about how many bytes.
+const BATCH: u64 = 500;
+const BATCH_BYTES: u64 = 4 << 20;
+/// How often, and after how long, a temporary failure is tried again.
+const TRIES: u32 = 5;
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// How long one read may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is in the store, compared with what should be.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyReport {
+    /// Always `storebench-verify/1`.
+    pub format: String,
+    /// The store's URL, without secrets.
+    pub url: String,
+    /// Name and version of the engine or server.
+    pub version: String,
+    /// The study's title.
+    pub title: String,
+    /// By collection, in the order of the study. Collections that no phase loads are left out.
+    pub collections: Vec<VerifiedCollection>,
+    /// Some of what is missing, wrong or could not be read.
+    pub faults: Vec<Fault>,
+    /// What a reader should know about these figures.
+    pub notes: Vec<String>,
+    /// Whether it was interrupted before every document was read.
+    pub interrupted: bool,
+}
+
+/// What was found of one collection.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct VerifiedCollection {
+    /// Its name.
+    pub collection: String,
+    /// Documents that should be there.
+    pub expected: u64,
+    /// Documents that are there and are what they should be.
+    pub right: u64,
+    /// Of them: at a version later than the one that was loaded.
+    pub updated: u64,
+    /// Documents that are not there.
+    pub missing: u64,
+    /// Documents that differ from every version of what they should be.
+    pub wrong: u64,
+    /// Documents that could not be read.
+    pub unreadable: u64,
+}
+
+/// One document that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fault {
+    /// Its collection.
+    pub collection: String,
+    /// Its key.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl VerifyReport {
+    /// Whether every document is there and as it should be.
+    pub fn is_whole(&self) -> bool {
+        !self.interrupted && self.collections.iter().all(|c| c.right == c.expected)
+    }
+}
+
+/// What to verify.
+pub struct VerifyRequest<'a> {
+    /// The study that was run.
+    pub study: &'a Study,
+    /// Its documents, compiled with the same seed and scale.
+    pub catalog: &'a Catalog,
+    /// Where they should be.
+    pub store: &'a dyn AnyStore,
+    /// Threads that read, each with a session of its own; at least 1.
+    pub jobs: u32,
+}
+
+/// Documents that [`verify`] will read.
+pub fn documents_to_verify(study: &Study, catalog: &Catalog) -> u64 {
+    chosen(study, catalog).iter().map(|(_, d)| d.count()).sum()
+}
+
+/// Reads everything back. `progress` hears now and then how many documents have been read.
+///
+/// The store is opened for reading only. A collection of counters is right where every counter is an
+/// integer: what was added to it cannot be told.
+///
+/// # Errors
+/// The store cannot be reached, holds nothing, or holds nothing that Storebench put there. Documents
+/// that cannot be read one by one are no error but part of the report.
+pub fn verify(
+    request: &VerifyRequest<'_>,
+    stop: &Stop,
+    progress: &mut dyn FnMut(u64),
+) -> Result<VerifyReport, StoreError> {
+    let VerifyRequest { study, catalog, store, .. } = *request;
+    let description = store.describe();
+    match store.inspect()? {
+        Namespace::Absent => {
+            return Err(StoreError::Unreachable(format!(
+                "{}: there is nothing to verify: nothing is stored there; load it with `storebench run` first, or \
+                 correct the URL",
+                description.url
+            )));
+        }
+        Namespace::Ours | Namespace::Foreign(_) => {}
+    }
+    if description.scheme == "null" {
+        return Err(StoreError::NotSupported("null: keeps nothing, so there is nothing to verify".into()));
+    }
+    store.prepare(&layout(study), Prepare::ReadOnly)?;
+    let mut report = VerifyReport {
+        format: VERIFY_FORMAT.to_owned(),
+        url: description.url,
+        version: description.version,
+        title: study.title.clone(),
+        notes: notes(study),
+        ..VerifyReport::default()
+    };
+    let done = AtomicU64::new(0);
+    let mut before = 0;
+    for (position, documents) in chosen(study, catalog) {
+        let found = read_collection(request, position, documents, stop, &done, &mut |now| progress(before + now))?;
+        before += done.swap(0, Ordering::Relaxed);
+        let (counts, faults) = found;
+        report.collections.push(counts);
+        let room = EXAMPLES.saturating_sub(report.faults.len());
+        report.faults.extend(faults.into_iter().take(room).map(|(_, fault)| fault));
+    }
+    report.interrupted = stop.asked();
+    store.close()?;
+    Ok(report)
+}
+
+/// The collections that a load writes; all of them where the study loads none.
+fn chosen<'a>(study: &Study, catalog: &'a Catalog) -> Vec<(usize, &'a Documents)> {
+    let loads = study.phases.iter().any(|p| p.loads());
+    let wanted = |name: &str| !loads || study.phases.iter().any(|p| p.load.iter().any(|l| l == name));
+    catalog.iter().enumerate().filter(|(_, d)| wanted(d.name())).collect()
+}
+
+fn layout(study: &Study) -> Layout {
+    let collections = study
+        .collections
+        .iter()
+        .map(|(name, c)| CollectionLayout { name: name.clone(), body: c.body, indexes: c.index.clone() })
+        .collect();
+    Layout { collections }
+}
+
+/// What of the study makes documents other than a generator can tell.
+fn notes(study: &Study) -> Vec<String> {
+    let does = |names: &[OpName], collection: &str| {
+        study.phases.iter().any(|phase| {
+            phase.mix.iter().any(|(label, entry)| {
+                let op = entry.op.or_else(|| OpName::find(label));
+                op.is_some_and(|op| names.contains(&op)) && collection_of(study, phase, label) == Some(collection)
+            })
+        })
+    };
+    let mut notes = Vec::new();
+    for name in study.collections.keys() {
+        if does(&[OpName::Delete, OpName::Touch], name) {
+            notes.push(format!(
+                "the study deletes documents of `{name}` or lets them expire: some may be missing rightly"
+            ));
+        }
+        if does(&[OpName::Append, OpName::Prepend, OpName::Merge], name) {
+            notes.push(format!(
+                "the study changes parts of documents of `{name}`: what that leaves cannot be told, so they count as wrong"
+            ));
+        }
+        if does(&[OpName::Insert], name) {
+            notes.push(format!("the study inserts documents into `{name}`: those beyond the loaded ones are not read"));
+        }
+    }
+    notes
+}
+
+type Found = (VerifiedCollection, Vec<(u64, Fault)>);
+
+/// Reads one collection with several threads. Work is handed out in batches of neighbouring
+/// documents.
+fn read_collection(
+    request: &VerifyRequest<'_>,
+    position: usize,
+    documents: &Documents,
+    stop: &Stop,
+    done: &AtomicU64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Found, StoreError> {
+    let count = documents.count();
+    let each = (BATCH_BYTES / documents.mean_bytes().max(1)).clamp(1, BATCH);
+    let next = AtomicU64::new(0);
+    let jobs = u64::from(request.jobs.max(1)).min(count.div_ceil(each)).max(1);
+    let total: Mutex<Found> = Mutex::new(Default::default());
+    let failed: Mutex<Option<StoreError>> = Mutex::new(None);
+    let collection = CollectionId(u16::try_from(position).unwrap_or(u16::MAX));
+    let work = || -> Result<(), StoreError> {
+        let mut reader = Reader::open(request.store, collection, documents)?;
+        while !stop.asked() && failed.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            let start = next.fetch_add(each, Ordering::Relaxed);
+            if start >= count {
+                break;
+            }
+            let end = (start + each).min(count);
+            reader.read(start, end);
+            done.fetch_add(end - start, Ordering::Relaxed);
+        }
+        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+        let (counts, faults) = reader.found;
+        total.0.right += counts.right;
+        total.0.updated += counts.updated;
+        total.0.missing += counts.missing;
+        total.0.wrong += counts.wrong;
+        total.0.unreadable += counts.unreadable;
+        total.1.extend(faults);
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs)
+            .map(|_| {
+                scope.spawn(|| {
+                    if let Err(error) = work() {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                })
+            })
+            .collect();
+        while !threads.iter().all(|t| t.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+            progress(done.load(Ordering::Relaxed));
+        }
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let (mut counts, mut faults) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    counts.collection = documents.name().to_owned();
+    counts.expected = count;
+    // The order of threads is not told.
+    faults.sort_by_key(|(index, _)| *index);
+    Ok((counts, faults))
+}
+
+/// One thread's session and what it has found.
+struct Reader<'a> {
+    caller: Caller,
+    collection: CollectionId,
+    documents: &'a Documents,
+    bulk: bool,
+    keys: BatchBuf,
+    key: Vec<u8>,
+    scratch: Vec<u8>,
+    found: Found,
+}
+
+impl<'a> Reader<'a> {
+    fn open(store: &dyn AnyStore, collection: CollectionId, documents: &'a Documents) -> Result<Self, StoreError> {
+        let can = store.capabilities();
+        if can.supports(OpKind::Read).is_none() {
+            return Err(StoreError::NotSupported("this store cannot read single documents".into()));
+        }
+        let consistency = [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
+            .into_iter()
+            .find(|c| can.consistency.iter().any(|(have, _)| have == c))
+            .unwrap_or_default();
+        let options = SessionOptions {
+            // Nothing is written.
+            durability: can.durability.first().map_or(Durability::OS, |(d, _)| *d),
+            consistency,
+            timeout: TIMEOUT,
+            clock: Arc::new(RealClock::new()),
+            phase_start: PhaseStart::new(),
+        };
+        Ok(Self {
+            caller: Caller::open(store, &options)?,
+            collection,
+            documents,
+            bulk: can.supports(OpKind::BulkRead).is_some() && documents.body() != Body::Counter,
+            keys: BatchBuf::new(),
+            key: Vec::new(),
+            scratch: Vec::new(),
+            found: Found::default(),
+        })
+    }
+
+    /// Reads the documents from `start` up to, not including, `end`.
+    fn read(&mut self, start: u64, end: u64) {
+        if !self.bulk || self.read_bulk(start, end).is_err() {
+            // One document that cannot be read should not hide the others of its batch.
+            (start..end).for_each(|index| self.read_one(index));
+        }
+    }
+
+    fn read_bulk(&mut self, start: u64, end: u64) -> Result<(), OpError> {
+        self.keys.clear();
+        for index in start..end {
+            self.keys.push_with(|out| self.documents.write_key(index, out), |_| {});
+        }
+        let batch = self.keys.as_batch();
+        let request = Request { collection: self.collection, op: Op::BulkRead { keys: batch }, contents: true };
+        // Stores answer in any order, and leave out what is not there.
+        let mut wanted: HashMap<&str, u64> = batch.iter().map(|(key, _)| key).zip(start..end).collect();
+        let (documents, scratch, found) = (self.documents, &mut self.scratch, &mut self.found);
+        let distinct = wanted.len() as u64 == end - start;
+        let mut failed = None;
+        if !distinct {
+            // The same key twice: a batch cannot tell the two apart.
+            return Err(OpError::unsupported());
+        }
+        self.caller.call(&request, |result| match result {
+            Ok(reply) if !reply.rejects.is_empty() => failed = reply.rejects.first().map(|r| r.error.clone()),
+            Ok(reply) => {
+                for (key, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
+                    if let Some(index) = wanted.remove(key) {
+                        judge(documents, index, key, body, scratch, found);
+                    }
+                }
+            }
+            Err(error) => failed = Some(error),
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let mut missing: Vec<(u64, &str)> = wanted.into_iter().map(|(key, index)| (index, key)).collect();
+        missing.sort_unstable();
+        for (index, key) in missing {
+            found.0.missing += 1;
+            add_fault(documents, index, key, "it is not there".to_owned(), found);
+        }
+        Ok(())
+    }
+
+    fn read_one(&mut self, index: u64) {
+        self.key.clear();
+        self.documents.write_key(index, &mut self.key);
+        let key = String::from_utf8_lossy(&self.key);
+        let request = Request { collection: self.collection, op: Op::Read { key: &key }, contents: true };
+        let (documents, scratch, found) = (self.documents, &mut self.scratch, &mut self.found);
+        for left in (0..TRIES).rev() {
+            let mut again = false;
+            self.caller.call(&request, |result| match result {
+                Ok(reply) => judge(documents, index, &key, reply.body.unwrap_or_default(), scratch, found),
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    found.0.missing += 1;
+                    add_fault(documents, index, &key, "it is not there".to_owned(), found);
+                }
+                Err(error) if error.kind == ErrorKind::Temporary && left > 0 => again = true,
+                Err(error) => {
+                    found.0.unreadable += 1;
+                    add_fault(documents, index, &key, format!("it could not be read: {error}"), found);
+                }
+            });
+            if !again {
+                return;
+            }
+            std::thread::sleep(TRY_AGAIN_AFTER);
+        }
+    }
+}
+
+fn judge(documents: &Documents, index: u64, key: &str, body: &[u8], scratch: &mut Vec<u8>, found: &mut Found) {
+    match documents.check(index, body, scratch) {
+        Ok(version) => {
+            found.0.right += 1;
+            found.0.updated += u64::from(version > 0);
+        }
+        Err(mismatch) => {
+            found.0.wrong += 1;
+            add_fault(documents, index, key, mismatch.to_string(), found);
+        }
+    }
+}
+
+/// Keeps the first few faults of a thread; those of all threads are sorted later.
+fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: &mut Found) {
+    if found.1.len() < EXAMPLES {
+        let collection = documents.name().to_owned();
+        found.1.push((index, Fault { collection, key: key.to_owned(), what }));
+    }
+}
