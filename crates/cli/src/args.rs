@@ -69,7 +69,7 @@ pub(crate) struct ResultArgs {
     pub(crate) into_existing: bool,
 
     /// Remove from the store, at the end, everything that Storebench made there
-    #[arg(long, conflicts_with = "into_existing")]
+    #[arg(long)]
     pub(crate) remove_after: bool,
 
     /// Print the result as one JSON document instead of the summary

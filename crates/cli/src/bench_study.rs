@@ -134,9 +134,22 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         limits: IndexMap::new(),
     };
     let study = study.validate("the flags of bench")?;
-    let text = toml::to_string(&study)
+    let text = file_of(&study)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
+}
+
+/// The study as a file that a person may go on with: what is at its default is left out.
+fn file_of(study: &Study) -> Result<String, toml::ser::Error> {
+    let mut table = toml::Table::try_from(study)?;
+    if let Some(phases) = table.get_mut("phases").and_then(toml::Value::as_array_mut) {
+        for phase in phases.iter_mut().filter_map(toml::Value::as_table_mut) {
+            let name = phase.get("name").and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+            let defaults = toml::Table::try_from(Phase::named(name))?;
+            phase.retain(|key, value| key == "name" || defaults.get(key) != Some(value));
+        }
+    }
+    Ok(format!("# Written by `storebench bench`. Run it with `storebench run FILE`.\n\n{}", toml::to_string(&table)?))
 }
 
 fn keeps_nothing(url: &str) -> bool {

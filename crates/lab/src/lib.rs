@@ -4,6 +4,7 @@
 //! a [run folder](results) and says what the result is worth ([verdicts]). The [summary] is a
 //! pure function of the result. This crate names no driver.
 
+pub mod doctor;
 pub mod environment;
 pub mod human;
 pub mod plan;
@@ -11,3 +12,4 @@ pub mod results;
 pub mod run;
 pub mod summary;
 pub mod verdicts;
+pub mod verify;

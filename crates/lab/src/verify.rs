@@ -404,3 +404,188 @@ fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: 
         found.1.push((index, Fault { collection, key: key.to_owned(), what }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use storebench_core::store::{Completions, MemoryStore, Session, Store, Token};
+
+    use super::*;
+    use crate::run::compile_documents;
+
+    const STUDY: &str = r#"
+title = "Kinds"
+[collections.books]
+count = 1200
+size = "120B"
+[collections.blobs]
+count = 30
+body = "bytes"
+size = "60B"
+[collections.hits]
+count = 20
+body = "counter"
+[collections.unloaded]
+count = 10
+[[phases]]
+name = "load"
+load = ["books", "blobs", "hits"]
+[[phases]]
+name = "odd"
+collection = "books"
+mix = { delete = 1, merge = 1, insert = 1 }
+operations = 1
+"#;
+
+    struct World {
+        study: Study,
+        catalog: Arc<Catalog>,
+        store: MemoryStore,
+    }
+
+    fn options() -> SessionOptions {
+        SessionOptions {
+            durability: Durability::MEMORY,
+            consistency: ReadConsistency::Strong,
+            timeout: TIMEOUT,
+            clock: Arc::new(RealClock::new()),
+            phase_start: PhaseStart::new(),
+        }
+    }
+
+    impl World {
+        /// Everything loaded, as a run would.
+        fn loaded() -> Self {
+            let study = Study::parse(STUDY, Path::new("kinds.toml"), &[]).unwrap();
+            let catalog = compile_documents(&study, 1.0, Path::new("."), None).unwrap().catalog;
+            let world = Self { study, catalog, store: MemoryStore::new() };
+            AnyStore::prepare(&world.store, &layout(&world.study), Prepare::Fresh).unwrap();
+            for (position, documents) in chosen(&world.study, &world.catalog) {
+                for index in 0..documents.count() {
+                    world.write(position, index, index, 0);
+                }
+            }
+            world
+        }
+
+        fn call(&self, position: usize, op: Op<'_>) {
+            let request = Request { collection: CollectionId(position as u16), op, contents: false };
+            Caller::open(&self.store, &options()).unwrap().call(&request, |result| drop(result.unwrap()));
+        }
+
+        /// Stores document `index` at a version under the key of `at`.
+        fn write(&self, position: usize, at: u64, index: u64, version: u64) {
+            let documents = self.catalog.get(position);
+            let (mut key, mut body) = (Vec::new(), Vec::new());
+            documents.write_key(at, &mut key);
+            documents.write_document(index, version, &mut body);
+            let key = std::str::from_utf8(&key).unwrap();
+            match documents.body() {
+                Body::Counter => self.call(position, Op::Counter { key, delta: 3, initial: 0 }),
+                _ => self.call(position, Op::Upsert { key, body: &body }),
+            }
+        }
+
+        fn verify(&self, store: &dyn AnyStore, jobs: u32) -> VerifyReport {
+            let request = VerifyRequest { study: &self.study, catalog: &self.catalog, store, jobs };
+            verify(&request, &Stop::new(), &mut |_| {}).unwrap()
+        }
+    }
+
+    /// A memory store that cannot read in bulk, and does not read one key.
+    struct Crippled(MemoryStore);
+
+    struct CrippledSession(storebench_core::store::MemorySession);
+
+    impl Store for Crippled {
+        type Session = CrippledSession;
+        fn describe(&self) -> storebench_core::store::Description {
+            Store::describe(&self.0)
+        }
+        fn capabilities(&self) -> storebench_core::store::Capabilities {
+            let mut can = Store::capabilities(&self.0);
+            can.operations.retain(|(kind, _)| *kind != OpKind::BulkRead);
+            can
+        }
+        fn inspect(&self) -> Result<Namespace, StoreError> {
+            Store::inspect(&self.0)
+        }
+        fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+            Store::prepare(&self.0, layout, how)
+        }
+        async fn open(&self, options: &SessionOptions) -> Result<CrippledSession, StoreError> {
+            Store::open(&self.0, options).await.map(CrippledSession)
+        }
+        fn remove(&self) -> Result<(), StoreError> {
+            Store::remove(&self.0)
+        }
+    }
+
+    impl Session for CrippledSession {
+        fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+            match request.op {
+                Op::Read { key: "books/7" } => out.complete(token, Err(OpError::new(ErrorKind::Failed, "bad sector"))),
+                _ => self.0.submit(request, token, out),
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_loaded_or_updated_is_right() {
+        let world = World::loaded();
+        world.write(0, 5, 5, 9);
+        for jobs in [1, 4] {
+            let report = world.verify(&world.store, jobs);
+            assert!(report.is_whole() && report.faults.is_empty(), "{report:?}");
+            let counts: Vec<_> = report.collections.iter().map(|c| (&*c.collection, c.right, c.updated)).collect();
+            assert_eq!(counts, [("books", 1_200, 1), ("blobs", 30, 0), ("hits", 20, 0)]);
+            assert_eq!(report.notes.len(), 3, "what the study does to documents is said: {:?}", report.notes);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_swapped_or_changed_is_named_in_order() {
+        let world = World::loaded();
+        world.call(0, Op::Delete { key: "books/900" });
+        world.write(0, 3, 4, 0);
+        world.call(1, Op::Append { key: "blobs/2", bytes: b"more" });
+        for jobs in [1, 3] {
+            let report = world.verify(&world.store, jobs);
+            let keys: Vec<&str> = report.faults.iter().map(|f| f.key.as_str()).collect();
+            assert_eq!(keys, ["books/3", "books/900", "blobs/2"]);
+            assert!(report.faults[0].what.contains("document 4"), "{:?}", report.faults[0]);
+            let books = &report.collections[0];
+            assert_eq!((books.right, books.missing, books.wrong, books.unreadable), (1_198, 1, 1, 0));
+        }
+    }
+
+    #[test]
+    fn a_store_without_bulk_reads_is_read_one_by_one() {
+        let world = World::loaded();
+        let report = world.verify(&Crippled(world.store.clone()), 2);
+        let books = &report.collections[0];
+        assert_eq!((books.right, books.unreadable), (1_199, 1));
+        assert!(!report.is_whole() && report.faults[0].what.contains("bad sector"), "{:?}", report.faults);
+    }
+
+    #[test]
+    fn an_interrupted_verification_is_not_whole() {
+        let world = World::loaded();
+        let stop = Stop::new();
+        stop.ask();
+        let request = VerifyRequest { study: &world.study, catalog: &world.catalog, store: &world.store, jobs: 2 };
+        let report = verify(&request, &stop, &mut |_| {}).unwrap();
+        assert!(report.interrupted && !report.is_whole());
+        assert_eq!(report.collections[0].right, 0);
+    }
+
+    #[test]
+    fn nothing_there_is_said() {
+        let world = World::loaded();
+        let request =
+            VerifyRequest { study: &world.study, catalog: &world.catalog, store: &MemoryStore::new(), jobs: 1 };
+        let error = verify(&request, &Stop::new(), &mut |_| {}).unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    }
+}

@@ -59,6 +59,9 @@ fn shown() -> Command {
 
 fn page(command: &Command, name: &str, folder: &Path) -> std::io::Result<()> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut text)?;
+    clap_mangen::Man::new(command.clone())
+        .source(concat!("Storebench ", env!("CARGO_PKG_VERSION")))
+        .manual("Storebench")
+        .render(&mut text)?;
     fs::write(folder.join(format!("{name}.1")), text)
 }

@@ -16,7 +16,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     let built = bench_study::build(args)?;
     // Before anything else: a typo in the URL should not wait for documents to be compiled.
     let stores = stores::open_all(&built.study)?;
-    let documents = studies::compile(&built.study, 1.0, Path::new("."), None)?;
+    let documents = studies::compile(&built.study, 1.0, Path::new("."), None).map_err(|mut failure| {
+        // Who typed flags is told of flags.
+        failure.message = failure.message.replace("write `bad_lines = \"skip\"`", "give --skip-bad-lines");
+        failure
+    })?;
     if let Some(file) = &args.save_study {
         std::fs::write(file, &built.text)
             .map_err(|e| Failure::bad_input(format!("--save-study {}: {e}; name another file", file.display())))?;

@@ -1,0 +1,133 @@
+//! Runs the binary in a folder of its own.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A study that loads and measures little.
+pub(crate) const STUDY: &str = r#"title = "Books"
+seed = 7
+stores = ["sqlite:books.db"]
+
+[collections.books]
+count = 3000
+size = "300B"
+fields = { author = { words = 2 }, text = { text = "fill" } }
+index = [["author"]]
+
+[collections.users]
+count = 200
+fields = { name = { words = 2 } }
+
+[[phases]]
+name = "load"
+load = ["books", "users"]
+batch = 500
+
+[[phases]]
+name = "mixed"
+mix = { read = { collection = "books", weight = 3 }, update = { collection = "users" } }
+operations = 2000
+"#;
+
+/// A folder, and the binary that runs in it.
+pub(crate) struct Cli {
+    pub(crate) folder: TempDir,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Cli {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// With [`STUDY`] in `books.toml`.
+    pub(crate) fn with_study() -> Self {
+        let cli = Self::new();
+        cli.write("books.toml", STUDY);
+        cli
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// The command, to be changed before it runs.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_storebench"));
+        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null()).env_remove("COLUMNS");
+        command
+    }
+
+    /// Runs it with these words, split at spaces.
+    pub(crate) fn run(&self, words: &str) -> Done {
+        self.run_args(&words.split_whitespace().collect::<Vec<_>>())
+    }
+
+    pub(crate) fn run_args(&self, args: &[&str]) -> Done {
+        let output = self.command(args).output().unwrap();
+        Done {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The one run folder that there is.
+    pub(crate) fn run_folder(&self) -> PathBuf {
+        let mut runs = std::fs::read_dir(self.path("storebench-runs")).unwrap();
+        let folder = runs.next().unwrap().unwrap().path();
+        assert!(runs.next().is_none(), "more than one run");
+        folder
+    }
+}
+
+impl Done {
+    /// Asserts the exit code, showing what was said.
+    #[track_caller]
+    pub(crate) fn code(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
+        self
+    }
+
+    /// Asserts that it measured. A machine that runs other things too (the other tests, say) keeps a
+    /// client from its processors, and the run says so: that is no failure of these tests.
+    #[track_caller]
+    pub(crate) fn measured(self) -> Self {
+        assert!(
+            self.code == 0
+                || self.code == 4 && (self.out.contains("client-saturated") || self.out.contains("schedule-slip")),
+            "exit {}\nstdout: {}\nstderr: {}",
+            self.code,
+            self.out,
+            self.err
+        );
+        self
+    }
+
+    /// The one JSON document on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}", self.out))
+    }
+}
+
+/// Replaces what differs from machine to machine: the test's folder.
+pub(crate) fn without_folder(text: &str, folder: &Path) -> String {
+    let real = folder.canonicalize().unwrap();
+    text.replace(&*real.to_string_lossy(), "[FOLDER]").replace(&*folder.to_string_lossy(), "[FOLDER]")
+}

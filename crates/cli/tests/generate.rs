@@ -1,0 +1,87 @@
+//! Documents as JSON lines: the same bytes however they are asked for.
+
+mod common;
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use common::{Cli, Done};
+use sha2::{Digest, Sha256};
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn lines(cli: &Cli, words: &str) -> String {
+    let Done { out, err, .. } = cli.run(&format!("generate books.toml {words}")).code(0);
+    assert!(err.is_empty(), "{err}");
+    out
+}
+
+#[test]
+fn jobs_and_halves_change_nothing() {
+    let cli = Cli::with_study();
+    // Large enough for many pieces of work.
+    let whole = lines(&cli, "books --scale 10 --count 10000 --jobs 1");
+    assert_eq!(whole.lines().count(), 10_000);
+    assert_eq!(hash(&lines(&cli, "books --scale 10 --count 10000 --jobs 4")), hash(&whole));
+    let halves =
+        [lines(&cli, "books --scale 10 --count 5000"), lines(&cli, "books --scale 10 --from 5000 --count 5000")];
+    assert_eq!(hash(&halves.concat()), hash(&whole));
+    assert_ne!(hash(&lines(&cli, "books --scale 10 --count 10000 --version 3")), hash(&whole));
+    assert_ne!(hash(&lines(&cli, "books --scale 10 --count 10000 --set seed=8")), hash(&whole));
+}
+
+#[test]
+fn a_file_holds_what_stdout_would() {
+    let cli = Cli::with_study();
+    let out = lines(&cli, "");
+    assert_eq!(out.lines().count(), 3_200, "both collections, in order");
+    assert_eq!(lines(&cli, "books users"), out);
+    assert!(cli.run("generate books.toml --output all.jsonl").code(0).out.is_empty());
+    assert_eq!(std::fs::read_to_string(cli.path("all.jsonl")).unwrap(), out);
+    assert!(!cli.path("all.jsonl.part").exists());
+}
+
+#[test]
+fn every_line_is_json_and_keys_are_those_of_the_store() {
+    let cli = Cli::with_study();
+    let plain = lines(&cli, "users");
+    let keyed = lines(&cli, "users --keys");
+    for (n, (plain, keyed)) in plain.lines().zip(keyed.lines()).enumerate() {
+        let keyed: serde_json::Value = serde_json::from_str(keyed).unwrap();
+        assert_eq!(keyed["key"], format!("users/{n}"));
+        assert_eq!(keyed["document"], serde_json::from_str::<serde_json::Value>(plain).unwrap());
+    }
+    assert!(lines(&cli, "users --from 200").is_empty(), "beyond the last one there is nothing");
+}
+
+#[test]
+fn bytes_and_counters_become_json_too() {
+    let cli = Cli::new();
+    cli.write(
+        "books.toml",
+        "title = \"Kinds\"\n[collections.blobs]\ncount = 3\nbody = \"bytes\"\nsize = \"50B\"\n\
+         [collections.hits]\ncount = 2\nbody = \"counter\"\n[[phases]]\nname = \"load\"\nload = [\"blobs\", \"hits\"]\n",
+    );
+    let kinds: Vec<serde_json::Value> =
+        lines(&cli, "").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(kinds[..3].iter().all(|blob| blob.as_str().is_some_and(|text| text.len() == 50)), "{kinds:?}");
+    assert!(kinds[3..].iter().all(serde_json::Value::is_i64), "{kinds:?}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let cli = Cli::with_study();
+    let mut child = cli
+        .command(&["generate", "books.toml", "--scale", "30"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

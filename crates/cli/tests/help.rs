@@ -1,0 +1,42 @@
+//! What help says, and what stores there are.
+
+mod common;
+
+use common::Cli;
+
+#[test]
+fn help() {
+    let cli = Cli::new();
+    insta::assert_snapshot!("help", cli.run("--help").code(0).out);
+    for verb in ["run", "bench", "generate", "verify", "plan", "stores", "doctor"] {
+        let long = cli.run(&format!("{verb} --help")).code(0);
+        assert!(long.err.is_empty(), "{}", long.err);
+        insta::assert_snapshot!(format!("help-{verb}"), long.out);
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(Cli::new().run("--version").code(0).out, concat!("storebench ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn stores_are_listed() {
+    insta::assert_snapshot!(Cli::new().run("stores").code(0).out);
+}
+
+#[test]
+fn stores_as_json() {
+    let cli = Cli::new();
+    let listed = cli.run("stores --json").code(0).json();
+    assert_eq!(listed["format"], "storebench-stores/1");
+    let stores = listed["stores"].as_array().unwrap();
+    let find = |scheme: &str| stores.iter().find(|s| s["scheme"] == scheme).unwrap();
+    assert_eq!(find("sqlite")["can"]["operations"]["read"], "native");
+    assert!(find("sqlite")["can"]["durability"]["fsync"].as_str().unwrap().contains("synchronous"));
+    assert!(find("slow")["can"].is_null() && find("slow")["options"]["latency"].is_string());
+    assert_eq!(cli.run("stores redb --json").code(0).json()["stores"].as_array().unwrap().len(), 1);
+    let wrong = cli.run("stores sqlit").code(2);
+    assert_eq!(wrong.err, "error: `sqlit` is no store; did you mean `sqlite`?\n");
+    assert_eq!(std::fs::read_dir(cli.folder.path()).unwrap().count(), 0, "listing touches nothing");
+}

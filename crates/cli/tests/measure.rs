@@ -1,0 +1,178 @@
+//! `run` and `bench`: what they print, keep and answer.
+
+mod common;
+
+use common::Cli;
+use serde_json::Value;
+
+fn verdict<'a>(result: &'a Value, check: &str) -> &'a str {
+    let all = result["verdicts"].as_array().unwrap();
+    all.iter().filter(|v| v["check"] == check).map(|v| v["level"].as_str().unwrap()).next_back().unwrap_or("absent")
+}
+
+fn phase<'a>(result: &'a Value, name: &str) -> &'a Value {
+    result["trials"][0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap()
+}
+
+/// The field is there; with `number`, it is a number and not null.
+fn has(value: &Value, path: &str, number: bool) {
+    let found = value.pointer(path).unwrap_or_else(|| panic!("no {path} in {value}"));
+    assert!(!number || found.is_number(), "{path} is {found}");
+}
+
+#[test]
+fn json_carries_what_readers_count_on() {
+    let cli = Cli::new();
+    let done = cli.run("bench sqlite:a.db --docs 2k --rate 500 --duration 2s --durability os --json").measured();
+    let result = done.json();
+    assert_eq!(result["format"], "storebench-run/1");
+    has(&result, "/run/seed", true);
+    has(&result, "/trials/0/levels", false);
+    assert_eq!(result["trials"][0]["store"], "sqlite");
+    let bench = phase(&result, "bench");
+    for op in ["read", "update"] {
+        for field in ["count", "errors", "censored", "throughput_per_s"] {
+            has(bench, &format!("/ops/{op}/{field}"), true);
+        }
+        for times in ["response_ns", "service_ns"] {
+            for p in ["p50", "p90", "p95", "p99", "p99_9", "p99_99", "max"] {
+                has(bench, &format!("/ops/{op}/{times}/{p}"), true);
+            }
+        }
+    }
+    for field in ["cpu_us_per_op", "rss_max_bytes", "slip_ns/p50", "slip_ns/p99", "slip_ns/max"] {
+        has(bench, &format!("/client/{field}"), true);
+    }
+    for field in ["count", "bytes", "distinct_keys", "compress_page", "compress_doc"] {
+        has(bench, &format!("/documents/{field}"), true);
+    }
+    for verdict in result["verdicts"].as_array().unwrap() {
+        for field in ["check", "level", "saw", "threshold", "advice"] {
+            assert!(verdict[field].is_string(), "{field} of {verdict}");
+        }
+    }
+    let due = bench["rate"]["due"].as_u64().unwrap();
+    assert_eq!(due, 1_000);
+    assert!(phase(&result, "load")["ops"]["docs"]["response_ns"].is_null(), "null in closed loop");
+    assert!(done.err.contains("bench, 2.00 s"), "progress goes to stderr: {}", done.err);
+}
+
+#[test]
+fn the_summary_is_data_and_progress_is_not() {
+    let cli = Cli::with_study();
+    let done = cli.run("run books.toml").measured();
+    for part in ["Books", "load:", "mixed:", "p99.9", "What the result is worth", "client-shares-host", "kept in"] {
+        assert!(done.out.contains(part), "{part} in {}", done.out);
+    }
+    assert!(done.err.contains("mixed: 2,000 operations"), "{}", done.err);
+    assert!(!done.out.contains('\u{1b}'), "no colours into a pipe");
+    let quiet = cli.run("run books.toml --quiet --out others").measured();
+    assert!(quiet.err.is_empty(), "{}", quiet.err);
+    let kept: Value = serde_json::from_slice(&std::fs::read(cli.run_folder().join("run.json")).unwrap()).unwrap();
+    assert_eq!(phase(&kept, "mixed")["ops"]["read"]["collection"], "books");
+}
+
+#[test]
+fn a_rate_that_a_store_cannot_hold_is_a_finding() {
+    let cli = Cli::new();
+    let words = |seconds: u32| {
+        let flags = format!("--docs 100 --rate 2000 --duration {seconds}s --warm-up 0s --mix read=1 --json -q");
+        let mut args = vec!["bench", "slow+memory:?latency=5ms&slots=1"];
+        args.extend(flags.split_whitespace());
+        cli.run_args(&args).measured().json()
+    };
+    // 200 a second of 2,000: what is due waits ever longer.
+    let (short, long) = (words(1), words(3));
+    let read = |result: &Value| phase(result, "bench")["ops"]["read"].clone();
+    for result in [&short, &long] {
+        assert_eq!(verdict(result, "rate-not-held"), "caution");
+        assert!(read(result)["censored"].as_u64().unwrap() > 0);
+    }
+    let p99 = |result: &Value| read(result)["response_ns"]["p99"].as_u64().unwrap();
+    assert!(p99(&long) > 2 * p99(&short), "{} after {}", p99(&long), p99(&short));
+}
+
+#[test]
+fn a_thousand_million_documents_need_no_memory_on_null() {
+    let cli = Cli::new();
+    let done = cli
+        .run("bench null: --docs 1B --operations 200k --mix read=1,update=1 --popularity zipf:0.99 --json")
+        .measured();
+    assert!(done.err.contains("nothing is loaded"), "{}", done.err);
+    let result = done.json();
+    assert_eq!(result["documents"][0]["count"], 1_000_000_000);
+    assert_eq!(result["trials"][0]["phases"].as_array().unwrap().len(), 1);
+    let rss = phase(&result, "bench")["client"]["rss_max_bytes"].as_u64().unwrap();
+    assert!(rss < 100 << 20, "{rss} bytes");
+}
+
+#[test]
+fn a_saved_study_runs_as_the_bench_did() {
+    let cli = Cli::new();
+    let flags = "--docs 500 --size 200B --operations 1000 --durability os --check 1";
+    cli.run(&format!("bench redb:a.redb {flags} --save-study quick.toml -q --out one")).measured();
+    insta::assert_snapshot!(std::fs::read_to_string(cli.path("quick.toml")).unwrap());
+    let result = cli.run("run quick.toml --json -q").measured().json();
+    assert_eq!(phase(&result, "bench")["ops"]["read"]["checked"], phase(&result, "bench")["ops"]["read"]["succeeded"]);
+    cli.run("verify redb:a.redb quick.toml").code(0);
+
+    let again = cli.run(&format!("bench redb:a.redb {flags} --no-load --json -q --out two")).measured().json();
+    assert_eq!(again["trials"][0]["phases"].as_array().unwrap().len(), 1);
+    assert_eq!(verdict(&again, "misses"), "pass");
+    let kept = cli.run("run quick.toml --keep --json --out three").measured();
+    assert!(kept.err.contains("--keep"), "{}", kept.err);
+    assert_eq!(verdict(&kept.json(), "misses"), "pass");
+}
+
+#[test]
+fn overrides_scale_and_names_of_stores_reach_the_run() {
+    let cli = Cli::with_study();
+    let words =
+        "run books.toml --store a=memory: --store b=null: --set phases.mixed.operations=300 --scale 0.1 --json -q";
+    let result = cli.run(words).measured().json();
+    let stores: Vec<&str> = result["trials"].as_array().unwrap().iter().map(|t| t["store"].as_str().unwrap()).collect();
+    assert_eq!(stores, ["a", "b"]);
+    assert_eq!(result["documents"][0]["count"], 300);
+    assert_eq!(result["run"]["overrides"][0], "phases.mixed.operations=300");
+    let mixed = phase(&result, "mixed");
+    let count = |op: &str| mixed["ops"][op]["count"].as_u64().unwrap();
+    assert_eq!(count("read") + count("update"), 300);
+}
+
+#[test]
+fn a_ledger_confirms_what_was_acknowledged() {
+    let cli = Cli::new();
+    let result =
+        cli.run("bench sqlite:a.db --docs 300 --operations 900 --mix update=1 --ledger --json -q").measured().json();
+    let ledger = &phase(&result, "bench")["ledger"];
+    assert!(ledger["keys"].as_u64().unwrap() > 100);
+    assert_eq!(ledger["keys"], ledger["confirmed"]);
+}
+
+#[test]
+fn a_plan_touches_nothing() {
+    let cli = Cli::with_study();
+    let text = cli.run("plan books.toml --store sqlite:x.db --store redb:x.redb").code(0);
+    insta::assert_snapshot!(text.out);
+    let plan = cli.run("plan books.toml --json --set collections.books.compress_to=0.5").code(0).json();
+    assert_eq!(plan["format"], "storebench-plan/1");
+    assert_eq!(plan["collections"][0]["count"], 3_000);
+    assert!(plan["collections"][0]["reachable"][1].as_f64().unwrap() > 0.5);
+    assert_eq!(plan["promises"][1]["durability"], "fsync");
+    let mut there: Vec<_> =
+        std::fs::read_dir(cli.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    there.sort();
+    assert_eq!(there, ["books.toml"]);
+}
+
+#[test]
+fn doctor_says_what_it_would_spoil() {
+    let cli = Cli::new();
+    let report = cli.run("doctor --json").code(0).json();
+    assert_eq!(report["format"], "storebench-doctor/1");
+    let checks = report["checks"].as_array().unwrap();
+    assert!(checks.len() >= 10 && checks.iter().all(|c| matches!(c["state"].as_str(), Some("ok" | "caution"))));
+    let text = cli.run("doctor .").code(0).out;
+    assert!(checks.iter().all(|c| text.contains(c["check"].as_str().unwrap())), "{text}");
+    assert!(cli.run("doctor nowhere").code(2).err.contains("nowhere"));
+}

@@ -1,0 +1,106 @@
+//! Bad input: a message with place and remedy, the right exit code, nothing touched.
+
+mod common;
+
+use common::{Cli, STUDY, without_folder};
+
+/// Runs it and gives code and message, as one text for a snapshot.
+fn refusal(cli: &Cli, args: &[&str]) -> String {
+    let done = cli.run_args(args);
+    assert!(done.out.is_empty(), "nothing on stdout: {}", done.out);
+    assert!(!cli.path("storebench-runs").exists(), "no run was begun");
+    format!("{}\nexit {}", without_folder(&done.err, cli.folder.path()).trim_end(), done.code)
+}
+
+#[test]
+fn studies() {
+    let cli = Cli::with_study();
+    cli.write("malformed.toml", "title = \"x\"\n[collections\n");
+    cli.write("unknown.toml", &STUDY.replace("count = 3000", "cuont = 3000"));
+    cli.write("contradictory.toml", &STUDY.replace("operations = 2000", "operations = 10\nduration = \"3s\""));
+    cli.write("dangling.toml", &STUDY.replace("load = [\"books\"", "load = [\"boks\""));
+    cli.write("several.toml", &STUDY.replace("count = 200", "count = 0").replace("batch = 500", "batch = 0"));
+    cli.write("storeless.toml", &STUDY.replace("stores = [\"sqlite:books.db\"]\n", ""));
+    cli.write("tight.toml", &STUDY.replace("\"300B\"", "\"20B\""));
+    insta::assert_snapshot!("missing", refusal(&cli, &["run", "nowhere.toml"]));
+    for name in ["malformed", "unknown", "contradictory", "dangling", "several", "storeless", "tight"] {
+        insta::assert_snapshot!(name, refusal(&cli, &["run", &format!("{name}.toml")]));
+    }
+    insta::assert_snapshot!("bad-set", refusal(&cli, &["run", "books.toml", "--set", "phases.mixd.operations=5"]));
+    insta::assert_snapshot!("bad-scale", refusal(&cli, &["run", "books.toml", "--scale", "0"]));
+    insta::assert_snapshot!(
+        "two-of-a-name",
+        refusal(&cli, &["run", "books.toml", "--store", "a=memory:", "--store", "a=null:"])
+    );
+}
+
+#[test]
+fn stores() {
+    let cli = Cli::with_study();
+    insta::assert_snapshot!("unknown-scheme", refusal(&cli, &["bench", "sqlit:x.db"]));
+    insta::assert_snapshot!("no-scheme", refusal(&cli, &["bench", "x.db"]));
+    insta::assert_snapshot!("unknown-option", refusal(&cli, &["bench", "slow+memory:?latensy=1ms"]));
+    insta::assert_snapshot!("refused-operation", refusal(&cli, &["bench", "sqlite:x.db", "--mix", "touch=1"]));
+    insta::assert_snapshot!("refused-promise", refusal(&cli, &["bench", "memory:", "--durability", "fsync"]));
+    insta::assert_snapshot!("unreachable", refusal(&cli, &["bench", "sqlite:nowhere/x.db"]));
+    insta::assert_snapshot!("plan-refuses", refusal(&cli, &["plan", "books.toml", "--store", "mongo:x"]));
+}
+
+#[test]
+fn flags() {
+    let cli = Cli::new();
+    for (name, flags) in [
+        ("flag-unknown", "bench memory: --dosc 5"),
+        ("flag-mix", "bench memory: --mix raed=1"),
+        ("flag-rate", "bench memory: --rate fast"),
+        ("flag-size", "bench memory: --size 2bananas"),
+        ("flag-ledger", "bench memory: --ledger --streams independent"),
+        ("flag-both", "bench memory: --duration 3s --operations 5"),
+        ("flag-think", "bench memory: --rate 5 --think 5ms"),
+        ("flag-none", "bench"),
+    ] {
+        insta::assert_snapshot!(name, refusal(&cli, &flags.split_whitespace().collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn broken_lines_of_ones_own_are_named_or_skipped() {
+    let cli = Cli::new();
+    cli.write("own.jsonl", "{\"a\":1}\n{\"a\":2}\nnonsense\n{\"a\":4}\n");
+    let flags = ["bench", "memory:", "--from", "own.jsonl", "--key", "{a}", "--operations", "50", "--json"];
+    insta::assert_snapshot!("broken-line", refusal(&cli, &flags));
+    let result = cli.run_args(&[&flags[..], &["--skip-bad-lines"]].concat()).measured().json();
+    assert_eq!((&result["documents"][0]["count"], &result["documents"][0]["skipped_lines"]), (&3.into(), &1.into()));
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_before_anything_is_loaded() {
+    let cli = Cli::with_study();
+    cli.write("file", "");
+    let done = cli.run("run books.toml --out file/runs").code(2);
+    assert!(done.err.contains("file/runs") && done.err.contains("another folder"), "{}", done.err);
+    assert!(!cli.path("books.db").exists(), "nothing was started");
+    let done = cli.run("generate books.toml --output nowhere/x.jsonl").code(2);
+    assert!(done.err.contains("nowhere/x.jsonl"), "{}", done.err);
+    let done = cli.run("bench memory: --save-study nowhere/x.toml").code(2);
+    assert!(done.err.contains("nowhere/x.toml"), "{}", done.err);
+}
+
+#[test]
+fn somebody_elses_database_stays_as_it_was() {
+    let cli = Cli::with_study();
+    let connection = rusqlite::Connection::open(cli.path("their.db")).unwrap();
+    connection.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1), (2);").unwrap();
+    connection.close().unwrap();
+    let before = std::fs::read(cli.path("their.db")).unwrap();
+    insta::assert_snapshot!("not-ours", refusal(&cli, &["bench", "sqlite:their.db", "--docs", "10"]));
+    insta::assert_snapshot!("not-ours-run", refusal(&cli, &["run", "books.toml", "--store", "sqlite:their.db"]));
+    assert_eq!(std::fs::read(cli.path("their.db")).unwrap(), before);
+
+    cli.run("run books.toml --store sqlite:their.db --into-existing --remove-after -q").measured();
+    let connection = rusqlite::Connection::open(cli.path("their.db")).unwrap();
+    let theirs: i64 = connection.query_row("SELECT sum(a) FROM theirs", [], |row| row.get(0)).unwrap();
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0)).unwrap();
+    assert_eq!((theirs, tables), (3, 1), "theirs is there, ours has gone");
+}

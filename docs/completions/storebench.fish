@@ -1,0 +1,109 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_storebench_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_storebench_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_storebench_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_storebench_using_subcommand
+    set -l cmd (__fish_storebench_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c storebench -n "__fish_storebench_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_needs_command" -s V -l version -d 'Print version'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "run" -d 'Run a study on its stores, and judge what was measured'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "bench" -d 'Measure one store quickly, the study given by flags'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Say what a study would do: documents, trials, time and disk; nothing is touched'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "stores" -d 'List the stores: URLs, options, operations, and what each promise is mapped to'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "doctor" -d 'Look at this machine for what would spoil a measurement'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l store -d 'Measure this store instead of those of the study; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder that gets a folder for each run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench made there before, and load no others over them'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds what Storebench did not make'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l json -d 'Print the result as one JSON document instead of the summary'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l docs -d 'How many documents [default: 100k; with --from, every line]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l size -d 'Size of a document [default: 1KiB]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l compress-to -d 'Share of their bytes that zstd leaves of the documents, such as 0.4' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l from -d 'Your own documents: a JSONL file, plain, .gz or .zst' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l key -d 'Template of the key, such as \'{country}-{id}\' or \'doc/{index}\'' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l seed -d 'Everything random is drawn from it' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l batch -d 'Documents in one bulk operation of the load' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l mix -d 'Operations and their weights' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l popularity -d 'Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99, sequential, working-set:20%:80%' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l duration -d 'How long to measure [default: 30s]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l operations -d 'How many operations to measure, instead of a time' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l warm-up -d 'How long to warm up before; 0s for not at all [default: a sixth of the duration, 5s at most]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l rate -d 'Operations due per second over all workers (open loop)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l arrival -d 'How operations are spaced at a rate' -r -f -a "constant\t'Evenly'
+poisson\t'As from many independent users'"
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l pacing -d 'How a worker waits for the next operation: sleeping (up to 100 µs late), or spinning' -r -f -a "economical\t'Sleep, and send what has become due within up to 100 µs together'
+precise\t'Spin for the last stretch: takes a core for each worker'"
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l think -d 'Closed loop: pause between operations' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l drain -d 'How long to await, after the end, operations that were due' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l workers -d 'Threads that send operations' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l connections -d 'Connections of each worker' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l in-flight -d 'Operations in flight on each connection' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l timeout -d 'How long one operation may take' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l streams -d 'Whether workers draw from all keys, or each from its own share [default: independent; with --ledger disjoint]' -r -f -a "independent\t'Every worker draws from all keys'
+disjoint\t'Each worker has keys of its own'"
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l durability -d 'What an acknowledged write survives: none, os, fsync, majority [default: the strongest of fsync, os and none that the store promises]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l consistency -d 'How fresh reads are [default: strong where the store promises it]' -r -f -a "stale-ok\t'May miss what was just written'
+session\t'Sees what this session wrote'
+strong\t'Sees every acknowledged write'"
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l check -d 'Share of the reads whose contents are compared with what they should be' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l save-study -d 'Write the study that these flags stand for to a file, then run it' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l out -d 'Folder that gets a folder for each run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-bad-lines -d 'With --from: leave out lines that are no JSON object, and count them'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l no-load -d 'Measure the documents that an earlier bench or run loaded'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l ledger -d 'Keep every acknowledged version, and read all of them back at the end'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l into-existing -d 'Add to a database that holds what Storebench did not make'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l json -d 'Print the result as one JSON document instead of the summary'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l from -d 'Index of the first document' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l count -d 'How many documents of each collection [default: all from there on]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -s j -l jobs -d 'Threads that make documents [default: one for each processor]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -s o -l output -d 'Write to this file instead of stdout; it appears when it is whole' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l version -d 'Version of the documents; 0 is what a load writes' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l keys -d 'Write {"key": …, "document": …} on each line'
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -s j -l jobs -d 'Threads that read [default: one for each processor, 8 at most]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -l json -d 'Print the report as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l store -d 'Plan for this store instead of those of the study; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d 'Print the plan as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand stores" -l json -d 'Print the list as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand stores" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand doctor" -l json -d 'Print the findings as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand doctor" -s h -l help -d 'Print help'
