@@ -236,7 +236,7 @@ impl Gathered {
         let mut wrong_examples = Vec::new();
         for report in reports.iter_mut() {
             for (collection, touched) in std::mem::take(&mut report.distinct) {
-                distinct.entry(collection).or_insert_with(Distinct::new).merge(&touched);
+                distinct.entry(collection).or_default().merge(&touched);
             }
             for (message, count) in std::mem::take(&mut report.messages) {
                 *messages.entry(message).or_insert(0) += count;

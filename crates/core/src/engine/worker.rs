@@ -422,12 +422,15 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let usage = &mut self.usage;
         let cpu_ns = cpu - std::mem::replace(&mut usage.cpu_ns, cpu);
         let run_queue_ns = run_queue.saturating_sub(std::mem::replace(&mut usage.run_queue_ns, run_queue));
+        // Under a quota the kernel tells of more waiting than there was time.
+        let wall_ns = now.saturating_sub(self.course.start_ns);
+        let run_queue_ns = run_queue_ns.min(wall_ns.saturating_sub(usage.total.wall_ns));
         // A spinning thread that was pushed aside spun less than the clock says.
         let spin_ns = std::mem::take(&mut usage.spin_ns).min(cpu_ns);
         usage.total.cpu_ns += cpu_ns;
         usage.total.run_queue_ns += run_queue_ns;
         usage.total.spin_ns += spin_ns;
-        usage.total.wall_ns = now.saturating_sub(self.course.start_ns);
+        usage.total.wall_ns = wall_ns;
         let recorder = &mut self.slots.recorder;
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
         let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));

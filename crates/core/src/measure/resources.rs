@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::engine::Clock;
 
-/// How often the process is looked at.
-pub const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// How often the process is looked at. Not a divisor of the 100 ms in which schedulers hand out
+/// quotas: a sampler in step with them would always be awake when the process is let run.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(17);
 
 /// The process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +35,7 @@ impl Sampler {
     pub fn start(clock: impl Clock, start_ns: u64) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("resources".into()).spawn(move || {
-            let mut samples = Vec::new();
+            let mut samples = vec![sample(clock.now_ns().saturating_sub(start_ns), 0)];
             let every = SAMPLE_EVERY.as_nanos() as u64;
             let mut due = clock.now_ns() + every;
             loop {
@@ -42,12 +43,8 @@ impl Sampler {
                 let ended =
                     !matches!(stopped.recv_timeout(Duration::from_nanos(wait)), Err(mpsc::RecvTimeoutError::Timeout));
                 let now = clock.now_ns();
-                samples.push(ResourceSample {
-                    at_ns: now.saturating_sub(start_ns),
-                    rss_bytes: rss_bytes(),
-                    cpu_ns: process_cpu_ns(),
-                    lateness_ns: if ended { 0 } else { now.saturating_sub(due) },
-                });
+                let lateness_ns = if ended { 0 } else { now.saturating_sub(due) };
+                samples.push(sample(now.saturating_sub(start_ns), lateness_ns));
                 if ended {
                     return samples;
                 }
@@ -62,6 +59,10 @@ impl Sampler {
         drop(self.stop);
         self.thread.join().unwrap_or_default()
     }
+}
+
+fn sample(at_ns: u64, lateness_ns: u64) -> ResourceSample {
+    ResourceSample { at_ns, rss_bytes: rss_bytes(), cpu_ns: process_cpu_ns(), lateness_ns }
 }
 
 /// Resident memory of this process in bytes; 0 where the system does not tell.
