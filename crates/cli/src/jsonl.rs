@@ -12,6 +12,21 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Pieces that a thread may be ahead of the writer.
 const AHEAD: usize = 2;
 
+/// Lines that could not be written, or not be made.
+#[derive(Debug)]
+pub(crate) enum LinesError {
+    /// The writer's error.
+    Write(io::Error),
+    /// A document of the user's own that can no longer be read.
+    Lost(String),
+}
+
+impl From<io::Error> for LinesError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
 /// What lines hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
@@ -25,14 +40,14 @@ pub(crate) struct Form {
 /// on where pieces begin.
 ///
 /// # Errors
-/// The writer's.
+/// The writer's, or a file of the user's own that changed since it was opened.
 pub(crate) fn write_lines(
     documents: &Documents,
     range: Range<u64>,
     form: Form,
     jobs: u32,
     out: &mut impl Write,
-) -> io::Result<()> {
+) -> Result<(), LinesError> {
     let each = (PIECE_BYTES / documents.mean_bytes().max(1)).clamp(1, 100_000);
     let pieces = range.end.saturating_sub(range.start).div_ceil(each);
     let piece = |number: u64| {
@@ -45,7 +60,7 @@ pub(crate) fn write_lines(
         // sorting and memory stays bounded.
         let mut threads = Vec::new();
         for job in 0..jobs {
-            let (give, take) = sync_channel::<Vec<u8>>(AHEAD);
+            let (give, take) = sync_channel::<Result<Vec<u8>, u64>>(AHEAD);
             let (give_back, spare) = sync_channel::<Vec<u8>>(AHEAD + 2);
             threads.push((take, give_back));
             scope.spawn(move || {
@@ -53,11 +68,9 @@ pub(crate) fn write_lines(
                 for number in (job..pieces).step_by(jobs as usize) {
                     let mut lines = spare.try_recv().unwrap_or_default();
                     lines.clear();
-                    for index in piece(number) {
-                        maker.write(index, &mut lines);
-                    }
-                    if give.send(lines).is_err() {
-                        // The writer has failed.
+                    let lost = piece(number).find(|index| !maker.write(*index, &mut lines));
+                    // Nobody takes it when the writer has failed.
+                    if give.send(lost.map_or(Ok(lines), Err)).is_err() || lost.is_some() {
                         return;
                     }
                 }
@@ -65,7 +78,13 @@ pub(crate) fn write_lines(
         }
         for number in 0..pieces {
             let (take, give_back) = &threads[(number % jobs) as usize];
-            let lines = take.recv().map_err(|_| io::Error::other("a thread that makes documents has ended"))?;
+            let made = take.recv().map_err(|_| io::Error::other("a thread that makes documents has ended"))?;
+            let lines = made.map_err(|index| {
+                LinesError::Lost(format!(
+                    "document {index} of `{}` can no longer be read from its file; leave the file as it is meanwhile",
+                    documents.name()
+                ))
+            })?;
             out.write_all(&lines)?;
             // Only saves an allocation.
             let _ = give_back.try_send(lines);
@@ -87,7 +106,8 @@ impl<'a> LineMaker<'a> {
         Self { documents, form, scratch: Vec::new() }
     }
 
-    fn write(&mut self, index: u64, out: &mut Vec<u8>) {
+    /// Adds a line; false when the document cannot be read.
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
         if self.form.keys {
             out.extend_from_slice(b"{\"key\":");
             self.scratch.clear();
@@ -95,6 +115,7 @@ impl<'a> LineMaker<'a> {
             json_string(&self.scratch, out);
             out.extend_from_slice(b",\"document\":");
         }
+        let before = out.len();
         match self.documents.body() {
             Body::Json => self.documents.write_document(index, self.form.version, out),
             // A load makes counters at 0.
@@ -110,14 +131,65 @@ impl<'a> LineMaker<'a> {
                 json_string(&self.scratch, out);
             }
         }
+        let made = out.len() > before;
         if self.form.keys {
             out.push(b'}');
         }
         out.push(b'\n');
+        made
     }
 }
 
 fn json_string(text: &[u8], out: &mut Vec<u8>) {
     let text = String::from_utf8_lossy(text);
     serde_json::to_writer(out, &text).expect("a text into memory cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use storebench_core::workload::Study;
+    use storebench_lab::run::compile_documents;
+
+    use super::*;
+
+    const FORM: Form = Form { version: 0, keys: false };
+
+    #[test]
+    fn a_file_that_is_cut_off_meanwhile_is_an_error_and_no_empty_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.jsonl");
+        std::fs::write(&file, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n").unwrap();
+        let text = "title = \"Own\"\n[collections.own]\nfrom = \"own.jsonl\"\nkey = \"{a}\"\n[[phases]]\nname = \"load\"\n\
+                    load = [\"own\"]\n";
+        let study = Study::parse(text, Path::new("own.toml"), &[]).unwrap();
+        let compiled = compile_documents(&study, 1.0, folder.path(), None).unwrap();
+        let documents = compiled.catalog.get(0);
+        let mut out = Vec::new();
+        write_lines(documents, 0..3, FORM, 2, &mut out).unwrap();
+        assert_eq!(out, std::fs::read(&file).unwrap());
+        std::fs::write(&file, "{\"a\":1}\n").unwrap();
+        let error = write_lines(documents, 0..3, FORM, 2, &mut Vec::new()).unwrap_err();
+        assert!(matches!(&error, LinesError::Lost(text) if text.contains("document 1 of `own`")), "{error:?}");
+    }
+
+    #[test]
+    fn a_writer_that_fails_ends_the_threads() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let text = "title = \"Many\"\n[collections.many]\ncount = 200_000\nsize = \"1KiB\"\n[[phases]]\nname = \"load\"\n\
+                    load = [\"many\"]\n";
+        let study = Study::parse(text, Path::new("many.toml"), &[]).unwrap();
+        let compiled = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
+        let error = write_lines(compiled.catalog.get(0), 0..200_000, FORM, 4, &mut Full).unwrap_err();
+        assert!(matches!(error, LinesError::Write(e) if e.kind() == io::ErrorKind::StorageFull));
+    }
 }

@@ -169,6 +169,11 @@ fn a_plan_touches_nothing() {
     let cli = Cli::with_study();
     let text = cli.run("plan books.toml --store sqlite:x.db --store redb:x.redb").code(0);
     insta::assert_snapshot!(text.out);
+    let other = cli.run("plan books.toml --set phases.mixed.durability=os").code(0).out;
+    assert!(
+        other.contains("sqlite, load: durability fsync") && other.contains("sqlite, mixed: durability os"),
+        "{other}"
+    );
     let plan = cli.run("plan books.toml --json --set collections.books.compress_to=0.5").code(0).json();
     assert_eq!(plan["format"], "storebench-plan/1");
     assert_eq!(plan["collections"][0]["count"], 3_000);

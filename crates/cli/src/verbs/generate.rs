@@ -9,7 +9,7 @@ use storebench_core::workload::did_you_mean;
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
-use crate::jsonl::{Form, write_lines};
+use crate::jsonl::{Form, LinesError, write_lines};
 use crate::output::quiet_pipe;
 use crate::studies;
 
@@ -25,19 +25,18 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
     let jobs = args
         .jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
-    let write = |out: &mut dyn Write| -> io::Result<()> {
+    let write = |out: &mut dyn Write| -> Result<(), LinesError> {
         let mut out = out;
         for documents in &wanted {
             let from = args.from.0.min(documents.count());
             let to = args.count.map_or(documents.count(), |n| from.saturating_add(n.0).min(documents.count()));
             write_lines(documents, from..to, form, jobs, &mut out)?;
         }
-        out.flush()
+        Ok(out.flush()?)
     };
     match &args.output {
         Some(file) => whole_file(file, write)?,
-        // A reader that wants no more is no failure.
-        None => drop(quiet_pipe("stdout", write(&mut io::stdout().lock()))?),
+        None => directly("stdout", write(&mut io::stdout().lock()))?,
     }
     Ok(0)
 }
@@ -55,15 +54,24 @@ fn find<'a>(all: &[&'a Documents], name: &str) -> Result<&'a Documents, Failure>
     })
 }
 
+/// What came of writing where nothing can be taken back. A reader that wants no more is no failure.
+fn directly(place: &str, written: Result<(), LinesError>) -> Result<(), Failure> {
+    match written {
+        Ok(()) => Ok(()),
+        Err(LinesError::Write(e)) => quiet_pipe(place, Err(e)).map(drop),
+        Err(LinesError::Lost(message)) => Err(Failure::spoiled(message)),
+    }
+}
+
 /// Writes beside the file and moves it there, so that nobody takes a part for the whole. What is no
 /// plain file (a device, a named pipe) is written to, never replaced.
-fn whole_file(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+fn whole_file(file: &Path, write: impl FnOnce(&mut dyn Write) -> Result<(), LinesError>) -> Result<(), Failure> {
     let refused = |e: &io::Error| format!("{}: cannot be written: {e}; use another path or free space", file.display());
     // A link stays a link: what it points to is replaced.
     let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     if place.metadata().is_ok_and(|found| !found.is_file()) {
         let mut out = OpenOptions::new().write(true).open(&place).map_err(|e| Failure::bad_input(refused(&e)))?;
-        return quiet_pipe(&file.display().to_string(), write(&mut out)).map(drop);
+        return directly(&file.display().to_string(), write(&mut out));
     }
     let mut name = place.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
@@ -71,12 +79,17 @@ fn whole_file(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>)
     let made = File::create(&part).map_err(|e| Failure::bad_input(refused(&e)))?;
     let mut out = BufWriter::with_capacity(1 << 20, made);
     write(&mut out)
-        .and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error))
-        .and_then(|made| made.sync_data())
-        .and_then(|()| std::fs::rename(&part, &place))
-        .map_err(|e| {
+        .and_then(|()| {
+            let made = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+            made.sync_data()?;
+            Ok(std::fs::rename(&part, &place)?)
+        })
+        .map_err(|error| {
             // Only tidies up: the error that matters is the first one.
             let _ = std::fs::remove_file(&part);
-            Failure::spoiled(refused(&e))
+            match error {
+                LinesError::Write(e) => Failure::spoiled(refused(&e)),
+                LinesError::Lost(message) => Failure::spoiled(message),
+            }
         })
 }

@@ -46,10 +46,10 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut out = format!("{plan}\npromises\n");
-    for p in &promises {
+    for (store, phases, promise) in alike(&promises, opened.study.phases.len()) {
         out += &format!(
-            "  {}, {}: durability {} ({}), reads {} ({})\n",
-            p.store, p.phase, p.durability, p.durability_means, p.consistency, p.consistency_means
+            "  {store}, {phases}: durability {} ({}), reads {} ({})\n",
+            promise.durability, promise.durability_means, promise.consistency, promise.consistency_means
         );
     }
     print(&out)?;
@@ -79,4 +79,20 @@ fn promises(study: &Study, catalog: &Catalog, stores: &Named) -> Result<Vec<Prom
         }
     }
     Ok(promises)
+}
+
+/// Phases that are promised the same on one store, told together; `of` is how many phases there are.
+fn alike(promises: &[Promised], of: usize) -> Vec<(&str, String, &Promised)> {
+    let mut groups: Vec<(&Promised, Vec<&str>)> = Vec::new();
+    for p in promises {
+        let same = |(other, _): &&mut (&Promised, Vec<&str>)| {
+            (&other.store, &other.durability, &other.consistency) == (&p.store, &p.durability, &p.consistency)
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, phases)) => phases.push(&p.phase),
+            None => groups.push((p, vec![&p.phase])),
+        }
+    }
+    let told = |phases: Vec<&str>| if phases.len() == of { "every phase".to_owned() } else { phases.join(" and ") };
+    groups.into_iter().map(|(p, phases)| (p.store.as_str(), told(phases), p)).collect()
 }
