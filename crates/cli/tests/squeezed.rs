@@ -1,0 +1,52 @@
+//! A client that is given a tenth of a processor says so, and its figures are invalid.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+mod common;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::Cli;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What `cpulimit` does: the process is stopped for nine tenths of each 50 ms.
+#[test]
+fn a_squeezed_client_does_not_call_its_figures_valid() {
+    for args in [
+        "bench memory: --docs 2k --rate 5000 --duration 4s --warm-up 0s --json --quiet",
+        "bench sqlite:squeezed.db --docs 2k --duration 4s --warm-up 0s --json --quiet",
+    ] {
+        let cli = Cli::new();
+        let args: Vec<&str> = args.split(' ').collect();
+        let mut child = cli.command(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        // Read beside the loop: a full pipe would stop the child for good.
+        let mut stdout = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            std::io::Read::read_to_string(&mut stdout, &mut text).unwrap();
+            text
+        });
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            // It may have ended in the meantime; it is not waited for yet, so its number is its own.
+            let _ = kill_process(pid, Signal::STOP);
+            std::thread::sleep(Duration::from_millis(45));
+            let _ = kill_process(pid, Signal::CONT);
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let result: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
+        let invalid: Vec<&str> = result["verdicts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|v| v["level"] == "invalid")
+            .map(|v| v["check"].as_str().unwrap())
+            .collect();
+        assert_eq!(status.code(), Some(4), "{args:?}: {:#}", result["verdicts"]);
+        assert!(invalid.iter().any(|c| ["client-saturated", "schedule-slip"].contains(c)), "{args:?}: {invalid:?}");
+    }
+}
