@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use storebench_core::documents::Documents;
 use storebench_core::engine::Clock;
 use storebench_core::keys::{KeyStream, Ownership, Rng};
 use storebench_core::measure::{histogram, record, thread_cpu_ns};
@@ -15,7 +16,7 @@ use crate::pin::pinned;
 use crate::rounds::interleave;
 use crate::subject::{Subject, pinned_null};
 
-pub(crate) const FIGURES: &[&str] = &["write", "read"];
+pub(crate) const FIGURES: &[&str] = &["write", "read", "load"];
 
 const TOPIC: &str = "engine";
 const KEYS: u64 = 1_000_000_000;
@@ -49,6 +50,28 @@ fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text 
     )
 }
 
+/// Documents in one bulk write of a load.
+const BATCH: u64 = 1_000;
+
+fn load_study(documents: u64) -> String {
+    format!(
+        r#"
+title = "A load by itself"
+seed = 435
+[collections.documents]
+count = {documents}
+key = "documents/{{index:010}}"
+size = "2KiB"
+fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+[[phases]]
+name = "load"
+load = ["documents"]
+batch = {BATCH}
+workers = 1
+"#
+    )
+}
+
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let operations = options.work(2_000_000);
     let subject = Subject::new(&study(operations))?;
@@ -67,7 +90,33 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
             Figure::new(TOPIC, what, Unit::Ns, ours).beside("loop by hand", hand).target(Target::AtMost(at_most)),
         );
     }
+    if options.wants(TOPIC, "load") {
+        let subject = Subject::new(&load_study(options.work(1_000_000)))?;
+        let mut ours = || through_the_engine(&subject, "load").map(|ns| [ns / BATCH as f64]);
+        let mut hand = || pinned(|| Ok([generated_by_hand(subject.documents())]));
+        let mut all = interleave::<1>(options.rounds, vec![&mut ours, &mut hand])?.into_iter().map(|[s]| s);
+        let (ours, hand) = (all.next().unwrap_or_default(), all.next().unwrap_or_default());
+        figures.push(
+            Figure::new(TOPIC, "CPU per 2 KiB document of a load, batches of 1,000", Unit::Ns, ours)
+                .beside("one by one by hand", hand),
+        );
+    }
     Ok(figures)
+}
+
+/// Makes every key and document into the same two buffers: what a load by hand does before it writes.
+/// Gives ns of processor time a document.
+fn generated_by_hand(documents: &Documents) -> f64 {
+    let (mut key, mut body) = (Vec::with_capacity(64), Vec::with_capacity(4_096));
+    let before = thread_cpu_ns();
+    for index in 0..documents.count() {
+        key.clear();
+        body.clear();
+        documents.write_key(index, &mut key);
+        documents.write_document(index, 0, &mut body);
+        black_box((&key, &body));
+    }
+    (thread_cpu_ns() - before) as f64 / documents.count() as f64
 }
 
 /// Processor time of an operation, in ns.
@@ -114,5 +163,8 @@ mod tests {
             assert!(through_the_engine(&subject, phase).unwrap() > 0.0);
             assert!(by_hand(&subject, 1_000, phase == "write").unwrap() > 0.0);
         }
+        let subject = Subject::new(&load_study(2_500)).unwrap();
+        assert!(through_the_engine(&subject, "load").unwrap() > 0.0);
+        assert!(generated_by_hand(subject.documents()) > 0.0);
     }
 }
