@@ -37,6 +37,9 @@ pub struct PhaseContext<'a> {
 /// How often the user's request to end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The start lies so far ahead when it is set: workers wake and look around in it.
+const HEAD_START_NS: u64 = 2_000_000;
+
 /// Runs a phase.
 ///
 /// A phase that ends early, because the user asked or because a load failed, gives what was
@@ -102,10 +105,6 @@ pub fn run_phase(
         }
         drop(snapshots);
         ready.wait();
-        let start_ns = clock.now_ns();
-        start.begin(start_ns);
-        let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-        let sampler = Sampler::start(clock.clone(), start_ns).ok();
         if !phase_stop.asked() {
             observer.event(&Event::PhaseBegan {
                 phase: &plan.name,
@@ -114,6 +113,11 @@ pub fn run_phase(
                 duration_ns: plan.duration_ns(),
             });
         }
+        // Everything else is ready: what is done after the start makes the first arrivals late.
+        let start_ns = clock.now_ns() + HEAD_START_NS;
+        start.begin(start_ns);
+        let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let sampler = Sampler::start(clock.clone(), start_ns).ok();
         ready.wait();
 
         let mut gathered = Gathered::new(&plan, interval_ns);

@@ -251,7 +251,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
     #[inline]
     fn hold(&mut self) -> Option<Hold> {
         let now = self.slots.last_ns;
-        if now >= self.course.end_ns && (self.course.arrivals.is_none() || now >= self.course.give_up_ns) {
+        if now >= self.course.end_ns && self.course.arrivals.is_none() {
             return Some(Hold::Done);
         }
         if self.course.left == 0 {
@@ -267,7 +267,16 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 Some(due)
             }
         };
-        let Some((slot, free_since)) = self.slots.free.front().copied() else { return Some(Hold::Answers) };
+        let Some((slot, free_since)) = self.slots.free.front().copied() else {
+            return Some(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
+        };
+        if let Some(due) = due
+            && now >= self.course.give_up_ns
+            && due.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns)) >= self.course.give_up_ns
+        {
+            // The end has come. What could have been sent before it, but for our own lateness, still is.
+            return Some(Hold::Done);
+        }
         if due.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
             let ready = free_since + self.plan.think_ns;
             if ready > now {

@@ -1,10 +1,11 @@
-//! Keys and bodies side by side in one buffer, so that a batch of a thousand documents costs no
-//! allocation once its buffer has grown.
+//! Keys and bodies of many documents in two buffers, so that a batch of a thousand documents costs no
+//! allocation once its buffers have grown, and a pass over the keys alone stays in the cache.
 
 /// A borrowed batch of (key, body) pairs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Batch<'a> {
-    bytes: &'a [u8],
+    keys: &'a str,
+    bodies: &'a [u8],
     ends: &'a [(usize, usize)],
 }
 
@@ -21,15 +22,14 @@ impl<'a> Batch<'a> {
 
     /// Bytes of all keys and bodies.
     pub fn total_bytes(&self) -> usize {
-        self.bytes.len()
+        self.keys.len() + self.bodies.len()
     }
 
     /// The pair at a position, if there is one.
     pub fn get(&self, position: usize) -> Option<(&'a str, &'a [u8])> {
         let (key_end, end) = *self.ends.get(position)?;
-        let start = if position == 0 { 0 } else { self.ends[position - 1].1 };
-        let key = std::str::from_utf8(&self.bytes[start..key_end]).expect("a BatchBuf takes keys as str only");
-        Some((key, &self.bytes[key_end..end]))
+        let (key_start, start) = if position == 0 { (0, 0) } else { self.ends[position - 1] };
+        Some((&self.keys[key_start..key_end], &self.bodies[start..end]))
     }
 
     /// The pairs in order.
@@ -38,44 +38,46 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The buffer of a [`Batch`], to be filled, borrowed, cleared and filled again.
+/// The buffers of a [`Batch`], to be filled, borrowed, cleared and filled again.
 #[derive(Debug, Clone, Default)]
 pub struct BatchBuf {
-    bytes: Vec<u8>,
+    keys: String,
+    key: Vec<u8>,
+    bodies: Vec<u8>,
     ends: Vec<(usize, usize)>,
 }
 
 impl BatchBuf {
-    /// An empty buffer.
+    /// Empty buffers.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Forgets the pairs, keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.keys.clear();
+        self.bodies.clear();
         self.ends.clear();
     }
 
     /// Adds a pair.
     pub fn push(&mut self, key: &str, body: &[u8]) {
-        self.bytes.extend_from_slice(key.as_bytes());
-        let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(body);
-        self.ends.push((key_end, self.bytes.len()));
+        self.keys.push_str(key);
+        self.bodies.extend_from_slice(body);
+        self.ends.push((self.keys.len(), self.bodies.len()));
     }
 
-    /// Adds a pair that `key` and then `body` write at the end of the buffer.
-    ///
-    /// # Panics
-    /// If `key` writes what is not UTF-8 (checked in debug builds).
+    /// Adds a pair: `key` appends the key to a buffer, `body` the body. What `key` writes that is not
+    /// UTF-8 becomes U+FFFD.
     pub fn push_with(&mut self, key: impl FnOnce(&mut Vec<u8>), body: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        key(&mut self.bytes);
-        let key_end = self.bytes.len();
-        debug_assert!(std::str::from_utf8(&self.bytes[start..key_end]).is_ok(), "keys are UTF-8");
-        body(&mut self.bytes);
-        self.ends.push((key_end, self.bytes.len()));
+        self.key.clear();
+        key(&mut self.key);
+        match std::str::from_utf8(&self.key) {
+            Ok(key) => self.keys.push_str(key),
+            Err(_) => self.keys.push_str(&String::from_utf8_lossy(&self.key)),
+        }
+        body(&mut self.bodies);
+        self.ends.push((self.keys.len(), self.bodies.len()));
     }
 
     /// How many pairs.
@@ -90,7 +92,7 @@ impl BatchBuf {
 
     /// The pairs.
     pub fn as_batch(&self) -> Batch<'_> {
-        Batch { bytes: &self.bytes, ends: &self.ends }
+        Batch { keys: &self.keys, bodies: &self.bodies, ends: &self.ends }
     }
 }
 
