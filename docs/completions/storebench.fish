@@ -45,7 +45,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -s q -l quiet
 complete -c storebench -n "__fish_storebench_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l docs -d 'How many documents [default: 100k; with --from, every line]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l size -d 'Size of a document [default: 1KiB]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l compress-to -d 'Share of their bytes that zstd leaves of the documents, such as 0.4' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l compress-to -d 'Share of their bytes that zstd leaves of the documents, or none for plain words, which repeat [default: 0.4; below 200 B none]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l from -d 'Your own documents: a JSONL file, plain, .gz or .zst' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l key -d 'Template of the key, such as \'{country}-{id}\' or \'doc/{index}\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l seed -d 'Everything random is drawn from it' -r

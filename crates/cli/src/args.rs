@@ -7,7 +7,7 @@ use storebench_core::store::{Durability, ReadConsistency};
 use storebench_core::units::{ByteSize, Count, Span};
 use storebench_core::workload::{ArrivalSpec, Pacing, Popularity, Streams};
 
-use crate::bench_study::{MixText, RateText};
+use crate::bench_study::{CompressText, MixText, RateText};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -124,9 +124,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE", conflicts_with = "from", help_heading = "Documents")]
     pub(crate) size: Option<ByteSize>,
 
-    /// Share of their bytes that zstd leaves of the documents, such as 0.4
+    /// Share of their bytes that zstd leaves of the documents, or none for plain words, which repeat
+    /// [default: 0.4; below 200 B none]
     #[arg(long, value_name = "SHARE", conflicts_with = "from", help_heading = "Documents")]
-    pub(crate) compress_to: Option<f64>,
+    pub(crate) compress_to: Option<CompressText>,
 
     /// Your own documents: a JSONL file, plain, .gz or .zst
     #[arg(long, value_name = "FILE", help_heading = "Documents")]

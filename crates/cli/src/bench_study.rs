@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use storebench_core::units::{Count, Range, Span};
+use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
     BadLines, Collection, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
 };
@@ -16,7 +16,12 @@ use crate::failure::Failure;
 /// The only collection.
 const COLLECTION: &str = "docs";
 const DEFAULT_DOCS: Count = Count(100_000);
-const DEFAULT_SIZE: u64 = 1 << 10;
+const DEFAULT_SIZE: ByteSize = ByteSize(1 << 10);
+/// What zstd leaves of common JSON. Words drawn from a list would repeat, which flatters stores that
+/// compress.
+const DEFAULT_COMPRESS_TO: f64 = 0.4;
+/// Smaller documents are mostly names and braces, which leaves little to choose.
+const LEAST_COMPRESSED: ByteSize = ByteSize(200);
 const DEFAULT_DURATION: Span = Span(Duration::from_secs(30));
 /// The longest warm-up that nobody asked for.
 const WARM_UP_AT_MOST: Duration = Duration::from_secs(5);
@@ -72,6 +77,22 @@ impl FromStr for RateText {
             Ok(Self(per_s))
         } else {
             Err("a rate is a number of operations per second above 0, up to 1e9, such as 500 or 10k".to_owned())
+        }
+    }
+}
+
+/// `0.4`, `none`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CompressText(Option<f64>);
+
+impl FromStr for CompressText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<f64>() {
+            Ok(share) if share > 0.0 && share < 1.0 => Ok(Self(Some(share))),
+            _ if text == "none" => Ok(Self(None)),
+            _ => Err("use a share above 0 and below 1, such as 0.4, or none".to_owned()),
         }
     }
 }
@@ -159,14 +180,17 @@ fn keeps_nothing(url: &str) -> bool {
 fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
     let own = args.from.as_deref().map(absolute).transpose()?;
     let made = own.is_none();
+    let size = args.size.unwrap_or(DEFAULT_SIZE);
+    let compress_to = match args.compress_to {
+        Some(CompressText(typed)) => typed,
+        None => (made && size >= LEAST_COMPRESSED).then_some(DEFAULT_COMPRESS_TO),
+    };
     Ok(Collection {
         count: args.docs.or(made.then_some(DEFAULT_DOCS)),
         key: args.key.clone(),
         body: Default::default(),
-        size: made.then(|| {
-            Size::Uniform(Range::exactly(args.size.unwrap_or(storebench_core::units::ByteSize(DEFAULT_SIZE))))
-        }),
-        compress_to: args.compress_to,
+        size: made.then(|| Size::Uniform(Range::exactly(size))),
+        compress_to,
         text_file: None,
         fields: IndexMap::new(),
         per: None,
@@ -269,6 +293,18 @@ mod tests {
         let failure = built("sqlite:a.db --ledger --streams independent").unwrap_err();
         assert!(failure.message.contains("ledger") && failure.code == 2, "{}", failure.message);
         assert!(built("sqlite:a.db --mix page=1").unwrap_err().message.contains("index"));
+    }
+
+    #[test]
+    fn documents_do_not_repeat_unless_asked_to() {
+        let to = |flags: &str| built(flags).unwrap().study.collections[COLLECTION].compress_to;
+        assert_eq!(to("memory:"), Some(0.4));
+        assert_eq!(to("memory: --size 64KiB"), Some(0.4));
+        assert_eq!(to("memory: --size 100B"), None);
+        assert_eq!(to("memory: --compress-to none"), None);
+        assert_eq!(to("memory: --compress-to 0.6 --size 100B"), Some(0.6));
+        assert_eq!(to("memory: --from x.jsonl"), None);
+        assert!("1.5".parse::<CompressText>().is_err());
     }
 
     #[test]
