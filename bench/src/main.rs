@@ -1,1 +1,98 @@
-fn main() {}
+//! Storebench's own benchmarks: each figure beside its reference, measured in the same run.
+//!
+//! `make bench`, or `cargo run -p storebench-bench --release -- --help`. What each figure means is
+//! told in `docs/benchmarks.md`.
+
+mod embedded;
+mod engine;
+mod figure;
+mod generation;
+mod json;
+mod machine;
+mod memory;
+mod options;
+mod pacing;
+mod pin;
+mod rounds;
+mod subject;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use figure::Figure;
+use options::{Command, Options};
+
+/// Whatever stops a topic: it is printed, and the figure counts as not measured.
+type Failure = Box<dyn std::error::Error>;
+
+/// A group of figures that are measured together.
+struct Topic {
+    name: &'static str,
+    /// The figures it gives, for `--only` and for those that could not be measured.
+    figures: &'static [&'static str],
+    measure: fn(&Options) -> Result<Vec<Figure>, Failure>,
+}
+
+const TOPICS: &[Topic] = &[
+    Topic { name: "generation", figures: generation::FIGURES, measure: generation::measure },
+    Topic { name: "engine", figures: engine::FIGURES, measure: engine::measure },
+    Topic { name: "pacing", figures: pacing::FIGURES, measure: pacing::measure },
+    Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },
+    Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match options::read(&arguments) {
+        Ok(Command::Help) => print(options::HELP).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Child(keys)) => memory::child(keys).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Measure(options)) => run(&options),
+        Err(message) => {
+            tell(&format!("{message}\n\n{}", options::HELP));
+            return ExitCode::from(2);
+        }
+    };
+    result.unwrap_or_else(|failure| {
+        tell(&format!("{failure}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let before = machine::Machine::look();
+    let mut figures = Vec::new();
+    for topic in TOPICS {
+        let wanted = |name: &&&str| options.wants(topic.name, name);
+        if !topic.figures.iter().any(|name| wanted(&name)) {
+            continue;
+        }
+        tell(&format!("{}: measuring", topic.name));
+        match (topic.measure)(options) {
+            Ok(measured) => figures.extend(measured),
+            Err(failure) => {
+                let lost = topic.figures.iter().filter(wanted);
+                figures.extend(lost.map(|name| Figure::not_measured(topic.name, name, &failure.to_string())));
+            }
+        }
+    }
+    if figures.is_empty() {
+        return Err(
+            format!("nothing is called like `{}`; see --help for the figures", options.only.join("`, `")).into()
+        );
+    }
+    let report = table::Report { before, after: machine::Machine::look(), rounds: options.rounds, figures };
+    print(&if options.json { json::document(&report) } else { report.to_string() })?;
+    Ok(if options.strict && !report.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(Into::into)
+}
+
+/// Progress and errors, on stderr.
+fn tell(text: &str) {
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

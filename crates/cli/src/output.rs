@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Prints a text to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    quiet_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(drop)
+    quiet_pipe("stdout", out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(drop)
 }
 
 /// Prints one JSON document to stdout.
@@ -20,10 +20,10 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Whether the reader is still there, or the failure to write.
-pub(crate) fn quiet_pipe(written: io::Result<()>) -> Result<bool, Failure> {
+pub(crate) fn quiet_pipe(place: &str, written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(e) => Err(Failure::spoiled(format!("stdout cannot be written: {e}; free space or write elsewhere"))),
+        Err(e) => Err(Failure::spoiled(format!("{place} cannot be written: {e}; free space or write elsewhere"))),
     }
 }

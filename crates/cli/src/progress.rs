@@ -39,6 +39,7 @@ struct Phase {
     documents: u64,
     errors: u64,
     to_ns: u64,
+    begun: Instant,
     told: Instant,
 }
 
@@ -71,16 +72,16 @@ impl Progress {
     pub(crate) fn count(&mut self, done: u64) {
         let Some(phase) = &mut self.phase else { return };
         phase.done = done;
+        phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let text =
+            format!("{} documents/s{}", human::rate(done as f64 * 1e9 / phase.to_ns.max(1) as f64), phase.left());
         match self.place {
             Place::Quiet => {}
-            Place::Bars => phase.bar.set_position(done),
-            Place::Lines => {
-                if phase.told.elapsed() >= LINE_EVERY {
-                    phase.told = Instant::now();
-                    let share = phase.operations.map(|all| done as f64 / all.max(1) as f64).unwrap_or_default();
-                    line(&format!("{} ({})", human::count(done), human::percent(share)));
-                }
+            Place::Bars => {
+                phase.bar.set_message(text);
+                phase.bar.set_position(done);
             }
+            Place::Lines => phase.tell_sometimes(&text),
         }
     }
 
@@ -98,14 +99,15 @@ impl Progress {
             Place::Bars => ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr()),
             _ => ProgressBar::hidden(),
         };
-        bar.set_prefix(name.to_owned());
         let template = match length {
-            Some(_) => "{prefix:<12} [{bar:30}] {percent:>3} %  {msg}  {elapsed} of about {duration}",
-            None => "{prefix:<12} {spinner} {msg}  {elapsed}",
+            Some(_) => "{prefix:<10} [{bar:30}] {percent:>3} %  {elapsed}  {msg}",
+            None => "{prefix:<10} {spinner}  {elapsed}  {msg}",
         };
+        // First of all, since everything else draws.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
+        bar.set_prefix(name.to_owned());
         if matches!(self.place, Place::Bars) {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
@@ -118,6 +120,7 @@ impl Progress {
             documents: 0,
             errors: 0,
             to_ns: 0,
+            begun: Instant::now(),
             told: Instant::now(),
         });
     }
@@ -135,19 +138,13 @@ impl Progress {
         match self.place {
             Place::Quiet => {}
             Place::Bars => {
-                phase.bar.set_message(text);
+                phase.bar.set_message(text + &phase.left());
                 phase.bar.set_position(match phase.duration_ns {
                     Some(_) => to_ns / 1_000_000,
                     None => phase.done,
                 });
             }
-            Place::Lines => {
-                if phase.told.elapsed() >= LINE_EVERY {
-                    phase.told = Instant::now();
-                    let left = phase.left().map(|left| format!(", about {left} left")).unwrap_or_default();
-                    line(&format!("  {}: {text}{left}", human::duration(to_ns as f64)));
-                }
-            }
+            Place::Lines => phase.tell_sometimes(&(text + &phase.left())),
         }
     }
 }
@@ -168,16 +165,25 @@ impl Phase {
         text
     }
 
-    /// How long it will still take, in words.
-    fn left(&self) -> Option<String> {
+    /// A plain line, unless there was one just now.
+    fn tell_sometimes(&mut self, text: &str) {
+        if self.told.elapsed() >= LINE_EVERY {
+            self.told = Instant::now();
+            line(&format!("  {}: {text}", human::duration(self.to_ns as f64)));
+        }
+    }
+
+    /// How long it will still take, to be added to a line; empty where that is not known.
+    fn left(&self) -> String {
         let left_ns = match (self.duration_ns, self.operations) {
             (Some(duration), _) => duration.saturating_sub(self.to_ns) as f64,
             (None, Some(all)) if self.done > 0 => {
                 all.saturating_sub(self.done) as f64 * self.to_ns as f64 / self.done as f64
             }
-            _ => return None,
+            _ => return String::new(),
         };
-        Some(human::duration(left_ns))
+        // Less than a second is over before it is read.
+        if left_ns < 1e9 { String::new() } else { format!(", about {} left", human::duration(left_ns)) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Documents as JSON lines: the same bytes however they are asked for.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use std::io::Read as _;
@@ -40,7 +42,8 @@ fn a_file_holds_what_stdout_would() {
     assert_eq!(lines(&cli, "books users"), out);
     assert!(cli.run("generate books.toml --output all.jsonl").code(0).out.is_empty());
     assert_eq!(std::fs::read_to_string(cli.path("all.jsonl")).unwrap(), out);
-    assert!(!cli.path("all.jsonl.part").exists());
+    let names: Vec<_> = std::fs::read_dir(cli.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no part is left behind: {names:?}");
 }
 
 #[test]
@@ -84,4 +87,43 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_is_no_plain_file_is_written_to_and_not_replaced() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+    let cli = Cli::with_study();
+    let pipe = cli.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    let child = cli.command(&["generate", "books.toml", "users", "--output", "pipe"]).spawn().unwrap();
+    let text = std::fs::read_to_string(&pipe).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(text, lines(&cli, "users"));
+    assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+
+    cli.write("target", "");
+    symlink("target", cli.path("link")).unwrap();
+    cli.run("generate books.toml users --output link").code(0);
+    assert!(cli.path("link").is_symlink());
+    assert_eq!(std::fs::read_to_string(cli.path("target")).unwrap(), text);
+    let folder = cli.run("generate books.toml users --output .").code(2);
+    assert!(folder.err.contains("cannot be written"), "{}", folder.err);
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let cli = Cli::with_study();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = cli
+        .command(&["generate", "books.toml"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("stdout cannot be written"), "{err}");
 }

@@ -1,5 +1,7 @@
 //! What help says, and what stores there are.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use common::Cli;

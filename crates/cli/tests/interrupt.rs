@@ -1,5 +1,7 @@
 //! Ctrl-C keeps what was measured; a second one leaves at once.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use std::io::{BufRead as _, BufReader};

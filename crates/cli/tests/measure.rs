@@ -1,5 +1,7 @@
 //! `run` and `bench`: what they print, keep and answer.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use common::Cli;
@@ -67,7 +69,7 @@ fn the_summary_is_data_and_progress_is_not() {
     assert!(done.err.contains("mixed: 2,000 operations"), "{}", done.err);
     assert!(!done.out.contains('\u{1b}'), "no colours into a pipe");
     let quiet = cli.run("run books.toml --quiet --out others").measured();
-    assert!(quiet.err.is_empty(), "{}", quiet.err);
+    assert!(!quiet.err.contains("mixed"), "{}", quiet.err);
     let kept: Value = serde_json::from_slice(&std::fs::read(cli.run_folder().join("run.json")).unwrap()).unwrap();
     assert_eq!(phase(&kept, "mixed")["ops"]["read"]["collection"], "books");
 }
@@ -147,6 +149,19 @@ fn a_ledger_confirms_what_was_acknowledged() {
     let ledger = &phase(&result, "bench")["ledger"];
     assert!(ledger["keys"].as_u64().unwrap() > 100);
     assert_eq!(ledger["keys"], ledger["confirmed"]);
+}
+
+#[test]
+fn wrong_contents_and_failed_stores_are_told_on_stderr() {
+    let cli = Cli::with_study();
+    cli.run("run books.toml -q --out first").measured();
+    let connection = rusqlite::Connection::open(cli.path("books.db")).unwrap();
+    connection.execute("UPDATE books SET body = json_set(body, '$.author', 'somebody else')", []).unwrap();
+    connection.close().unwrap();
+    let words = "run books.toml --keep --set phases.mixed.check=1.0 --json";
+    let done = cli.run(words).code(1);
+    assert!(done.err.contains("error: data are wrong or lost by the verdicts: wrong-content"), "{}", done.err);
+    assert_eq!(verdict(&done.json(), "wrong-content"), "invalid");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Bad input: a message with place and remedy, the right exit code, nothing touched.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use common::{Cli, STUDY, without_folder};

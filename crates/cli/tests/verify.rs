@@ -1,5 +1,7 @@
 //! What was loaded is read back, and what was changed is found.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
 mod common;
 
 use common::Cli;
@@ -74,8 +76,8 @@ fn verifying_changes_nothing() {
 fn there_must_be_something_to_verify() {
     let cli = Cli::with_study();
     for (url, code, says) in [
-        ("sqlite:none.db", 3, "none.db: there is nothing to verify"),
-        ("memory:", 3, "nothing is stored there"),
+        ("sqlite:none.db", 3, "nothing to verify at sqlite:none.db"),
+        ("memory:", 3, "nothing to verify at memory:"),
         ("null:", 2, "keeps nothing"),
         ("sqlit:x.db", 2, "did you mean `sqlite`"),
     ] {

@@ -122,8 +122,7 @@ pub fn verify(
     match store.inspect()? {
         Namespace::Absent => {
             return Err(StoreError::Unreachable(format!(
-                "{}: there is nothing to verify: nothing is stored there; load it with `storebench run` first, or \
-                 correct the URL",
+                "there is nothing to verify at {}; load it with `storebench run` first, or correct the URL",
                 description.url
             )));
         }
@@ -471,7 +470,9 @@ operations = 1
 
         fn call(&self, position: usize, op: Op<'_>) {
             let request = Request { collection: CollectionId(position as u16), op, contents: false };
-            Caller::open(&self.store, &options()).unwrap().call(&request, |result| drop(result.unwrap()));
+            Caller::open(&self.store, &options())
+                .unwrap()
+                .call(&request, |result| assert!(result.is_ok(), "{result:?}"));
         }
 
         /// Stores document `index` at a version under the key of `at`.

@@ -1,6 +1,6 @@
 //! `generate STUDY`: documents as JSON lines.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
     match &args.output {
         Some(file) => whole_file(file, write)?,
         // A reader that wants no more is no failure.
-        None => drop(quiet_pipe(write(&mut io::stdout().lock()))?),
+        None => drop(quiet_pipe("stdout", write(&mut io::stdout().lock()))?),
     }
     Ok(0)
 }
@@ -55,18 +55,25 @@ fn find<'a>(all: &[&'a Documents], name: &str) -> Result<&'a Documents, Failure>
     })
 }
 
-/// Writes beside the file and moves it there, so that nobody takes a part for the whole.
+/// Writes beside the file and moves it there, so that nobody takes a part for the whole. What is no
+/// plain file (a device, a named pipe) is written to, never replaced.
 fn whole_file(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part: PathBuf = file.with_file_name(name);
     let refused = |e: &io::Error| format!("{}: cannot be written: {e}; use another path or free space", file.display());
+    // A link stays a link: what it points to is replaced.
+    let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    if place.metadata().is_ok_and(|found| !found.is_file()) {
+        let mut out = OpenOptions::new().write(true).open(&place).map_err(|e| Failure::bad_input(refused(&e)))?;
+        return quiet_pipe(&file.display().to_string(), write(&mut out)).map(drop);
+    }
+    let mut name = place.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part: PathBuf = place.with_file_name(name);
     let made = File::create(&part).map_err(|e| Failure::bad_input(refused(&e)))?;
     let mut out = BufWriter::with_capacity(1 << 20, made);
     write(&mut out)
         .and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error))
         .and_then(|made| made.sync_data())
-        .and_then(|()| std::fs::rename(&part, file))
+        .and_then(|()| std::fs::rename(&part, &place))
         .map_err(|e| {
             // Only tidies up: the error that matters is the first one.
             let _ = std::fs::remove_file(&part);

@@ -4,14 +4,16 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use storebench_core::engine::Stop;
+use storebench_lab::results::RunResult;
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_lab::summary::summary;
+use storebench_lab::verdicts::Level;
 
 use crate::args::ResultArgs;
-use crate::failure::{BAD_INPUT, Failure};
+use crate::failure::{BAD_INPUT, Failure, INVALID};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
-use crate::signals::ask_on_interrupt;
+use crate::signals::{INTERRUPTED, ask_on_interrupt};
 
 /// Runs a request and prints its result; gives the exit code.
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
@@ -31,9 +33,33 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
         let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         print(&summary(&outcome.result, colour))?;
     }
-    match &outcome.folder_error {
-        Some(error) => Err(Failure { code: outcome.exit_code(), message: error.to_string() }),
-        None => Ok(outcome.exit_code()),
+    let code = outcome.exit_code();
+    match (&outcome.folder_error, trouble(&outcome.result, code)) {
+        (Some(error), None) => Err(Failure { code, message: error.to_string() }),
+        (_, Some(message)) => Err(Failure { code, message }),
+        (None, None) => Ok(code),
+    }
+}
+
+/// What the exit code of a run that went wrong stands for, in words.
+fn trouble(result: &RunResult, code: u8) -> Option<String> {
+    let failed = result.trials.iter().find_map(|trial| {
+        let failure = trial.failure.as_ref()?;
+        Some(format!("store `{}` ended early, in {}: {}", trial.store, failure.during, failure.message))
+    });
+    let invalid = || {
+        let mut checks: Vec<&str> =
+            result.verdicts.iter().filter(|v| v.level == Level::Invalid).map(|v| v.check.as_str()).collect();
+        checks.dedup();
+        checks.join(", ")
+    };
+    match code {
+        INVALID => Some(format!("the measurement is invalid by its own verdicts: {}", invalid())),
+        0 | INTERRUPTED => None,
+        _ => failed.or_else(|| {
+            let checks = invalid();
+            (!checks.is_empty()).then(|| format!("data are wrong or lost by the verdicts: {checks}"))
+        }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs the binary in a folder of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};

@@ -176,7 +176,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             }
             match self.hold() {
                 None => {
-                    if self.slots.last_ns >= self.course.next_interval_ns {
+                    if self.slots.last_ns >= self.course.next_interval_ns || self.slots.fatal.is_some() {
                         let now = self.slots.last_ns;
                         self.look_around(now);
                     }
@@ -218,6 +218,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if self.slots.fatal.is_some() {
             self.stop.ask();
         }
+        // At the latest now: a turn that goes on after this sends nothing more.
         if self.stop.asked() && now < self.course.end_ns {
             self.course.end_ns = now;
             self.course.give_up_ns = now;

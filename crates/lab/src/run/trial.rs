@@ -33,7 +33,7 @@ impl Session<'_> {
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
-        match self.prepare(arm, planned) {
+        match self.prepare(arm) {
             Err(error) => fail(result, "prepare", &error),
             Ok(()) => {
                 // A server may tell its version only once it was asked something.
@@ -70,10 +70,11 @@ impl Session<'_> {
         keep_result(journal, result);
     }
 
-    fn prepare(&self, arm: &Arm, planned: &PlannedTrial) -> Result<(), StoreError> {
-        // Beside somebody else's data nothing is emptied; what an earlier block of this run put
-        // there is ours to remove.
-        if arm.prepare == Prepare::IntoExisting && planned.block > 1 {
+    fn prepare(&self, arm: &Arm) -> Result<(), StoreError> {
+        // Beside somebody else's data nothing is emptied but what an earlier block or run of ours put
+        // there: a load would meet its own documents again.
+        let loads = self.request.study.phases.iter().any(|phase| phase.loads());
+        if arm.prepare == Prepare::IntoExisting && loads {
             arm.store.remove()?;
         }
         let collections = self

@@ -1,0 +1,112 @@
+//! What was typed.
+
+use std::path::PathBuf;
+
+/// Printed for `--help` and after a mistake.
+pub(crate) const HELP: &str = "\
+storebench-bench: Storebench's own speed and memory, each figure beside its reference in the same run
+
+  --only PART   only figures whose name holds PART; may be given again. Topics: generation, engine,
+                pacing, memory, embedded
+  --rounds N    rounds of each figure and its reference, taken in turns (default 7, least 1)
+  --quick       3 rounds of a tenth of the work: to see that it runs, not to judge by
+  --dir DIR     where the embedded stores write, in a folder that is removed afterwards
+                (default: the folder this program lies in); it should be on the disk in question
+  --json        one JSON document in place of the table
+  --strict      exit 1 when a target is missed or could not be measured";
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    Help,
+    /// Hidden: run a phase over so many keys and print the memory it took. See `memory`.
+    Child(u64),
+    Measure(Options),
+}
+
+/// How to measure.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) only: Vec<String>,
+    pub(crate) rounds: usize,
+    pub(crate) quick: bool,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) json: bool,
+    pub(crate) strict: bool,
+}
+
+/// The hidden argument that makes this program its own child.
+pub(crate) const CHILD: &str = "--child-with-keys";
+
+impl Options {
+    /// Whether a figure was asked for, or all of them.
+    pub(crate) fn wants(&self, topic: &str, figure: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| format!("{topic} {figure}").contains(part.as_str()))
+    }
+
+    /// So much work, or a tenth of it when it has to be quick.
+    pub(crate) fn work(&self, full: u64) -> u64 {
+        if self.quick { (full / 10).max(1) } else { full }
+    }
+}
+
+/// Reads the arguments, without the program's name.
+pub(crate) fn read(arguments: &[String]) -> Result<Command, String> {
+    let mut options = Options { only: Vec::new(), rounds: 0, quick: false, dir: None, json: false, strict: false };
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value behind it"));
+        match argument.as_str() {
+            "--help" | "-h" => return Ok(Command::Help),
+            "--only" => options.only.push(value()?.clone()),
+            "--rounds" => options.rounds = number(argument, value()?)?,
+            "--dir" => options.dir = Some(value()?.into()),
+            "--quick" => options.quick = true,
+            "--json" => options.json = true,
+            "--strict" => options.strict = true,
+            CHILD => return Ok(Command::Child(number(argument, value()?)?)),
+            // What `cargo bench` would add.
+            "--bench" => {}
+            other => return Err(format!("`{other}` is no option here")),
+        }
+    }
+    if options.rounds == 0 {
+        options.rounds = if options.quick { 3 } else { 7 };
+    }
+    Ok(Command::Measure(options))
+}
+
+fn number<T: std::str::FromStr + PartialOrd + From<u8>>(argument: &str, text: &str) -> Result<T, String> {
+    text.replace('_', "")
+        .parse()
+        .ok()
+        .filter(|n| *n >= T::from(1))
+        .ok_or_else(|| format!("{argument} takes a whole number from 1, and `{text}` is none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_line(line: &str) -> Result<Command, String> {
+        read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read_and_mistakes_named() {
+        let Ok(Command::Measure(options)) = read_line("--only pacing --only sqlite --rounds 5 --json --strict") else {
+            panic!("this line is right");
+        };
+        assert_eq!((options.rounds, options.json, options.strict, options.quick), (5, true, true, false));
+        assert!(options.wants("pacing", "precise") && options.wants("embedded", "sqlite os"));
+        assert!(!options.wants("engine", "write"));
+        assert_eq!(options.work(1_000), 1_000);
+        let Ok(Command::Measure(options)) = read_line("--quick") else { panic!("this line is right") };
+        assert_eq!((options.rounds, options.work(1_000)), (3, 100));
+        assert!(options.wants("engine", "write"));
+        assert_eq!(read_line("--child-with-keys 1_000"), Ok(Command::Child(1_000)));
+        for (wrong, named) in [("--rounds 0", "`0`"), ("--rounds", "--rounds"), ("--onyl x", "`--onyl`")] {
+            assert!(read_line(wrong).is_err_and(|e| e.contains(named)), "{wrong}");
+        }
+    }
+}

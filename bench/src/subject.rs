@@ -1,0 +1,118 @@
+//! A study made ready to run: its documents, and its phases on a store.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::documents::{Catalog, CatalogOptions, Documents};
+use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
+use storebench_core::measure::PhaseRecord;
+use storebench_core::store::{
+    AnyStore, Capabilities, CollectionLayout, Description, Layout, Namespace, NullSession, NullStore, Prepare,
+    SessionOptions, Store, StoreError,
+};
+use storebench_core::workload::Study;
+
+use crate::{Failure, pin};
+
+/// A study and its documents.
+pub(crate) struct Subject {
+    study: Study,
+    catalog: Arc<Catalog>,
+    clock: RealClock,
+}
+
+impl Subject {
+    /// Reads a study and compiles its documents.
+    pub(crate) fn new(text: &str) -> Result<Self, Failure> {
+        let study = Study::parse(text, Path::new("bench"), &[])?;
+        // No study here reads files of a user, so nothing is kept in the scratch folder.
+        let scratch = std::env::temp_dir();
+        let options = CatalogOptions {
+            seed: study.seed,
+            scale: 1.0,
+            base_dir: Path::new("."),
+            scratch_dir: &scratch,
+            frozen: None,
+        };
+        let catalog = Arc::new(Catalog::compile(&study.collections, &options)?);
+        Ok(Self { study, catalog, clock: RealClock::new() })
+    }
+
+    pub(crate) fn clock(&self) -> &RealClock {
+        &self.clock
+    }
+
+    /// The documents of the only collection.
+    pub(crate) fn documents(&self) -> &Documents {
+        self.catalog.get(0)
+    }
+
+    /// What a store needs to know before it can be written to.
+    pub(crate) fn layout(&self) -> Layout {
+        let collections = self.study.collections.iter().map(|(name, collection)| CollectionLayout {
+            name: name.clone(),
+            body: collection.body,
+            indexes: collection.index.clone(),
+        });
+        Layout { collections: collections.collect() }
+    }
+
+    /// Runs the phase of this name. One that fails operations, or ends early, is no figure.
+    pub(crate) fn run(&self, store: &Arc<dyn AnyStore>, phase: &str) -> Result<PhaseRecord, Failure> {
+        let phase = self.study.phases.iter().find(|p| p.name == phase).ok_or("the study has no such phase")?;
+        let plan = PhasePlan::resolve(&self.study, phase, &self.catalog, &store.capabilities())?;
+        let context = PhaseContext {
+            catalog: Arc::clone(&self.catalog),
+            clock: self.clock.clone(),
+            stop: Arc::new(Stop::new()),
+            seed: self.study.seed,
+            interval: Duration::from_secs(1),
+            observer: &mut |_: &Event<'_>| {},
+        };
+        let record = run_phase(store, &plan, context)?;
+        if let Some(why) = &record.partial {
+            return Err(why.clone().into());
+        }
+        match record.messages.first() {
+            Some((message, count)) => Err(format!("{count} operations failed: {message}").into()),
+            None => Ok(record),
+        }
+    }
+}
+
+/// The null store, whose sessions keep the worker that opens them on one processor. The session is
+/// the null store's own, so the loop that is measured is the one that users run.
+struct PinnedNull(NullStore);
+
+/// A null store whose workers stay on one processor.
+pub(crate) fn pinned_null() -> Arc<dyn AnyStore> {
+    Arc::new(PinnedNull(NullStore::new()))
+}
+
+impl Store for PinnedNull {
+    type Session = NullSession;
+
+    fn describe(&self) -> Description {
+        Store::describe(&self.0)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(&self.0)
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(&self.0)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        Store::prepare(&self.0, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<NullSession, StoreError> {
+        // Called on the thread that drives the session.
+        if !pin::this_thread() {
+            return Err(StoreError::Failed("the system does not let a thread be kept on one processor".into()));
+        }
+        Store::open(&self.0, options).await
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(&self.0)
+    }
+}
