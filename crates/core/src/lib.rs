@@ -1,9 +1,9 @@
 //! The vocabulary of a document-store experiment.
 //!
 //! Everything that decides what a number means lives here: the [study file](workload), the
-//! [documents](documents) and [keys](keys) it asks for, the [schedule](schedule) of arrivals, the
+//! [documents] and [keys] it asks for, the [schedule] of arrivals, the
 //! [contract every store fulfils](store), the [one loop](engine) that drives it, the
-//! [recorders](measure) and the [ledger](ledger) of what was acknowledged.
+//! [recorders](measure) and the [ledger] of what was acknowledged.
 //!
 //! This crate knows no driver, no command line, no file format of results.
 

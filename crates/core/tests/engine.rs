@@ -1,5 +1,7 @@
 //! Whole phases on stores that are really there: threads, a reactor, early ends, the ledger.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -215,7 +217,7 @@ impl Session for ForgetfulSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         if matches!(request.op, Op::Upsert { .. }) {
             self.1 += 1;
-            if self.1 % 100 == 0 {
+            if self.1.is_multiple_of(100) {
                 return out.complete(token, Ok(Reply::written(1)));
             }
         }

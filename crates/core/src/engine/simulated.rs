@@ -282,7 +282,7 @@ struct Busy {
 impl Session for Busy {
     fn submit(&mut self, _: &Request<'_>, token: Token, out: &mut dyn Completions) {
         self.seen += 1;
-        if self.seen % (self.fails + 1) == 0 {
+        if self.seen.is_multiple_of(self.fails + 1) {
             out.complete(token, Ok(Reply { documents: 1, ..Reply::default() }));
         } else {
             out.complete(token, Err(OpError::new(ErrorKind::Temporary, "busy")));

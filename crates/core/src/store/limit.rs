@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::held::{DueTimes, Held};
 use super::{Store, StoreError};
 
-/// A store with a rate limit, see the [module](self).
+/// A store that lets at most so many operations a second through; what is above waits.
 pub type Limit<S> = Held<S, Schedule>;
 
 /// The limit.

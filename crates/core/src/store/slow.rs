@@ -14,7 +14,8 @@ use std::time::Duration;
 use super::Store;
 use super::held::{DueTimes, Held};
 
-/// A slowed-down store, see the [module](self).
+/// A store that takes its time, by a deterministic queueing model: so many slots over all sessions, a
+/// service of `latency ± jitter` in each, and at most one stall, in which no service progresses.
 pub type Slow<S> = Held<S, Servers>;
 
 /// How slow. The default adds nothing.

@@ -9,7 +9,7 @@ use crate::store::{
     ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 
-/// `memory:`, see the [module](super). Clones share their documents.
+/// `memory:`: ordered maps in this process, gone with it. Clones share their documents.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     state: Arc<RwLock<Option<State>>>,
