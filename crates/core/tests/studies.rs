@@ -117,3 +117,53 @@ fn bulk_insert_has_the_published_sizes() {
         assert_eq!((&first.fields, first.compress_to), (&other.fields, other.compress_to));
     }
 }
+
+fn reference() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study-file.md")).unwrap()
+}
+
+#[test]
+fn the_study_in_the_reference_is_a_study() {
+    let text = reference();
+    let whole: Vec<&str> = text
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .filter(|block| block.starts_with("title"))
+        .collect();
+    assert!(!whole.is_empty());
+    for block in whole {
+        Study::parse(block, Path::new("docs/study-file.md"), &[]).unwrap_or_else(|e| panic!("{e}\n{block}"));
+    }
+}
+
+/// A key that is not in the reference is a key that nobody finds.
+#[test]
+fn the_reference_names_every_key() {
+    fn keys(schema: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+        match schema {
+            serde_json::Value::Object(members) => {
+                if let Some(properties) = members.get("properties").and_then(|p| p.as_object()) {
+                    found.extend(properties.keys().cloned());
+                }
+                members.values().for_each(|v| keys(v, found));
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|v| keys(v, found)),
+            _ => {}
+        }
+    }
+    let mut found = std::collections::BTreeSet::new();
+    keys(&storebench_core::workload::schema(), &mut found);
+    assert!(found.len() > 60, "the schema names {} keys only", found.len());
+    let text = reference();
+    // In code: alone (`seed`), or within an example (`{ ramp = [100, 1_000] }`).
+    let words: std::collections::BTreeSet<&str> = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .chain(text.split("```").skip(1).step_by(2))
+        .flat_map(|code| code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')))
+        .collect();
+    let missing: Vec<&String> = found.iter().filter(|key| !words.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "docs/study-file.md does not name {missing:?}");
+}
