@@ -37,7 +37,7 @@ pub struct PhaseContext<'a> {
 /// How often the user's request to end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The start lies so far ahead when it is set: workers wake and look around in it.
+/// At a rate, the start lies so far ahead when it is set: workers wake and look around in it.
 const HEAD_START_NS: u64 = 2_000_000;
 
 /// Runs a phase.
@@ -114,7 +114,8 @@ pub fn run_phase(
             });
         }
         // Everything else is ready: what is done after the start makes the first arrivals late.
-        let start_ns = clock.now_ns() + HEAD_START_NS;
+        let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
+        let start_ns = clock.now_ns() + head_start_ns;
         start.begin(start_ns);
         let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
@@ -227,7 +228,8 @@ impl Gathered {
         interrupted: bool,
         seed: u64,
     ) -> PhaseRecord {
-        let latest = |of: fn(&WorkerReport) -> u64| reports.iter().map(of).max().unwrap_or(start_ns) - start_ns;
+        let latest =
+            |of: fn(&WorkerReport) -> u64| reports.iter().map(of).max().unwrap_or(start_ns).saturating_sub(start_ns);
         let (sending_ns, elapsed_ns) = (latest(|r| r.sent_until_ns).max(1), latest(|r| r.ended_ns).max(1));
         for (number, record) in std::mem::take(&mut self.open) {
             self.close(number, &record, None);

@@ -95,10 +95,19 @@ fn simulate_text<S: Session>(
     late_ns: u64,
     open: impl FnOnce(&SessionOptions, &Catalog) -> S,
 ) -> Run {
+    simulate_on(&FakeClock::new(), text, overrides, late_ns, open)
+}
+
+fn simulate_on<S: Session>(
+    clock: &FakeClock,
+    text: &str,
+    overrides: &[&str],
+    late_ns: u64,
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
     let (study, catalog) = study(text, overrides);
     let capabilities = MemoryStore::new().capabilities();
     let plan = Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap());
-    let clock = FakeClock::new();
     clock.advance_to(1_000_000);
     let phase_start = PhaseStart::new();
     phase_start.begin(clock.now_ns());
@@ -248,6 +257,32 @@ fn lateness_of_the_client_is_slip() {
     let run = simulate(&["phases.phase.rate=1000", "phases.phase.in_flight=8"], 300_000, slow(quick));
     near(run.record.slip.value_at_quantile(0.5) as f64, 300_000.0);
     assert!(run.record.ops[0].slot_wait.max() <= 1_000);
+}
+
+/// A store that works on the caller's thread: each call takes this long of the clock.
+struct Holding(FakeClock, u64);
+
+impl Session for Holding {
+    fn submit(&mut self, _: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        self.0.advance_to(self.0.now_ns() + self.1);
+        out.complete(token, Ok(Reply { documents: 1, ..Reply::default() }));
+    }
+}
+
+/// While a call holds the thread, other slots stand free; what falls due then waits for the store.
+#[test]
+fn a_store_that_holds_the_thread_is_no_slip() {
+    let clock = FakeClock::new();
+    let run = simulate_on(
+        &clock,
+        STUDY,
+        &["phases.phase.rate=1000", "phases.phase.in_flight=4", "phases.phase.drain=10s"],
+        0,
+        |_, _| Holding(clock.clone(), 1_500_000),
+    );
+    assert!(run.record.slip.max() <= 1_000, "{}", run.record.slip.max());
+    // Served at 667 a second: the last of 10,000 waits for 5 s.
+    near(run.record.ops[0].slot_wait.max() as f64, 5e9);
 }
 
 /// Several operations become due while the host sleeps: each is late by its own time, though the

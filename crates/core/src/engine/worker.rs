@@ -80,6 +80,9 @@ pub(super) struct Worker<S, C> {
     stop: Arc<Stop>,
     outbox: Outbox,
     usage: Usage,
+    /// Until when the store last worked on this thread, and how late its operation was sent, by our
+    /// own fault: meanwhile nothing else could be sent, whatever slots were free.
+    held: (u64, u64),
     censored_unsent: bool,
 }
 
@@ -146,6 +149,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 spin_ns: 0,
                 total: WorkerUse::default(),
             },
+            held: (start_ns, 0),
             censored_unsent: false,
             number,
             plan,
@@ -317,16 +321,21 @@ impl<S: Session, C: Clock> Worker<S, C> {
         s.tries = 0;
         s.intended_ns = due.unwrap_or(0);
         let lag = s.lag_ns;
+        let (held_until, held_lag) = self.held;
         let sent = self.send(slot);
         if let Some(due) = due {
-            // Had the slot's last operation not been sent late, the slot would have been free earlier:
-            // what it was late by is our fault a second time, not a wait for the store.
-            let could = due.max(free_since.saturating_sub(lag));
+            // Had the operation before not been sent late, its slot (or this thread, where the store
+            // works on it) would have been free earlier: what that one was late by is our fault a
+            // second time, not a wait for the store.
+            let could = due.max(free_since.saturating_sub(lag)).max(held_until.saturating_sub(held_lag));
             let slip = sent.saturating_sub(could);
             self.slots.slots[slot].lag_ns = slip;
             record(&mut self.slots.recorder.slip, slip);
             let recipe = self.slots.slots[slot].task.recipe;
             record(&mut self.slots.recorder.ops[recipe].slot_wait, could - due);
+            if !self.slots.slots[slot].in_flight {
+                self.held = (self.slots.last_ns, slip);
+            }
         }
         None
     }

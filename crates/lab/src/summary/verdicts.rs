@@ -7,7 +7,7 @@ use super::{Paint, WIDTH};
 use crate::verdicts::{Level, Verdict};
 
 /// Columns before the text of a verdict: level and name of the check.
-const INDENT: usize = 31;
+const INDENT: usize = 33;
 
 /// Adds the verdicts. Those of one check and level stand together, under one advice.
 pub(super) fn verdicts(out: &mut String, verdicts: &[Verdict], paint: Paint) {
@@ -68,7 +68,7 @@ fn group(out: &mut String, verdicts: &[&Verdict], check: &str, level: &str) {
     }
     for (n, line) in lines.into_iter().enumerate() {
         let _ =
-            if n == 0 { writeln!(out, "  {level}  {check:<20}{line}") } else { writeln!(out, "{:INDENT$}{line}", "") };
+            if n == 0 { writeln!(out, "  {level}  {check:<22}{line}") } else { writeln!(out, "{:INDENT$}{line}", "") };
     }
 }
 

@@ -10,6 +10,8 @@ const LEAST_NS: f64 = 1e6;
 const SLIP: (f64, f64) = (0.10, 0.50);
 /// Wait for a slot p99 over response p99.
 const SLOT_WAIT: f64 = 0.50;
+/// Share of the time from which slots are busy.
+const BUSY: f64 = 0.50;
 /// Share of the due operations that ended, and that were censored.
 const HELD: f64 = 0.99;
 const CENSORED: f64 = 0.01;
@@ -46,7 +48,19 @@ pub(super) fn too_few_connections(scene: &Scene<'_>) -> Option<Finding> {
     let wait = scene.phase.all.slot_wait_ns?.p99? as f64;
     let response = scene.phase.all.response_ns?.p99? as f64;
     let waits = wait >= LEAST_NS && wait >= SLOT_WAIT * response;
-    let level = if waits && held.held_share >= NEARLY_HELD { Level::Caution } else { Level::Pass };
+    let held = held.held_share >= NEARLY_HELD;
+    let (level, advice) = match (waits && held, scene.phase.slots_busy_share >= BUSY) {
+        (false, _) => (Level::Pass, ""),
+        (true, true) => (
+            Level::Caution,
+            "operations waited for a free slot: raise `connections` or `in_flight`; if the wait stays, it is the store's",
+        ),
+        // Slots that mostly stand free are not too few: something held all of them for a while.
+        (true, false) => (
+            Level::Note,
+            "the slots were mostly free, so the store stalled or arrivals came in bursts: look at the slowest intervals",
+        ),
+    };
     let slots = f64::from(scene.phase.workers) * f64::from(scene.phase.connections) * f64::from(scene.phase.in_flight);
     Some(Finding::new(
         level,
@@ -57,8 +71,12 @@ pub(super) fn too_few_connections(scene: &Scene<'_>) -> Option<Finding> {
             count(slots as u64),
             percent(scene.phase.slots_busy_share)
         ),
-        format!("caution from 1 ms and {} of the response p99 while the rate is held", percent(SLOT_WAIT)),
-        "operations waited for a free slot: raise `connections` or `in_flight`; if the wait stays, it is the store's",
+        format!(
+            "caution from 1 ms and {} of the response p99 while the rate is held and slots are busy from {}, else a note",
+            percent(SLOT_WAIT),
+            percent(BUSY)
+        ),
+        advice,
     ))
 }
 

@@ -160,15 +160,20 @@ fn schedule_slip() {
 
 #[test]
 fn too_few_connections() {
-    for (wait_ns, held, expected) in
-        [(999_999, 1.0, PASS), (1_000_000, 1.0, CAUTION), (1_000_000, 0.95, CAUTION), (1_000_000, 0.94, PASS)]
-    {
+    for (wait_ns, held, busy, expected) in [
+        (999_999, 1.0, 1.0, PASS),
+        (1_000_000, 1.0, 0.5, CAUTION),
+        (1_000_000, 1.0, 0.49, NOTE),
+        (1_000_000, 0.95, 1.0, CAUTION),
+        (1_000_000, 0.94, 1.0, PASS),
+    ] {
         let result = open(|p| {
+            p.slots_busy_share = busy;
             p.all.slot_wait_ns = Some(Percentiles { p99: Some(wait_ns), ..Default::default() });
             p.all.response_ns = Some(Percentiles { p99: Some(2_000_000), ..Default::default() });
             p.rate.as_mut().unwrap().held_share = held;
         });
-        assert_eq!(level(&result, "too-few-connections"), expected, "{wait_ns} {held}");
+        assert_eq!(level(&result, "too-few-connections"), expected, "{wait_ns} {held} {busy}");
     }
     assert_eq!(level(&closed(|_| ()), "too-few-connections"), None);
 }
