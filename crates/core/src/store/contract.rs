@@ -68,7 +68,8 @@ pub enum Prepare {
     /// Keep documents that Storebench made; make what is missing of the layout.
     Keep,
     /// Write into a namespace that somebody else made: add the layout's collections to it, each with
-    /// Storebench's marker; a collection of that name that exists without the marker is refused.
+    /// Storebench's marker; a collection of that name that exists without the marker is refused, one
+    /// with the marker is kept as it is.
     IntoExisting,
     /// Read what is there; change nothing.
     ReadOnly,
