@@ -15,7 +15,7 @@ use super::team::{Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
 use crate::measure::{Interval, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse};
-use crate::schedule::Arrivals;
+use crate::schedule::{Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
 
 /// What a phase needs besides its plan and its store.
@@ -167,6 +167,16 @@ pub fn run_phase(
     })
 }
 
+/// When so many operations have become due, in ns from the start: the rate's integral turned round.
+fn due_time_ns(rate: &Rate, operations: u64) -> u64 {
+    let (mut low, mut high) = (1, u64::MAX / 2);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if rate.expected(middle) >= operations as f64 { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
 /// What the workers have handed over so far.
 struct Gathered {
     interval_ns: u64,
@@ -256,15 +266,21 @@ impl Gathered {
             None if interrupted && reports.iter().any(|r| r.ended_early) => Some("interrupted".to_owned()),
             None => None,
         };
-        let due = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
-            Amount::Duration(_) => (0..u64::from(plan.workers))
-                .filter_map(|w| {
-                    let workers = u64::from(plan.workers);
-                    Arrivals::new(rate, *arrival, w, workers, crate::keys::mix64(seed, plan.number)).ok()
-                })
-                .map(|arrivals| arrivals.due_by(sending_ns.saturating_sub(1)))
-                .sum(),
-            _ => self.total.ops.iter().map(|t| t.ended() + t.censored).sum(),
+        let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
+            Amount::Duration(_) => {
+                let due = (0..u64::from(plan.workers))
+                    .filter_map(|w| {
+                        let workers = u64::from(plan.workers);
+                        Arrivals::new(rate, *arrival, w, workers, crate::keys::mix64(seed, plan.number)).ok()
+                    })
+                    .map(|arrivals| arrivals.due_by(sending_ns.saturating_sub(1)))
+                    .sum();
+                (due, sending_ns)
+            }
+            _ => {
+                let due = self.total.ops.iter().map(|t| t.ended() + t.censored).sum();
+                (due, due_time_ns(rate, due))
+            }
         });
         PhaseRecord {
             name: plan.name.clone(),
@@ -274,7 +290,8 @@ impl Gathered {
             began_unix_ns,
             sending_ns,
             elapsed_ns,
-            due,
+            due: scheduled.map(|(due, _)| due),
+            due_over_ns: scheduled.map(|(_, over_ns)| over_ns),
             workers: plan.workers,
             connections: plan.connections,
             in_flight: plan.in_flight,

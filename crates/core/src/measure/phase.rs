@@ -36,6 +36,8 @@ pub struct PhaseRecord {
     pub elapsed_ns: u64,
     /// Open loop: operations that were due within it; none in closed loop.
     pub due: Option<u64>,
+    /// Open loop: the time in which `due` operations fall due by the schedule, in ns; none in closed loop.
+    pub due_over_ns: Option<u64>,
     /// Workers, connections of each, operations in flight on each connection.
     pub workers: u32,
     /// See `workers`.
