@@ -44,6 +44,7 @@ struct Lab {
     catalog: Arc<Catalog>,
     clock: RealClock,
     stop: Arc<Stop>,
+    inserted: std::cell::RefCell<Vec<u64>>,
 }
 
 impl Lab {
@@ -53,7 +54,7 @@ impl Lab {
         let dir = std::env::temp_dir();
         let options = CatalogOptions { seed: 7, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
         let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
-        Self { study, catalog, clock: RealClock::new(), stop: Arc::new(Stop::new()) }
+        Self { study, catalog, clock: RealClock::new(), stop: Arc::new(Stop::new()), inserted: Default::default() }
     }
 
     fn prepared(&self, store: impl Store) -> Arc<dyn AnyStore> {
@@ -81,6 +82,7 @@ impl Lab {
             stop: Arc::clone(&self.stop),
             seed: 7,
             interval: Duration::from_millis(20),
+            inserted: &mut self.inserted.borrow_mut(),
             observer: &mut observer,
         };
         run_phase(store, &plan, context).unwrap()
@@ -108,6 +110,30 @@ fn a_load_writes_every_document_once_and_a_mix_finds_them() {
     let distinct = mixed.distinct_keys[0].1;
     assert!((2_000..=3_200).contains(&distinct), "{distinct}");
     assert!(mixed.partial.is_none());
+}
+
+#[test]
+fn a_second_phase_inserts_further_documents() {
+    let lab = Lab::new(&[]);
+    let store = lab.prepared(MemoryStore::new());
+    lab.run(&store, 0);
+    for _ in 0..2 {
+        let [_, _, insert] = &lab.run(&store, 1).total.ops[..] else { panic!("three labels") };
+        assert_eq!((insert.errors(), insert.missed), (0, 0));
+    }
+}
+
+#[test]
+fn a_batch_that_is_refused_in_part_has_failed_once() {
+    let lab = Lab::new(&["phases.load.batch=7"]);
+    let store = lab.prepared(MemoryStore::new());
+    lab.run(&store, 0);
+    // Loaded again without emptying: every document is in the way.
+    let record = lab.run(&store, 0);
+    let tally = &record.total.ops[0];
+    assert_eq!((tally.succeeded, tally.ended()), (0, tally.failed_as(ErrorKind::Conflict)));
+    assert!(tally.rejected >= 7 && tally.documents == 0);
+    assert!(record.partial.unwrap().contains("docs/"), "it names a key");
 }
 
 #[test]
@@ -139,6 +165,7 @@ fn the_same_seed_draws_the_same_operations() {
     let runs: Vec<_> = (0..2)
         .map(|_| {
             let store = lab.prepared(MemoryStore::new());
+            lab.inserted.borrow_mut().clear();
             lab.run(&store, 0);
             let record = lab.run(&store, 1);
             (counts(&record), record.distinct_keys.clone(), record.total.ops[1].bytes_written)

@@ -53,6 +53,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             stop: Arc::clone(&stop),
             seed: 1,
             interval: Duration::from_secs(1),
+            inserted: &mut Vec::new(),
             observer: &mut |_: &super::Event<'_>| {},
         };
         let record = std::thread::scope(|scope| {

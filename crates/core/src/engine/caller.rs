@@ -8,13 +8,14 @@ use std::time::Duration;
 use tokio::runtime::Runtime as Tokio;
 
 use super::clock::Clock;
-use crate::store::{AnyStore, OpError, Reply, Request, Runtime, Session, SessionOptions, StoreError, Token};
+use crate::store::{AnyStore, ErrorKind, OpError, Reply, Request, Runtime, Session, SessionOptions, StoreError, Token};
 
 /// A session of any store with one operation in flight.
 pub struct Caller {
     session: Box<dyn Session>,
     reactor: Option<Tokio>,
     clock: Arc<dyn Clock>,
+    timeout_ns: u64,
     next: u64,
 }
 
@@ -30,7 +31,13 @@ impl Caller {
             .map_err(|e| StoreError::Failed(format!("the system gives no event loop: {e}")))?;
         let session = reactor.block_on(store.open_any(options))?;
         let reactor = (store.runtime() == Runtime::Reactor).then_some(reactor);
-        Ok(Self { session, reactor, clock: Arc::clone(&options.clock), next: 0 })
+        Ok(Self {
+            session,
+            reactor,
+            clock: Arc::clone(&options.clock),
+            timeout_ns: options.timeout.as_nanos() as u64,
+            next: 0,
+        })
     }
 
     /// Does one operation, and calls `done` with how it ended.
@@ -48,7 +55,15 @@ impl Caller {
         self.session.submit(request, token, &mut out);
         self.session.flush();
         drop(_entered);
+        let deadline_ns = self.clock.now_ns().saturating_add(self.timeout_ns);
         while !ended {
+            let now_ns = self.clock.now_ns();
+            if now_ns >= deadline_ns {
+                self.session.abandon(token);
+                return done(Err(OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout")));
+            }
+            let wake_ns = self.session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
+            let at_most = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
             let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
                 if given == token {
                     ended = true;
@@ -59,19 +74,21 @@ impl Caller {
                 Some(reactor) => {
                     let session = &mut self.session;
                     let mut polled = false;
-                    reactor.block_on(poll_fn(|cx| {
+                    let woken = poll_fn(|cx| {
                         if std::mem::replace(&mut polled, true) {
                             return Poll::Ready(());
                         }
                         session.poll(cx, &mut out)
-                    }));
+                    });
+                    // Out of time is no fault here: the session may only be waiting for time to pass.
+                    let _ = reactor.block_on(async { tokio::time::timeout(at_most, woken).await });
                 }
                 None => {
                     let _ = self.session.poll(&mut Context::from_waker(Waker::noop()), &mut out);
+                    if !ended {
+                        std::thread::sleep(at_most.min(Duration::from_millis(1)));
+                    }
                 }
-            }
-            if !ended && let Some(wake) = self.session.wake_at_ns() {
-                std::thread::sleep(Duration::from_nanos(wake.saturating_sub(self.clock.now_ns())));
             }
         }
     }

@@ -28,6 +28,8 @@ pub struct WorkerReport {
     pub messages: Vec<(String, u64)>,
     /// Some checked documents that differed.
     pub wrong_examples: Vec<String>,
+    /// Numbers of new documents that are taken, by position of the collection.
+    pub taken: Vec<u64>,
     /// Why the phase could not go on.
     pub fatal: Option<String>,
     /// Until when it sent, in ns of the clock.
@@ -49,6 +51,7 @@ impl WorkerReport {
             ledger: None,
             messages: Vec::new(),
             wrong_examples: Vec::new(),
+            taken: Vec::new(),
             fatal: None,
             sent_until_ns: 0,
             ended_ns: 0,
@@ -103,7 +106,11 @@ async fn open<S: Store>(store: &S, job: &WorkerJob) -> Result<Vec<S::Session>, S
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
         clock: Arc::new(job.team.clock.clone()),
         // Stalls and the like are for what is measured, not for what comes before it.
-        phase_start: if plan.amount == Amount::Load { PhaseStart::new() } else { job.team.start.clone() },
+        phase_start: if plan.amount == Amount::Load || plan.warm_up {
+            PhaseStart::new()
+        } else {
+            job.team.start.clone()
+        },
     };
     let mut sessions = Vec::with_capacity(plan.connections as usize);
     for _ in 0..plan.connections {
@@ -118,9 +125,9 @@ fn begin<S: crate::store::Session>(
     opened: Result<Vec<S>, StoreError>,
     host: impl FnOnce(&mut Worker<S, super::RealClock>, crate::workload::Pacing) -> std::io::Result<()>,
 ) -> WorkerReport {
-    let WorkerJob { plan, catalog, worker: number, seed, interval_ns, team } = job;
+    let WorkerJob { plan, catalog, worker: number, seed, base, interval_ns, mut team } = job;
     let made = opened.and_then(|sessions| {
-        let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed)
+        let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed, base)
             .map_err(|e| StoreError::NotSupported(format!("phase `{}`: {e}", plan.name)))?;
         let arrivals = match &plan.rate {
             Some((rate, arrival)) => {
@@ -136,9 +143,7 @@ fn begin<S: crate::store::Session>(
     if made.is_err() {
         team.stop.ask();
     }
-    team.ready.wait();
-    // Between the two, whoever runs the phase sets its start.
-    team.ready.wait();
+    team.pass.wait();
     let (sessions, maker, arrivals) = match made {
         Ok(made) => made,
         Err(error) => return WorkerReport::failed(number, error),

@@ -61,8 +61,12 @@ pub(super) struct Maker {
     weights: Vec<f64>,
     latest: bool,
     streams: Vec<Option<KeyStream>>,
+    /// New documents of earlier phases, by position of the collection: their numbers are taken.
+    base: Vec<u64>,
     /// Documents this worker has inserted, by position of the collection.
     inserted: Vec<u64>,
+    /// Whether a write found no key without an open outcome.
+    pub exhausted: bool,
     /// The next batch of a load: recipe, and number of the batch in it.
     load: (usize, u64),
     made: u64,
@@ -82,7 +86,13 @@ fn text(bytes: &[u8]) -> &str {
 impl Maker {
     /// # Errors
     /// When a worker would own no key of a collection.
-    pub(super) fn new(plan: Arc<PhasePlan>, catalog: Arc<Catalog>, worker: u32, seed: u64) -> Result<Self, KeyError> {
+    pub(super) fn new(
+        plan: Arc<PhasePlan>,
+        catalog: Arc<Catalog>,
+        worker: u32,
+        seed: u64,
+        base: Vec<u64>,
+    ) -> Result<Self, KeyError> {
         let (worker, workers) = (u64::from(worker), u64::from(plan.workers));
         let ownership = match plan.streams {
             Streams::Independent => Ownership::Independent,
@@ -93,7 +103,7 @@ impl Maker {
             .recipes
             .iter()
             .map(|recipe| {
-                if plan.amount == Amount::Load || inserts(recipe.label.kind) {
+                if plan.amount == Amount::Load || recipe.label.kind.inserts() {
                     return Ok(None);
                 }
                 let collection = recipe.label.collection;
@@ -110,7 +120,7 @@ impl Maker {
                 count: catalog.get(r.label.collection).count(),
                 batch: r.label.batch,
                 writes: r.label.kind.writes(),
-                inserts: inserts(r.label.kind),
+                inserts: r.label.kind.inserts(),
                 checkable: r.checkable && !r.label.kind.writes(),
             })
             .collect();
@@ -134,7 +144,9 @@ impl Maker {
             weights,
             latest: matches!(plan.popularity, Popularity::Latest(_)),
             streams,
+            base,
             inserted: vec![0; collections],
+            exhausted: false,
             load: (0, worker),
             made: 0,
             distinct: (0..collections).map(|_| None).collect(),
@@ -211,7 +223,8 @@ impl Maker {
     /// One index by popularity, or a new one for an insert.
     #[inline]
     fn draw(&mut self, at: usize, brief: Brief) -> u64 {
-        let Brief { collection, count, .. } = brief;
+        let Brief { collection, count: loaded, .. } = brief;
+        let count = loaded + self.base[collection];
         let index = match &mut self.streams[at] {
             // New documents are numbered so that no two workers make the same one.
             None => {
@@ -236,6 +249,14 @@ impl Maker {
                         }
                         index = stream.next(&mut self.rng, newest);
                     }
+                    if ledger.is_open((collection, index)) {
+                        // Few keys are left: the worker's own ones are looked through in order.
+                        let own = (0..loaded.div_ceil(self.workers)).map(|n| n * self.workers + self.worker);
+                        match own.filter(|i| *i < loaded).find(|i| !ledger.is_open((collection, *i))) {
+                            Some(closed) => index = closed,
+                            None => self.exhausted = true,
+                        }
+                    }
                 }
                 index
             }
@@ -250,6 +271,31 @@ impl Maker {
         for index in index..index + documents {
             distinct.add(mix64(collection as u64, index));
         }
+    }
+
+    /// Draws only which kind of operation comes next, for one that is not sent.
+    pub(super) fn next_recipe(&mut self) -> usize {
+        if self.plan.amount == Amount::Load {
+            return self.load.0.min(self.briefs.len() - 1);
+        }
+        let draw = self.rng.unit();
+        self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
+    }
+
+    /// A task that was drawn is not sent after all.
+    pub(super) fn unmake(&mut self, task: &Task) {
+        let brief = self.briefs[task.recipe];
+        if let Some(ledger) = &mut self.ledger
+            && brief.writes
+        {
+            ledger.refused((brief.collection, task.index), task.version);
+        }
+    }
+
+    /// Numbers of new documents that are taken now, by position of the collection, in rounds of all
+    /// workers.
+    pub(super) fn taken(&self) -> Vec<u64> {
+        self.base.iter().zip(&self.inserted).map(|(base, own)| base + own * self.workers).collect()
     }
 
     /// Distinct keys touched, by position of the collection.
@@ -343,10 +389,6 @@ impl Maker {
             contents: task.check || stage == Stage::Look,
         }
     }
-}
-
-fn inserts(kind: OpKind) -> bool {
-    matches!(kind, OpKind::Insert | OpKind::BulkInsert)
 }
 
 /// Bytes of keys and documents that a request sends.

@@ -37,9 +37,6 @@ pub struct Recipe {
     /// Whether what is read can be compared with what it should be: nothing in the study changes
     /// these documents in a way that a generator cannot repeat.
     pub checkable: bool,
-    /// Whether nothing in the study removes or lets expire these documents, so that a read that
-    /// finds none is a surprise.
-    pub kept: bool,
 }
 
 /// How much a phase does.
@@ -126,6 +123,18 @@ impl PhasePlan {
             }
             if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
                 return refuse("compare-and-swap needs read, which this store cannot do".into());
+            }
+        }
+        for recipe in recipes.iter().filter(|r| !r.label.kind.inserts()) {
+            let documents = catalog.get(recipe.label.collection);
+            let least = if phase.streams == Streams::Disjoint { u64::from(phase.workers) } else { 1 };
+            if documents.count() < least && !phase.loads() {
+                return refuse(format!(
+                    "`{}` has {} documents, too few to give each of {} workers a share; use more documents or fewer workers",
+                    documents.name(),
+                    documents.count(),
+                    phase.workers
+                ));
             }
         }
         if !capabilities.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
@@ -273,7 +282,6 @@ impl Recipe {
             expiry_ns: 3_600_000_000_000,
             view: String::new(),
             checkable: false,
-            kept: true,
         }
     }
 }
@@ -302,7 +310,6 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                 view: entry.view.clone().unwrap_or_default(),
                 checkable: catalog.get(collection).body() != Body::Counter
                     && !done(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch]),
-                kept: !done(&[OpKind::Delete, OpKind::BulkDelete, OpKind::Touch]),
             })
         })
         .collect()
@@ -328,6 +335,8 @@ pub struct WorkerJob {
     pub worker: u32,
     /// The study's seed.
     pub seed: u64,
+    /// New documents of earlier phases, by position of the collection: their numbers are taken.
+    pub base: Vec<u64>,
     /// Length of an interval, in ns.
     pub interval_ns: u64,
     /// Where it meets the others: how the phase begins, and where snapshots go.

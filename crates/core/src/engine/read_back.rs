@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::caller::Caller;
 use super::clock::RealClock;
 use super::plan::PhasePlan;
+use super::stop::Stop;
 use crate::documents::Catalog;
 use crate::ledger::Ledger;
 use crate::measure::LedgerReport;
-use crate::store::{AnyStore, CollectionId, ErrorKind, Op, PhaseStart, Request, SessionOptions, StoreError};
+use crate::store::{AnyStore, CollectionId, ErrorKind, Op, PhaseStart, Request, SessionOptions};
 
 /// Lost keys that are described.
 const EXAMPLES: usize = 20;
@@ -18,8 +19,9 @@ pub(super) fn read_back(
     plan: &PhasePlan,
     catalog: &Catalog,
     clock: &RealClock,
+    stop: &Stop,
     ledgers: impl Iterator<Item = Ledger>,
-) -> Result<LedgerReport, StoreError> {
+) -> LedgerReport {
     let options = SessionOptions {
         durability: plan.durability,
         consistency: plan.consistency,
@@ -27,12 +29,25 @@ pub(super) fn read_back(
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };
-    let mut caller = Caller::open(&**store, &options)?;
     let mut report = LedgerReport::default();
+    let mut caller = match Caller::open(&**store, &options) {
+        Ok(caller) => caller,
+        Err(e) => {
+            // What was measured is kept all the same; nothing of what was written is confirmed.
+            report.keys = ledgers.map(|l| l.entries().count() as u64).sum();
+            report.unverifiable = report.keys;
+            report.examples.push(format!("the store could not be read: {e}"));
+            return report;
+        }
+    };
     let (mut key, mut scratch) = (Vec::new(), Vec::new());
     for ledger in ledgers {
         for ((collection, index), entry) in ledger.entries() {
             report.keys += 1;
+            if stop.asked() {
+                report.unverifiable += 1;
+                continue;
+            }
             let documents = catalog.get(collection);
             key.clear();
             documents.write_key(index, &mut key);
@@ -41,7 +56,7 @@ pub(super) fn read_back(
             caller.call(&request, |result| {
                 let lost = match result {
                     Ok(reply) => match documents.check(index, reply.body.unwrap_or_default(), &mut scratch) {
-                        Ok(found) if entry.allows(found, plan.number) => None,
+                        Ok(found) if entry.allows(found) => None,
                         Ok(found) => Some(format!("version {found} was found")),
                         Err(mismatch) => Some(mismatch.to_string()),
                     },
@@ -68,5 +83,8 @@ pub(super) fn read_back(
             });
         }
     }
-    Ok(report)
+    if stop.asked() && report.unverifiable > 0 {
+        report.examples.push("reading back was interrupted".to_owned());
+    }
+    report
 }

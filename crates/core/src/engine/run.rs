@@ -1,8 +1,8 @@
 //! One phase on one store: workers begin together, their recorders are gathered, the record is made.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::clock::{Clock, RealClock};
@@ -11,7 +11,7 @@ use super::events::{Event, Observer};
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
 use super::stop::Stop;
-use super::team::{Member, Outbox, Snapshot};
+use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
 use crate::measure::{Interval, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse};
@@ -30,6 +30,9 @@ pub struct PhaseContext<'a> {
     pub seed: u64,
     /// Length of an interval.
     pub interval: Duration,
+    /// New documents of earlier phases, by position of the collection: their numbers are taken. Begins
+    /// empty; a phase adds its own.
+    pub inserted: &'a mut Vec<u64>,
     /// Hears what happens.
     pub observer: &'a mut dyn Observer,
 }
@@ -52,10 +55,11 @@ pub fn run_phase(
     plan: &PhasePlan,
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
-    let PhaseContext { catalog, clock, stop, seed, interval, observer } = context;
+    let PhaseContext { catalog, clock, stop, seed, interval, inserted, observer } = context;
+    inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());
     let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
-    let ready = Arc::new(Barrier::new(plan.workers as usize + 1));
+    let gate = Arc::new(Gate::default());
     let start = PhaseStart::new();
     let phase_stop = Arc::new(Stop::new());
     let (snapshots, received) = mpsc::channel();
@@ -71,11 +75,12 @@ pub fn run_phase(
                 catalog: Arc::clone(&catalog),
                 worker,
                 seed,
+                base: inserted.clone(),
                 interval_ns,
                 team: Member {
                     clock: clock.clone(),
                     stop: Arc::clone(&phase_stop),
-                    ready: Arc::clone(&ready),
+                    pass: gate.pass(),
                     start: start.clone(),
                     outbox: Outbox { snapshots: snapshots.clone(), spare },
                 },
@@ -87,24 +92,14 @@ pub fn run_phase(
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(e) => {
-                    // The barrier counts on every worker: those that are missing are stood in for.
-                    phase_stop.ask();
-                    for _ in worker..plan.workers {
-                        let ready = Arc::clone(&ready);
-                        scope.spawn(move || {
-                            ready.wait();
-                            ready.wait();
-                        });
-                    }
-                    ready.wait();
                     start.begin(clock.now_ns());
-                    ready.wait();
+                    gate.open();
                     return Err(StoreError::Failed(format!("worker {worker} got no thread: {e}; use fewer workers")));
                 }
             }
         }
         drop(snapshots);
-        ready.wait();
+        gate.wait_for(plan.workers as usize);
         if !phase_stop.asked() {
             observer.event(&Event::PhaseBegan {
                 phase: &plan.name,
@@ -119,7 +114,7 @@ pub fn run_phase(
         start.begin(start_ns);
         let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
-        ready.wait();
+        gate.open();
 
         let mut gathered = Gathered::new(&plan, interval_ns);
         loop {
@@ -149,6 +144,9 @@ pub fn run_phase(
         if let Some(error) = reports.iter_mut().find_map(|r| r.error.take()) {
             return Err(error);
         }
+        for (taken, own) in reports.iter().flat_map(|r| r.taken.iter().copied().enumerate()) {
+            inserted[taken] = inserted[taken].max(own);
+        }
         let record = gathered.into_record(&plan, start_ns, began_unix_ns, resources, &mut reports, stop.asked(), seed);
         observer.event(&Event::PhaseEnded {
             phase: &plan.name,
@@ -161,7 +159,7 @@ pub fn run_phase(
         if plan.ledger {
             observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
             let ledgers = reports.into_iter().filter_map(|r| r.ledger);
-            record.ledger = Some(read_back::read_back(store, &plan, &catalog, &clock, ledgers)?);
+            record.ledger = Some(read_back::read_back(store, &plan, &catalog, &clock, &stop, ledgers));
         }
         Ok(record)
     })

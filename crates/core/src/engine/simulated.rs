@@ -119,7 +119,7 @@ fn simulate_on<S: Session>(
         phase_start,
     };
     let session = open(&options, &catalog);
-    let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), 0, 1).unwrap();
+    let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), 0, 1, vec![0]).unwrap();
     let arrivals = plan.rate.as_ref().map(|(rate, arrival)| Arrivals::new(rate, *arrival, 0, 1, 1).unwrap());
     let (snapshots, received) = mpsc::channel();
     let (_give, spare) = mpsc::channel();

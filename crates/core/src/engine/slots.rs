@@ -193,12 +193,16 @@ impl<C: Clock> Slots<C> {
         tally.failed[error.kind as usize] += 1;
         record(&mut tally.failed_time, elapsed);
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
-        // A load that leaves documents out cannot be measured on: it ends here, and says why.
-        if self.plan.amount == Amount::Load && error.kind != ErrorKind::Conflict && self.fatal.is_none() {
-            self.fatal = Some(message.clone());
-        }
+        self.end_load(&message);
         self.remember(message);
         self.release(slot, now_ns);
+    }
+
+    /// A load that leaves documents out cannot be measured on: it ends here, and says why.
+    fn end_load(&mut self, message: &str) {
+        if self.plan.amount == Amount::Load && self.fatal.is_none() {
+            self.fatal = Some(message.to_owned());
+        }
     }
 
     fn remember(&mut self, message: String) {
@@ -225,13 +229,19 @@ impl<C: Clock> Slots<C> {
             }
             return;
         }
+        if !reply.rejects.is_empty() {
+            return self.reject(slot, now_ns, reply);
+        }
         if kind.writes() && self.plan.ledger {
             self.endings.push((s.task, Some(true)));
         }
-        let (service, response) = (now_ns - s.sent_ns, now_ns - s.intended_ns);
+        let (service, response) = (now_ns - s.sent_ns, now_ns.saturating_sub(s.intended_ns));
         let tally = &mut self.recorder.ops[recipe];
-        // A query that should have found something and did not has missed.
-        let found = reply.documents > 0 || kind.writes();
+        // What should have found something and did not, or not all of it, has missed.
+        let found = match kind {
+            OpKind::BulkRead | OpKind::BulkDelete => reply.documents >= s.task.documents,
+            _ => reply.documents > 0 || kind.writes(),
+        };
         if found {
             tally.succeeded += 1
         } else {
@@ -243,23 +253,38 @@ impl<C: Clock> Slots<C> {
         if self.open_loop {
             record(&mut tally.response, response);
         }
-        if !reply.rejects.is_empty() {
-            self.rejects(slot, reply);
-        }
         if self.slots[slot].task.check {
             self.check(slot, reply);
         }
         self.release(slot, now_ns);
     }
 
-    /// Items of a bulk operation that failed while others did not: each is a failed document.
+    /// A bulk operation some items of which failed: it counts as failed, once, in the way of the first.
     #[cold]
-    fn rejects(&mut self, slot: usize, reply: &Reply<'_>) {
-        let recipe = self.slots[slot].task.recipe;
-        for reject in reply.rejects {
-            self.recorder.ops[recipe].failed[reject.error.kind as usize] += 1;
-            self.remember(format!("{}: {}", self.plan.recipes[recipe].label.name, reject.error));
+    fn reject(&mut self, slot: usize, now_ns: u64, reply: &Reply<'_>) {
+        let task = self.slots[slot].task;
+        let recipe = &self.plan.recipes[task.recipe];
+        let (name, documents) = (recipe.label.name.clone(), self.catalog.get(recipe.label.collection).clone());
+        let elapsed = now_ns.saturating_sub(self.slots[slot].intended_ns);
+        let tally = &mut self.recorder.ops[task.recipe];
+        tally.documents += u64::from(reply.documents);
+        tally.rejected += reply.rejects.len() as u64;
+        if let Some(first) = reply.rejects.first() {
+            tally.failed[first.error.kind as usize] += 1;
         }
+        record(&mut tally.failed_time, elapsed);
+        for reject in reply.rejects {
+            self.remember(format!("{name}: {}", reject.error));
+        }
+        if let Some(first) = reply.rejects.first() {
+            let item = first.item as u64;
+            let index = self.slots[slot].indexes.get(first.item).copied().unwrap_or(task.index + item);
+            let mut key = Vec::new();
+            documents.write_key(index, &mut key);
+            self.end_load(&format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error));
+        }
+        self.endings.push((task, None));
+        self.release(slot, now_ns);
     }
 
     /// Compares what was read with what it should be.

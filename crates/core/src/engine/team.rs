@@ -1,7 +1,7 @@
 //! How the workers of a phase begin together, hand over what they saw, and are told to end.
 
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::clock::RealClock;
 use super::stop::Stop;
@@ -32,10 +32,75 @@ pub struct Member {
     pub clock: RealClock,
     /// Asks this phase to end: because the user wants it, or because a load failed.
     pub stop: Arc<Stop>,
-    /// Passed twice by all: when every worker's sessions are open, and when `start` is set.
-    pub ready: Arc<Barrier>,
+    /// Where it waits, its sessions open, for all to begin.
+    pub pass: Pass,
     /// When the phase begins.
     pub start: PhaseStart,
     /// Where what was seen goes.
     pub outbox: Outbox,
+}
+
+/// Where workers wait until all are ready, and whoever runs the phase lets them begin.
+#[derive(Default)]
+pub(super) struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    arrived: usize,
+    open: bool,
+}
+
+impl Gate {
+    /// One worker's way through.
+    pub(super) fn pass(self: &Arc<Self>) -> Pass {
+        Pass { gate: Arc::clone(self), arrived: false }
+    }
+
+    /// Waits until so many have arrived.
+    pub(super) fn wait_for(&self, workers: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.arrived < workers {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets everybody through, also those that come later.
+    pub(super) fn open(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
+        self.changed.notify_all();
+    }
+}
+
+/// One worker's way through the gate. A worker that ends before it came there (its driver panics
+/// while it opens a session) arrives all the same: nobody waits for it forever.
+pub struct Pass {
+    gate: Arc<Gate>,
+    arrived: bool,
+}
+
+impl Pass {
+    /// Arrives, and waits until the gate is open.
+    pub fn wait(&mut self) {
+        self.arrive();
+        let mut state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.open {
+            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn arrive(&mut self) {
+        if !std::mem::replace(&mut self.arrived, true) {
+            self.gate.state.lock().unwrap_or_else(PoisonError::into_inner).arrived += 1;
+            self.gate.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.arrive();
+    }
 }

@@ -22,6 +22,9 @@ const SENDS_PER_TURN: usize = 64;
 /// The longest wait, so that a request to end is heard soon.
 const LONGEST_WAIT_NS: u64 = 100_000_000;
 
+/// How long after the end the client makes good what it sent too late itself.
+const GRACE_NS: u64 = 100_000_000;
+
 /// What a worker wants after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -83,6 +86,8 @@ pub(super) struct Worker<S, C> {
     /// Until when the store last worked on this thread, and how late its operation was sent, by our
     /// own fault: meanwhile nothing else could be sent, whatever slots were free.
     held: (u64, u64),
+    /// Whether something was submitted that no poll has looked at: no waker is registered for it.
+    unpolled: bool,
     censored_unsent: bool,
 }
 
@@ -150,6 +155,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 total: WorkerUse::default(),
             },
             held: (start_ns, 0),
+            unpolled: false,
             censored_unsent: false,
             number,
             plan,
@@ -187,6 +193,13 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 }
                 Some(hold) => {
                     self.flush();
+                    if self.unpolled {
+                        let before = self.slots.in_flight;
+                        self.collect(context);
+                        if self.slots.in_flight < before {
+                            return Turn::Again;
+                        }
+                    }
                     return self.rest(hold);
                 }
             }
@@ -197,6 +210,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
 
     /// Takes completions, and gives up what has run out of time.
     fn collect(&mut self, context: &mut Context<'_>) {
+        self.unpolled = false;
         for session in &mut self.sessions {
             let _ = session.poll(context, &mut self.slots);
         }
@@ -276,20 +290,42 @@ impl<S: Session, C: Clock> Worker<S, C> {
         };
         if let Some(due) = due
             && now >= self.course.give_up_ns
-            && due.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns)) >= self.course.give_up_ns
         {
-            // The end has come. What could have been sent before it, but for our own lateness, still is.
-            return Some(Hold::Done);
+            // The end has come. What could have been sent before it, but for our own lateness, still is,
+            // for a while.
+            let could = due.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns));
+            let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
+            if could >= self.course.give_up_ns || grace_over {
+                return Some(Hold::Done);
+            }
         }
         if due.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
-            let ready = free_since + self.plan.think_ns;
+            let ready = free_since.saturating_add(self.plan.think_ns);
             if ready > now {
                 return Some(Hold::Due { at_ns: ready, arrival: false });
             }
         }
         if self.prepared.is_none() {
+            if self.plan.ledger && !self.slots.endings.is_empty() {
+                self.slots.settle(&mut self.maker);
+            }
             match self.maker.next(&mut self.indexes) {
-                Some(task) => self.prepared = Some(task),
+                Some(task) => {
+                    self.prepared = Some(task);
+                    if self.maker.exhausted {
+                        self.maker.exhausted = false;
+                        if self.slots.in_flight == 0 {
+                            self.slots.fatal = Some(
+                                "every key of a worker has a write of unknown outcome, which no further write may follow"
+                                    .to_owned(),
+                            );
+                            self.stop.ask();
+                        }
+                        // Drawn again when an answer has settled a key.
+                        self.unmake_prepared();
+                        return Some(Hold::Answers);
+                    }
+                }
                 None => {
                     self.course.left = 0;
                     return Some(Hold::Done);
@@ -334,10 +370,16 @@ impl<S: Session, C: Clock> Worker<S, C> {
             let recipe = self.slots.slots[slot].task.recipe;
             record(&mut self.slots.recorder.ops[recipe].slot_wait, could - due);
             if !self.slots.slots[slot].in_flight {
-                self.held = (self.slots.last_ns, slip);
+                self.held.1 = slip;
             }
         }
         None
+    }
+
+    fn unmake_prepared(&mut self) {
+        if let Some(task) = self.prepared.take() {
+            self.maker.unmake(&task);
+        }
     }
 
     /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
@@ -359,6 +401,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
         sessions[session].submit(&request, token, slots);
         self.touched[session] = true;
         let s = &mut self.slots.slots[slot];
+        if s.in_flight {
+            self.unpolled = true;
+        } else {
+            self.held = (self.slots.last_ns, s.lag_ns);
+        }
         s.indexes = indexes;
         if s.revision.is_empty() {
             s.revision = revision;
@@ -374,17 +421,22 @@ impl<S: Session, C: Clock> Worker<S, C> {
             Hold::Due { at_ns, arrival } => (at_ns, arrival),
             Hold::Answers => (u64::MAX, false),
             Hold::Done => {
-                let open_end = self.course.arrivals.is_some() && self.course.give_up_ns != u64::MAX;
-                let given_up = open_end && now >= self.course.give_up_ns;
+                // A closed loop has no schedule to be late for: what is in flight is awaited, unless
+                // the user wants an end.
+                let limited =
+                    self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early);
+                let given_up = limited && now >= self.course.give_up_ns;
                 if given_up && !idle {
                     self.slots.censor_in_flight(now, &mut self.abandoned);
                     self.abandon();
                 }
-                if given_up || idle {
+                let over = now >= self.course.end_ns || self.course.end_ns == u64::MAX;
+                if given_up || (idle && over) {
                     self.finish(now);
                     return Turn::Ended;
                 }
-                (self.course.give_up_ns, false)
+                let end_ns = if over { u64::MAX } else { self.course.end_ns };
+                (if limited { self.course.give_up_ns.min(end_ns) } else { end_ns }, false)
             }
         };
         let mut earlier = |other: u64| at_ns = at_ns.min(other);
@@ -414,20 +466,17 @@ impl<S: Session, C: Clock> Worker<S, C> {
             return;
         }
         let end_ns = self.course.end_ns;
+        self.unmake_prepared();
         if end_ns != u64::MAX
             && let Some(mut arrivals) = self.course.arrivals.take()
         {
-            // What was drawn for the next arrival is the first of them.
-            let mut task = self.prepared.take();
+            // Only which kind of operation each would have been is drawn: no key was touched.
             loop {
                 let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
                 if due >= end_ns || self.course.left == 0 {
                     break;
                 }
-                let recipe = match task.take().or_else(|| self.maker.next(&mut self.indexes)) {
-                    Some(task) => task.recipe,
-                    None => break,
-                };
+                let recipe = self.maker.next_recipe();
                 self.slots.censor(recipe, now.saturating_sub(due));
                 arrivals.advance();
             }
@@ -474,6 +523,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             ledger: self.maker.ledger.take(),
             messages: self.slots.messages.into_iter().collect(),
             wrong_examples: self.slots.wrong_examples,
+            taken: self.maker.taken(),
             fatal: self.slots.fatal,
             sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
             ended_ns: self.slots.last_ns,

@@ -113,9 +113,10 @@ pub fn first_version(phase: u64) -> u64 {
 }
 
 impl Entry {
-    /// Whether a version that was found in phase number `phase` is one that may be there.
-    pub fn allows(self, found: u64, phase: u64) -> bool {
-        let before = self.acknowledged == 0 && found <= first_version(phase);
+    /// Whether a version that was found is one that may be there.
+    pub fn allows(self, found: u64) -> bool {
+        // Nothing was acknowledged in this phase: what was there before it is not known here.
+        let before = self.acknowledged == 0 && found != self.sent;
         before || found == self.acknowledged || (self.open && found == self.sent)
     }
 }
@@ -132,12 +133,12 @@ mod tests {
         assert!(ledger.is_open(key));
         ledger.acknowledged(key, first);
         let entry = ledger.entries().next().unwrap().1;
-        assert!(entry.allows(first, 0) && !entry.allows(0, 0));
+        assert!(entry.allows(first) && !entry.allows(0));
         let second = ledger.next_version(key, 0);
         assert!(second > first);
         ledger.refused(key, second);
         let entry = ledger.entries().next().unwrap().1;
-        assert!(entry.allows(first, 0) && !entry.allows(second, 0));
+        assert!(entry.allows(first) && !entry.allows(second));
     }
 
     #[test]
@@ -148,10 +149,10 @@ mod tests {
         ledger.acknowledged(key, first);
         let second = ledger.next_version(key, 0);
         let entry = ledger.entries().next().unwrap().1;
-        assert!(entry.allows(first, 0) && entry.allows(second, 0) && !entry.allows(0, 0));
+        assert!(entry.allows(first) && entry.allows(second) && !entry.allows(0));
         ledger.settled(key, first);
         assert!(!ledger.is_open(key));
-        assert!(!ledger.entries().next().unwrap().1.allows(second, 0));
+        assert!(!ledger.entries().next().unwrap().1.allows(second));
     }
 
     #[test]

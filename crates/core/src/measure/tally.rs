@@ -39,6 +39,9 @@ pub struct Tally {
     pub retries: u64,
     /// Documents written, read or found.
     pub documents: u64,
+    /// Documents of bulk operations that were refused while others of the same operation were not. Such
+    /// an operation counts as failed, once.
+    pub rejected: u64,
     /// Bytes of keys and documents sent with writes.
     pub bytes_written: u64,
     /// Bytes of the documents read.
@@ -68,6 +71,7 @@ impl Default for Tally {
             timed_out: 0,
             retries: 0,
             documents: 0,
+            rejected: 0,
             bytes_written: 0,
             bytes_read: 0,
             checked: 0,
@@ -112,6 +116,7 @@ impl Tally {
             self.timed_out,
             self.retries,
             self.documents,
+            self.rejected,
             self.bytes_written,
             self.bytes_read,
             self.checked,
@@ -140,6 +145,7 @@ impl Tally {
             &mut self.timed_out,
             &mut self.retries,
             &mut self.documents,
+            &mut self.rejected,
             &mut self.bytes_written,
             &mut self.bytes_read,
             &mut self.checked,
@@ -174,7 +180,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 16;
+pub(super) const COUNTS: usize = 17;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 4;
 

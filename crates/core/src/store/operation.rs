@@ -272,6 +272,11 @@ impl OpKind {
         )
     }
 
+    /// Whether it stores documents that did not exist.
+    pub fn inserts(self) -> bool {
+        matches!(self, OpKind::Insert | OpKind::BulkInsert)
+    }
+
     /// Whether doing it twice leaves the same as doing it once, so that it may be retried when the
     /// outcome of the first try is unknown. An insert may not: its second try reports a conflict
     /// that the first one caused.

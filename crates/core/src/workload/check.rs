@@ -227,6 +227,10 @@ impl Checker<'_> {
                 say(key, format!("{value} {key}; use 1 to {most}"));
             }
         }
+        let slots = u64::from(phase.workers) * u64::from(phase.connections) * u64::from(phase.in_flight);
+        if slots > 1 << 20 {
+            say("in_flight", format!("{slots} operations in flight over all workers; use at most {}", 1 << 20));
+        }
         if phase.batch.is_some_and(|b| b == 0 || b > 1_000_000) {
             say("batch", "use 1 to 1,000,000 documents".into());
         }
@@ -371,8 +375,11 @@ impl Checker<'_> {
         if kind == OpKind::View && entry.view.is_none() {
             self.say(&at, "a view query needs view = \"design/view\"");
         }
-        if phase.ledger && kind.writes() && !matches!(kind, OpKind::Upsert | OpKind::Replace | OpKind::BulkUpsert) {
-            self.say(&at, format!("the ledger follows upsert and replace; it cannot say what {kind} should leave"));
+        if phase.ledger
+            && kind.writes()
+            && (!matches!(kind, OpKind::Upsert | OpKind::Replace) || c.body == Body::Counter)
+        {
+            self.say(&at, format!("the ledger follows single upserts and replaces of documents; it cannot say what {kind} should leave in `{collection}`"));
         }
     }
 }

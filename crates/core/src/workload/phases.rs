@@ -241,10 +241,10 @@ impl<'de> Deserialize<'de> for RateSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct V;
         fn positive<E: de::Error>(rate: f64) -> Result<f64, E> {
-            if rate.is_finite() && (0.0..=1e9).contains(&rate) {
+            if rate.is_finite() && (0.0..=1e8).contains(&rate) {
                 Ok(rate)
             } else {
-                Err(E::custom(format!("a rate of {rate} per second; use a number above 0, up to 1e9")))
+                Err(E::custom(format!("a rate of {rate} per second; use a number above 0, up to 1e8")))
             }
         }
         impl<'de> Visitor<'de> for V {
