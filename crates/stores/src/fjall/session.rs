@@ -21,6 +21,10 @@ use crate::index_entry::{self, Index};
 /// Enough that writers of different keys seldom meet.
 const STRIPES: usize = 64;
 
+/// Batches at least this large look once whether the range of their keys is empty. Smaller ones ask
+/// for each key, which the tables' filters answer without reading a block; a range has no filter.
+const FEWEST_FOR_RANGE: usize = 16;
+
 /// Orders writes to the same key, so that what an operation has read still holds when it writes.
 /// A single write locks its key's stripe, a bulk operation the collection.
 #[derive(Debug)]
@@ -357,12 +361,15 @@ impl Writer<'_> {
         rejects.clear();
         let mut batch = self.batch(items.len() * (1 + indexes.len()));
         let blind = how == BulkWrite::Upsert && indexes.is_empty();
-        let superseded = superseded(items, how == BulkWrite::Insert);
+        let ordered = ordered(items);
+        let superseded = if ordered { HashSet::new() } else { superseded(items, how == BulkWrite::Insert) };
         let mut written = 0;
         let mut guard = None;
         if !blind {
             guard = Some(locks.all());
         }
+        // Under the lock, which is held through the commit: what is not there now is not there then.
+        let all_new = how == BulkWrite::Insert && ordered && range_is_empty(documents, items);
         let mut fill = || {
             for (item, (key, body)) in items.iter().enumerate() {
                 if let Err(error) = document::check(*kind, body) {
@@ -383,7 +390,7 @@ impl Writer<'_> {
                 }
                 let old = match how {
                     BulkWrite::Insert => {
-                        if documents.contains_key(key).map_err(|e| failed(&e))? {
+                        if !all_new && documents.contains_key(key).map_err(|e| failed(&e))? {
                             rejects.push(Reject { item, error: EXISTS });
                             continue;
                         }
@@ -412,7 +419,7 @@ impl Writer<'_> {
     fn bulk_delete(&self, keys: Batch<'_>, buffers: &mut Buffers) -> Result<usize, OpError> {
         let Collection { documents, indexes, locks, .. } = self.collection;
         let mut batch = self.batch(keys.len() * (1 + indexes.len()));
-        let superseded = superseded(keys, true);
+        let superseded = if ordered(keys) { HashSet::new() } else { superseded(keys, true) };
         let _guard = locks.all();
         let mut removed = 0;
         for (item, (key, _)) in keys.iter().enumerate() {
@@ -443,15 +450,28 @@ fn entry_of(index: &Index, key: &str, body: &[u8], into: &mut Vec<u8>) -> Result
     })
 }
 
-/// Items of a batch whose key comes again later in it, or came before (`first_wins`). All items of a
-/// batch have one sequence number in the engine, so a key may be in it once only. The usual batch is
-/// in key order, which shows without a set that no key comes twice.
-fn superseded(items: Batch<'_>, first_wins: bool) -> HashSet<usize> {
+/// Whether every key is greater than the one before it. The usual batch is, which shows without a
+/// set that no key comes twice, and that all lie between the first and the last.
+fn ordered(items: Batch<'_>) -> bool {
     let mut last = None;
-    let ordered = items.iter().all(|(key, _)| last.replace(key).is_none_or(|before| before < key));
-    if ordered {
-        return HashSet::new();
+    items.iter().all(|(key, _)| last.replace(key).is_none_or(|before| before < key))
+}
+
+/// Whether a large batch in key order surely meets no document. False where one look does not tell:
+/// the keys are then asked for one by one, which also tells of a range that cannot be read.
+fn range_is_empty(documents: &Keyspace, ordered: Batch<'_>) -> bool {
+    if ordered.len() < FEWEST_FOR_RANGE {
+        return false;
     }
+    let (Some((first, _)), Some((last, _))) = (ordered.get(0), ordered.get(ordered.len() - 1)) else {
+        return false;
+    };
+    documents.range(first..=last).next().is_none()
+}
+
+/// Items of a batch whose key comes again later in it, or came before (`first_wins`). All items of a
+/// batch have one sequence number in the engine, so a key may be in it once only.
+fn superseded(items: Batch<'_>, first_wins: bool) -> HashSet<usize> {
     let mut seen = HashSet::with_capacity(items.len());
     let mut repeated = |item: usize| items.get(item).is_some_and(|(key, _)| !seen.insert(key));
     if first_wins {

@@ -15,11 +15,13 @@ thread_local! {
     static UNSYNCED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a commit whose writes are handed to the operating system, but not synced.
+/// Runs a write transaction, from its begin through its commit, whose writes are handed to the
+/// operating system, but not synced.
 ///
-/// redb has no such level: its commits are synced, or stay in the process's memory. The sync of a
-/// commit is done by the thread that commits, so the wish is this thread's.
-pub(super) fn unsynced<T>(commit: impl FnOnce() -> T) -> T {
+/// redb has no such level: its commits are synced, or stay in the process's memory. It syncs not only
+/// at the commit, but also whenever an insert makes the file grow. Both are done by the thread that
+/// writes, so the wish is this thread's.
+pub(super) fn unsynced<T>(transaction: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
@@ -28,14 +30,14 @@ pub(super) fn unsynced<T>(commit: impl FnOnce() -> T) -> T {
     }
     let _reset = Reset;
     UNSYNCED.set(true);
-    commit()
+    transaction()
 }
 
 /// The file, synced unless the thread is in [`unsynced`].
 #[derive(Debug)]
-pub(super) struct SyncedOnDemand(pub(super) FileBackend);
+pub(super) struct SyncedOnDemand<B = FileBackend>(pub(super) B);
 
-impl StorageBackend for SyncedOnDemand {
+impl<B: StorageBackend> StorageBackend for SyncedOnDemand<B> {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }

@@ -4,7 +4,7 @@
 //! | promise | how |
 //! |---|---|
 //! | `fsync` | `Durability::Immediate`: the file is synced at each commit |
-//! | `os` | the same commit, with the sync left out by the storage under redb |
+//! | `os` | the same transaction, with every sync left out by the storage under redb: that of the commit, and those of a growing file. It survives the process's end; after a power failure the file may not open at all, what was synced before included |
 //! | `none` | `Durability::None`: a commit stays in the process's memory until a later `os` or `fsync` commit, or the close |
 
 mod backend;
@@ -213,8 +213,11 @@ impl Store for RedbStore {
                     | OpKind::Append
                     | OpKind::Prepend
                     | OpKind::Counter
-                    | OpKind::MergePatch
-                    | OpKind::BulkInsert => Support::Approximated("read, checked and written in one transaction"),
+                    | OpKind::MergePatch => Support::Approximated("read, checked and written in one transaction"),
+                    OpKind::BulkInsert => Support::Approximated(
+                        "one insert for each document, in one transaction; where it replaced a document, that is put \
+                         back, and documents after it are looked for before they are inserted",
+                    ),
                     OpKind::CompareAndSwap => Support::Approximated(
                         "read, compared with the stored document itself and written in one transaction; a change that \
                          was changed back goes unnoticed",
@@ -236,8 +239,8 @@ impl Store for RedbStore {
                 (Durability::MEMORY, "Durability::None: in the process's memory until a later commit or the close"),
                 (
                     Durability::OS,
-                    "Durability::Immediate without its sync: handed to the operating system; after a power failure \
-                     the file may be damaged",
+                    "Durability::Immediate without its syncs, at the commit and where the file grows: handed to the \
+                     operating system; after a power failure the file may be damaged, and what was synced before lost",
                 ),
                 (Durability::FSYNC, "Durability::Immediate: synced to disk at each commit"),
             ],

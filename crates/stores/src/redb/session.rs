@@ -243,6 +243,13 @@ impl Writer<'_> {
 
     /// Runs `work` in a transaction, which is dropped, and so undone, where it fails.
     fn transaction<T>(&self, work: impl FnOnce(&mut Tables<'_>) -> Result<T, OpError>) -> Result<T, OpError> {
+        match self.commit {
+            Commit::Unsynced => backend::unsynced(|| self.committed(work)),
+            Commit::Memory | Commit::Synced => self.committed(work),
+        }
+    }
+
+    fn committed<T>(&self, work: impl FnOnce(&mut Tables<'_>) -> Result<T, OpError>) -> Result<T, OpError> {
         let mut transaction = self.database.begin_write().map_err(failed)?;
         if self.commit == Commit::Memory {
             transaction
@@ -253,11 +260,7 @@ impl Writer<'_> {
             let mut tables = self.open(&transaction)?;
             work(&mut tables)?
         };
-        match self.commit {
-            Commit::Unsynced => backend::unsynced(|| transaction.commit()),
-            Commit::Memory | Commit::Synced => transaction.commit(),
-        }
-        .map_err(commit_failed)?;
+        transaction.commit().map_err(commit_failed)?;
         Ok(value)
     }
 
@@ -340,6 +343,27 @@ impl Writer<'_> {
         Ok(effect)
     }
 
+    /// Inserts a document into a collection without indexes, in one descent where it is new: the
+    /// engine tells what it replaced, and that is put back.
+    fn insert_or_put_back(
+        &self,
+        documents: &mut Documents<'_>,
+        key: &str,
+        body: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), OpError> {
+        document::check(self.collection.body, body)?;
+        match documents.insert(key, body).map_err(failed)? {
+            None => return Ok(()),
+            Some(old) => {
+                scratch.clear();
+                scratch.extend_from_slice(old.value());
+            }
+        }
+        documents.insert(key, scratch.as_slice()).map_err(failed)?;
+        Err(EXISTS)
+    }
+
     fn bulk_write(
         &self,
         tables: &mut Tables<'_>,
@@ -351,14 +375,23 @@ impl Writer<'_> {
         rejects.clear();
         let mut written = 0;
         let mut fatal = None;
+        // A batch that meets one document which exists is likely to meet more, and putting back costs
+        // more than looking.
+        let mut look_first = !self.collection.indexes.is_empty();
         for (item, (key, body)) in items.iter().enumerate() {
-            let op = match kind {
-                BulkWrite::Insert => Op::Insert { key, body },
-                BulkWrite::Upsert => Op::Upsert { key, body },
+            let done = match kind {
+                BulkWrite::Insert if !look_first => {
+                    self.insert_or_put_back(&mut tables.documents, key, body, &mut buffers.made)
+                }
+                BulkWrite::Insert => self.one(tables, key, &Op::Insert { key, body }, buffers).map(drop),
+                BulkWrite::Upsert => self.one(tables, key, &Op::Upsert { key, body }, buffers).map(drop),
             };
-            match self.one(tables, key, &op, buffers) {
-                Ok(_) => written += 1,
-                Err(error) if error.kind == ErrorKind::Conflict => rejects.push(Reject { item, error: EXISTS }),
+            match done {
+                Ok(()) => written += 1,
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    look_first = true;
+                    rejects.push(Reject { item, error: EXISTS });
+                }
                 Err(error) if error.kind == ErrorKind::Refused => rejects.push(Reject { item, error }),
                 Err(error) => {
                     fatal = Some(error);
@@ -368,5 +401,78 @@ impl Writer<'_> {
         }
         buffers.rejects = rejects;
         fatal.map_or(Ok(written), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use redb::backends::InMemoryBackend;
+    use redb::{Builder, StorageBackend};
+    use storebench_core::store::CollectionId;
+
+    use super::*;
+
+    /// Storage that counts how often it is synced.
+    #[derive(Debug)]
+    struct Counting(InMemoryBackend, Arc<AtomicU32>);
+
+    impl StorageBackend for Counting {
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.0.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.set_len(len)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.sync_data()
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.0.write(offset, data)
+        }
+    }
+
+    fn submit(session: &mut RedbSession, op: Op<'_>) -> Result<u32, OpError> {
+        let mut answer = None;
+        let request = Request { collection: CollectionId(0), op, contents: true };
+        session.submit(&request, Token(1), &mut |_: Token, result: Result<Reply<'_>, OpError>| {
+            answer = Some(result.map(|reply| reply.documents));
+        });
+        answer.unwrap()
+    }
+
+    #[test]
+    fn nothing_is_synced_at_os_also_where_the_file_grows_and_every_commit_at_fsync() {
+        let syncs = Arc::new(AtomicU32::new(0));
+        let backend = backend::SyncedOnDemand(Counting(InMemoryBackend::new(), Arc::clone(&syncs)));
+        let database = Builder::new().create_with_backend(backend).unwrap();
+        let collection = Collection { body: Body::Bytes, table: "documents".to_owned(), indexes: Vec::new() };
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(collection.documents()).unwrap();
+        transaction.commit().unwrap();
+        let opened = Arc::new(Opened { handle: Handle::Write(database), collections: vec![collection], ours: true });
+        let mut os = RedbSession::new(Arc::clone(&opened), Durability::OS).unwrap();
+        let mut fsync = RedbSession::new(opened, Durability::FSYNC).unwrap();
+        // Each round ends with an insert that fails, after which the thread's wish must be gone too.
+        let load = |session: &mut RedbSession, round: u32| {
+            let before = syncs.load(Ordering::Relaxed);
+            let mut items = BatchBuf::new();
+            (0..1_000).for_each(|n| items.push(&format!("{round}/{n:04}"), &[7; 4_096]));
+            let kind = BulkWrite::Insert;
+            assert_eq!(submit(session, Op::BulkWrite { kind, items: items.as_batch() }), Ok(1_000));
+            let key = format!("{round}/0500");
+            assert_eq!(submit(session, Op::Insert { key: &key, body: b"" }), Err(EXISTS));
+            syncs.load(Ordering::Relaxed) - before
+        };
+        for round in 0..6 {
+            let synced = load(if round % 2 == 0 { &mut os } else { &mut fsync }, round);
+            assert_eq!(synced > 0, round % 2 == 1, "{synced} syncs in round {round}");
+        }
     }
 }
