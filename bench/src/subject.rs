@@ -68,6 +68,7 @@ impl Subject {
             stop: Arc::new(Stop::new()),
             seed: self.study.seed,
             interval: Duration::from_secs(1),
+            inserted: &mut Vec::new(),
             observer: &mut |_: &Event<'_>| {},
         };
         let record = run_phase(store, &plan, context)?;

@@ -155,13 +155,13 @@ pub fn run_phase(
         });
         Ok((record, reports))
     })
-    .and_then(|(mut record, reports)| {
+    .map(|(mut record, reports)| {
         if plan.ledger {
             observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
             let ledgers = reports.into_iter().filter_map(|r| r.ledger);
             record.ledger = Some(read_back::read_back(store, &plan, &catalog, &clock, &stop, ledgers));
         }
-        Ok(record)
+        record
     })
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Session<'a> {
     pub(super) documents: Vec<CollectionResult>,
     /// By phase: what the client itself costs. Measured when the first embedded store comes to it.
     pub(super) calibrated: Vec<Option<Calibrated>>,
+    /// New documents that the phases of the current trial have stored, by collection.
+    pub(super) inserted: Vec<u64>,
 }
 
 /// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
@@ -98,6 +100,7 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
         stop: Arc::clone(&stop),
         documents: describe_documents(request, &plan),
         calibrated: vec![None; request.study.phases.len()],
+        inserted: Vec::new(),
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),

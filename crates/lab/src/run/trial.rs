@@ -38,6 +38,7 @@ impl Session<'_> {
             Ok(()) => {
                 // A server may tell its version only once it was asked something.
                 result.trials[at].version = arm.store.describe().version;
+                self.inserted.clear();
                 for position in 0..arm.plans.len() {
                     if self.stop.asked() {
                         result.run.interrupted = true;
@@ -109,6 +110,7 @@ impl Session<'_> {
             stop: Arc::clone(&self.stop),
             seed: self.request.study.seed,
             interval: self.request.interval,
+            inserted: &mut self.inserted,
             observer: &mut *journal,
         };
         let record = run_phase(&arm.store, plan, context)?;
