@@ -9,6 +9,7 @@ use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
     BadLines, Collection, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
 };
+use storebench_lab::results::redact;
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;
@@ -144,7 +145,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     }
     phases.push(measured);
     let study = Study {
-        title: format!("Quick benchmark of {}", args.url),
+        title: format!("Quick benchmark of {}", redact(&args.url)),
         question: None,
         seed: args.seed,
         repeats: 1,
@@ -277,6 +278,12 @@ mod tests {
             let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(again, built.study, "{}", built.text);
         }
+    }
+
+    #[test]
+    fn the_title_holds_no_secret() {
+        let title = built("slow+memory://me:hush@host?latency=1ms&password=hush").unwrap().study.title;
+        assert_eq!(title, "Quick benchmark of slow+memory://me:***@host?latency=1ms&password=***");
     }
 
     #[test]

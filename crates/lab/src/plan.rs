@@ -12,6 +12,7 @@ use storebench_core::store::Description;
 use storebench_core::workload::{Phase, RateSpec, Study, collection_of};
 
 use crate::human::{bytes, count, duration, percent, rate};
+use crate::results::redact;
 
 /// What a run does, in full.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -132,7 +133,7 @@ impl Plan {
         let trials = plan_trials(study, stores);
         let estimate = estimate(study, &collections, &phases, trials.len());
         Self {
-            title: study.title.clone(),
+            title: redact(&study.title),
             seed: study.seed,
             scale,
             repeats: study.repeats,
@@ -263,7 +264,9 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
             (None, Some(documents), _, _) => (documents as f64 / LOAD_PER_S.1, documents as f64 / LOAD_PER_S.0),
             (None, None, Some(n), Some(spec)) => {
                 let once = match spec {
-                    RateSpec::Steps { steps, each } => each.0 * steps.len() as u32,
+                    RateSpec::Steps { steps, each } => {
+                        each.0.saturating_mul(u32::try_from(steps.len()).unwrap_or(u32::MAX))
+                    }
                     _ => Duration::from_secs(1),
                 };
                 let s = n as f64 / mean_rate(spec, once).max(1e-9);

@@ -66,7 +66,8 @@ fn trouble(result: &RunResult, code: u8) -> Option<String> {
 /// How stores are made ready.
 pub(super) fn prepare_mode(into_existing: bool, keep: bool) -> PrepareMode {
     match (into_existing, keep) {
-        (true, _) => PrepareMode::IntoExisting,
+        (true, true) => PrepareMode::KeepIntoExisting,
+        (true, false) => PrepareMode::IntoExisting,
         (false, true) => PrepareMode::Keep,
         (false, false) => PrepareMode::Fresh,
     }

@@ -27,6 +27,7 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, due: Option<
         sending_ns: elapsed_ns,
         elapsed_ns,
         due,
+        due_over_ns: due.map(|_| elapsed_ns),
         workers: 2,
         connections: 1,
         in_flight: 4,

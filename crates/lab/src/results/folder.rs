@@ -1,5 +1,6 @@
 //! The run folder: made once, never written over, each file put there whole.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,8 @@ pub struct RunFolder {
     path: PathBuf,
     tables: Tables,
     events: BufWriter<File>,
+    /// Names of the histogram logs: phases whose names differ only by case or punctuation would share one.
+    logs: HashSet<String>,
 }
 
 impl RunFolder {
@@ -87,7 +90,12 @@ impl RunFolder {
                 Ok(()) => {
                     let events = path.join(EVENTS_GROWING);
                     let file = File::create_new(&events).map_err(writing(&events))?;
-                    return Ok(Self { path, tables: Tables::default(), events: BufWriter::new(file) });
+                    return Ok(Self {
+                        path,
+                        tables: Tables::default(),
+                        events: BufWriter::new(file),
+                        logs: HashSet::new(),
+                    });
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(FolderError::Write { path, source }),
@@ -116,7 +124,14 @@ impl RunFolder {
     pub fn add_phase(&mut self, trial: u32, store: &str, record: &PhaseRecord) -> Result<(), FolderError> {
         self.tables.add(trial, store, record);
         let title = format!("trial {trial}, store {store}, phase {}", record.name);
-        let name = format!("{trial:03}-{}-{}.hlog", file_name(store), file_name(&record.name));
+        let stem = format!("{trial:03}-{}-{}", file_name(store), file_name(&record.name));
+        let mut name = format!("{stem}.hlog");
+        for n in 2.. {
+            if self.logs.insert(name.clone()) {
+                break;
+            }
+            name = format!("{stem}-{n}.hlog");
+        }
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
         for (name, bytes) in
@@ -231,6 +246,21 @@ mod tests {
             ]
         );
         assert!(!std::fs::read_to_string(path.join("study.toml")).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn phases_named_alike_keep_a_log_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(dir.path(), "x").unwrap();
+        for name in ["Load", "load", "load!", "load-2"] {
+            let phase = PhaseRecord { name: name.into(), ..fixture::load() };
+            folder.add_phase(1, "sqlite", &phase).unwrap();
+        }
+        let logs = std::fs::read_dir(folder.path()).unwrap().filter(|f| {
+            let path = f.as_ref().unwrap().path();
+            path.extension().is_some_and(|e| e == "hlog")
+        });
+        assert_eq!(logs.count(), 4);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_core::measure::{Label, PhaseRecord, ResourceSample, Tally, histogram};
+use storebench_core::measure::{Label, PhaseRecord, Recorder, ResourceSample, Tally, histogram};
 use storebench_core::store::{Capabilities, ErrorKind};
 
 use super::model::{
@@ -168,14 +168,41 @@ fn gather_op(label: &Label, tally: &Tally, elapsed_ns: u64, open: bool, collecti
 }
 
 fn gather_rate(record: &PhaseRecord, due: u64, planned: Option<&serde_json::Value>) -> RateResult {
-    let ended = record.operations();
+    let due_over_ns = record.due_over_ns.unwrap_or(record.sending_ns);
+    let due_per_s = per_second(due, due_over_ns);
+    let achieved_per_s = answered_per_s(record, due_over_ns);
     RateResult {
         due,
-        due_per_s: per_second(due, record.sending_ns),
-        achieved_per_s: per_second(ended, record.sending_ns),
-        held_share: share(ended as f64, due as f64).min(1.0),
+        due_per_s,
+        achieved_per_s,
+        held_share: share(achieved_per_s, due_per_s).min(1.0),
         planned: planned.cloned().unwrap_or_default(),
     }
+}
+
+fn answered(recorder: &Recorder) -> u64 {
+    recorder.ops.iter().map(|t| t.succeeded + t.missed).sum()
+}
+
+/// Successes and misses over the time they took: the best rate from the start to the end of any
+/// interval that ends after the schedule did. Over the whole time alone, one operation that hangs
+/// through the drain would speak against all others. The last operation fell due at the end of the
+/// schedule, so its least service time is no delay.
+fn answered_per_s(record: &PhaseRecord, due_over_ns: u64) -> f64 {
+    let services = record.total.ops.iter().map(|t| &t.service);
+    let least_ns = services.filter(|h| !h.is_empty()).map(Histogram::min).min().unwrap_or(0);
+    let rate = |count, until_ns: u64| per_second(count, until_ns.saturating_sub(least_ns).max(due_over_ns));
+    let mut count = answered(&record.total);
+    let mut best = rate(count, record.elapsed_ns);
+    for pair in record.intervals.windows(2).rev() {
+        let [before, after] = pair else { continue };
+        if before.to_ns < due_over_ns {
+            break;
+        }
+        count = count.saturating_sub(answered(&after.record()));
+        best = best.max(rate(count, before.to_ns));
+    }
+    best
 }
 
 /// Little's law: the time operations spent at the store, over the time of all slots.

@@ -213,11 +213,12 @@ pub struct Promise {
 pub struct RateResult {
     /// Operations that were due within the phase.
     pub due: u64,
-    /// `due` over the time of sending: the planned rate, on average.
+    /// `due` over the time in which the schedule has them fall due: the planned rate, on average.
     pub due_per_s: f64,
-    /// Operations that ended within the phase and its drain, over the time of sending.
+    /// Successes and misses over the time until they were answered, which is never taken shorter than
+    /// the schedule and leaves out the least service time. Failures do not count.
     pub achieved_per_s: f64,
-    /// Share of the due operations that ended (0 to 1).
+    /// `achieved_per_s` over `due_per_s` (0 to 1).
     pub held_share: f64,
     /// The rate as the study says it (a number, a ramp or steps).
     pub planned: serde_json::Value,

@@ -62,7 +62,7 @@ struct ResourceRow {
     lateness_ns: u64,
 }
 
-/// The rows of a run so far. Small: intervals by operations, samples ten a second.
+/// The rows of a run so far. Small: intervals by operations, samples every 17 ms.
 #[derive(Debug, Default)]
 pub struct Tables {
     intervals: Vec<IntervalRow>,

@@ -13,14 +13,23 @@ use super::error::LabError;
 /// How stores are made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrepareMode {
-    /// Begin each trial without documents of an earlier one. A study that loads nothing and asks for
-    /// documents keeps what Storebench put there before.
+    /// Begin each trial without documents of an earlier one. A study that loads nothing keeps what
+    /// Storebench put there before.
     #[default]
     Fresh,
     /// Keep what Storebench put there before.
     Keep,
     /// As `Fresh`, and where somebody else's data are: write beside them.
     IntoExisting,
+    /// As `Keep`, also beside somebody else's data.
+    KeepIntoExisting,
+}
+
+impl PrepareMode {
+    /// Whether what Storebench put there before is to be kept.
+    pub fn keeps(self) -> bool {
+        matches!(self, Self::Keep | Self::KeepIntoExisting)
+    }
 }
 
 /// The documents of a study, ready to be made, with the files they need on the way.

@@ -1,11 +1,12 @@
 //! From a request to a result: checks everything, then runs the trials in order.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
 use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
-use storebench_core::workload::{Body, OpName, Study};
+use storebench_core::workload::{Body, MixEntry, OpName, Study};
 
 use super::error::LabError;
 use super::observe::Journal;
@@ -64,6 +65,8 @@ pub(super) struct Session<'a> {
     pub(super) calibrated: Vec<Option<Calibrated>>,
     /// New documents that the phases of the current trial have stored, by collection.
     pub(super) inserted: Vec<u64>,
+    /// Names of the stores that were made ready and not yet removed.
+    pub(super) touched: BTreeSet<String>,
 }
 
 /// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
@@ -101,6 +104,7 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
         documents: describe_documents(request, &plan),
         calibrated: vec![None; request.study.phases.len()],
         inserted: Vec::new(),
+        touched: BTreeSet::new(),
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
@@ -122,6 +126,11 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
         let last = !trials.iter().any(|t| t.trial > planned.trial && t.store == planned.store);
         session.trial(arm, planned, last, trials.len(), &mut result, &mut journal);
     }
+    if request.remove_after {
+        for arm in &arms {
+            session.remove(arm, &mut result, &mut journal);
+        }
+    }
     result.run.ended = Some(jiff::Timestamp::now().to_string());
     keep_result(&mut journal, &mut result);
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
@@ -139,7 +148,7 @@ pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
 fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Arm, LabError> {
     let refused = |source| LabError::Store { store: name.to_owned(), source };
     let capabilities = store.capabilities();
-    let plans = request
+    let mut plans = request
         .study
         .phases
         .iter()
@@ -149,26 +158,62 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
     let found = store.inspect().map_err(refused)?;
     let description = store.describe();
     let prepare = match (found, request.prepare) {
-        (Namespace::Foreign(_), PrepareMode::IntoExisting) => Prepare::IntoExisting,
-        (Namespace::Foreign(what), _) => {
+        (Namespace::Foreign(_), PrepareMode::IntoExisting | PrepareMode::KeepIntoExisting) => Prepare::IntoExisting,
+        (Namespace::Foreign(what), PrepareMode::Keep) => {
+            return Err(refused(StoreError::NotOurs(format!(
+                "{} holds {what}, which Storebench did not make; nothing was touched: to measure documents that \
+                 Storebench put beside it, give --into-existing as well, which keeps both",
+                description.url
+            ))));
+        }
+        (Namespace::Foreign(what), PrepareMode::Fresh) => {
             return Err(refused(StoreError::NotOurs(format!(
                 "{} holds {what}, which Storebench did not make; nothing was touched: name another place, or write \
                  beside it with --into-existing",
                 description.url
             ))));
         }
-        (_, PrepareMode::Keep) => Prepare::Keep,
-        (Namespace::Ours, _) if needs_documents(&request.study) => Prepare::Keep,
+        (Namespace::Absent, mode) if needs_documents(&request.study, mode) => {
+            return Err(LabError::BadInput(format!(
+                "store `{name}`: {} holds no documents, and nothing of this run loads any; load them first: run the study without \
+                 --keep, bench without --no-load, or add a phase with `load`",
+                description.url
+            )));
+        }
+        (_, mode) if mode.keeps() || !loads(&request.study) => Prepare::Keep,
         _ => Prepare::Fresh,
     };
+    if !loads(&request.study) {
+        let epoch = epoch();
+        plans.iter_mut().for_each(|plan| plan.number += epoch);
+    }
     Ok(Arm { name: name.to_owned(), store: Arc::clone(store), description, capabilities, plans, prepare })
 }
 
-/// Whether the study works on documents that it does not itself load.
-fn needs_documents(study: &Study) -> bool {
-    let loads = study.phases.iter().any(|p| p.loads());
-    let mut ops = study.phases.iter().flat_map(|p| p.mix.iter()).map(|(name, e)| e.op.or_else(|| OpName::find(name)));
-    !loads && ops.any(|op| !matches!(op, Some(OpName::Insert | OpName::Upsert | OpName::Update)))
+/// Numbers the phases of a run on documents that an earlier run left, so that its writes carry
+/// versions that are not there yet: by the minute, around again after five days, within the 13 bits
+/// that a version has for it.
+fn epoch() -> u64 {
+    let minutes = jiff::Timestamp::now().as_second().unsigned_abs() / 60;
+    64 + minutes % 8_000
+}
+
+/// Whether the study loads documents itself.
+pub(super) fn loads(study: &Study) -> bool {
+    study.phases.iter().any(|p| p.loads())
+}
+
+/// Whether the study has nothing to work on where nothing is: it loads nothing, and asks for
+/// documents. Its own inserts make up for it, unless what is there was said to be kept.
+fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
+    let op = |(name, entry): (&String, &MixEntry)| entry.op.or_else(|| OpName::find(name));
+    let mut ops = study.phases.iter().flat_map(|p| p.mix.iter()).map(op);
+    let makes = |op| {
+        let makes = [OpName::Insert, OpName::Upsert, OpName::Update, OpName::Counter];
+        matches!(op, Some(op) if makes.contains(&op))
+    };
+    let (any_makes, all_make) = (ops.clone().any(makes), ops.all(makes));
+    !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
 
 fn run_info(request: &RunRequest, began: String, folder: Option<&PathBuf>) -> RunInfo {
@@ -176,8 +221,8 @@ fn run_info(request: &RunRequest, began: String, folder: Option<&PathBuf>) -> Ru
     redact_value(&mut study);
     RunInfo {
         name: request.name.clone(),
-        title: request.study.title.clone(),
-        question: request.study.question.clone(),
+        title: redact(&request.study.title),
+        question: request.study.question.as_deref().map(redact),
         began,
         ended: None,
         storebench_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,8 +1,8 @@
 //! The runner on stores that need no server.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use storebench_core::engine::{Event, Stop};
@@ -86,6 +86,8 @@ struct Staged {
     inner: MemoryStore,
     foreign: bool,
     unreachable: bool,
+    ours: bool,
+    how: Arc<Mutex<Vec<Prepare>>>,
     prepared: Arc<AtomicU32>,
     removed: Arc<AtomicU32>,
 }
@@ -100,10 +102,15 @@ impl Store for Staged {
         Store::capabilities(&self.inner)
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        if self.foreign { Ok(Namespace::Foreign("3 tables".into())) } else { Store::inspect(&self.inner) }
+        match (self.foreign, self.ours) {
+            (true, _) => Ok(Namespace::Foreign("3 tables".into())),
+            (_, true) => Ok(Namespace::Ours),
+            _ => Store::inspect(&self.inner),
+        }
     }
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         self.prepared.fetch_add(1, Ordering::Relaxed);
+        self.how.lock().unwrap().push(how);
         if self.unreachable {
             return Err(StoreError::Unreachable("nobody answers on port 1".into()));
         }
@@ -305,6 +312,83 @@ fn data_are_removed_only_when_asked_and_after_the_last_trial() {
         quietly(&request).unwrap();
         assert_eq!(removed.load(Ordering::Relaxed), expected);
     }
+}
+
+#[test]
+fn an_interrupted_run_removes_too_when_asked() {
+    let (store, other) = (Staged::default(), Staged::default());
+    let (removed, untouched) = (Arc::clone(&store.removed), Arc::clone(&other.removed));
+    let text = STUDY.replace("seed = 7", "seed = 7\nrepeats = 2").replace("operations = 4000", "duration = \"1h\"");
+    let mut request = request(&text, vec![("one", Arc::new(store)), ("two", Arc::new(other))], None);
+    request.remove_after = true;
+    let stop = Arc::new(Stop::new());
+    let asked = Arc::clone(&stop);
+    let mut observer = |event: &Event<'_>| {
+        if let Event::Interval { phase: "mixed", .. } = event {
+            asked.ask();
+        }
+    };
+    let outcome = run(&request, stop, &mut observer).unwrap();
+    assert!(outcome.result.run.interrupted);
+    assert_eq!((removed.load(Ordering::Relaxed), untouched.load(Ordering::Relaxed)), (1, 0));
+}
+
+/// The study without its load, and with these mixes.
+fn without_load(mix: &str) -> String {
+    STUDY.replace("[[phases]]\nname = \"load\"\nload = [\"books\"]\nbatch = 100\n", "").replace("{ read = 1 }", mix)
+}
+
+#[test]
+fn documents_that_are_to_be_measured_are_not_removed() {
+    let reads = without_load("{ read = 1 }");
+    let writes = without_load("{ update = 1 }").replace("{ read = 1, update = 1 }", "{ update = 1 }");
+    for (text, mode, foreign) in [
+        (&reads, PrepareMode::Fresh, false),
+        (&writes, PrepareMode::Fresh, false),
+        (&reads, PrepareMode::IntoExisting, false),
+        (&writes, PrepareMode::KeepIntoExisting, false),
+        (&STUDY.to_owned(), PrepareMode::KeepIntoExisting, false),
+        (&reads, PrepareMode::KeepIntoExisting, true),
+        (&STUDY.to_owned(), PrepareMode::KeepIntoExisting, true),
+    ] {
+        let store = Staged { foreign, ours: true, ..Staged::default() };
+        let (how, removed) = (Arc::clone(&store.how), Arc::clone(&store.removed));
+        let mut request = request(text, vec![("memory", Arc::new(store))], None);
+        request.prepare = mode;
+        quietly(&request).unwrap();
+        let expected = if foreign { Prepare::IntoExisting } else { Prepare::Keep };
+        assert_eq!(*how.lock().unwrap(), [expected], "{mode:?} {text}");
+        assert_eq!(removed.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn reads_of_nothing_are_refused() {
+    for (mix, mode, fine) in [
+        ("{ read = 1 }", PrepareMode::Keep, false),
+        ("{ read = 1, insert = 1 }", PrepareMode::Keep, false),
+        ("{ read = 1, insert = 1 }", PrepareMode::Fresh, true),
+    ] {
+        let text = without_load(mix);
+        let mut request = request(&text, vec![("memory", Arc::new(Staged::default()))], None);
+        request.prepare = mode;
+        match quietly(&request) {
+            Ok(_) => assert!(fine, "{mix} {mode:?}"),
+            Err(error) => assert!(!fine && error.to_string().contains("holds no documents"), "{error}"),
+        }
+    }
+    let theirs = Staged { foreign: true, ..Staged::default() };
+    let mut request = request(&without_load("{ read = 1 }"), vec![("theirs", Arc::new(theirs))], None);
+    request.prepare = PrepareMode::Keep;
+    let text = quietly(&request).unwrap_err().to_string();
+    assert!(text.contains("--into-existing as well") && text.contains("keeps both"), "{text}");
+}
+
+#[test]
+fn titles_hold_no_secrets() {
+    let text = STUDY.replace("\"Books\"", "\"Books on couch://me:hush@host/db\"\nquestion = \"couch://me:hush@host?\"");
+    let outcome = quietly(&request(&text, vec![("memory", memory())], None)).unwrap();
+    assert!(!serde_json::to_string(&outcome.result).unwrap().contains("hush"));
 }
 
 #[test]

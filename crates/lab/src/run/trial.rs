@@ -8,7 +8,7 @@ use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Supp
 
 use super::error::kind;
 use super::observe::Journal;
-use super::runner::{Arm, Session, keep_result};
+use super::runner::{Arm, Session, keep_result, loads};
 use crate::plan::PlannedTrial;
 use crate::results::{Failure, PhaseFrame, RunResult, StoreAfter, TrialResult, gather_phase};
 
@@ -33,6 +33,7 @@ impl Session<'_> {
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
+        self.touched.insert(arm.name.clone());
         match self.prepare(arm) {
             Err(error) => fail(result, "prepare", &error),
             Ok(()) => {
@@ -55,11 +56,11 @@ impl Session<'_> {
                 }
             }
         }
-        if self.request.remove_after
-            && last
-            && let Err(error) = arm.store.remove()
-        {
-            fail(result, "remove", &error);
+        if self.request.remove_after && last {
+            self.touched.remove(&arm.name);
+            if let Err(error) = arm.store.remove() {
+                fail(result, "remove", &error);
+            }
         }
         if let Err(error) = arm.store.close() {
             fail(result, "close", &error);
@@ -71,11 +72,24 @@ impl Session<'_> {
         keep_result(journal, result);
     }
 
+    /// Removes what a store still holds after the last trial: one that was interrupted, or whose later
+    /// trials never began.
+    pub(super) fn remove(&mut self, arm: &Arm, result: &mut RunResult, journal: &mut Journal<'_>) {
+        if !self.touched.remove(&arm.name) {
+            return;
+        }
+        if let Err(error) = arm.store.remove().and_then(|()| arm.store.close()) {
+            journal.note(format!("what Storebench put into {} could not be removed: {error}", arm.name));
+            if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.store == arm.name) {
+                trial.failure.get_or_insert_with(|| failure(kind(&error), "remove", error.to_string()));
+            }
+        }
+    }
+
     fn prepare(&self, arm: &Arm) -> Result<(), StoreError> {
         // Beside somebody else's data nothing is emptied but what an earlier block or run of ours put
         // there: a load would meet its own documents again.
-        let loads = self.request.study.phases.iter().any(|phase| phase.loads());
-        if arm.prepare == Prepare::IntoExisting && loads {
+        if arm.prepare == Prepare::IntoExisting && loads(&self.request.study) && !self.request.prepare.keeps() {
             arm.store.remove()?;
         }
         let collections = self

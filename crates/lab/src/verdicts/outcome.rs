@@ -98,9 +98,16 @@ pub(super) fn errors(scene: &Scene<'_>) -> Option<Finding> {
         .filter(|(_, op)| op.count > 0 && op.errors >= op.count)
         .map(|(name, _)| name.as_str())
         .collect();
+    let unanswered: Vec<&str> = scene
+        .phase
+        .ops
+        .iter()
+        .filter(|(_, op)| op.count == 0 && op.censored > 0)
+        .map(|(name, _)| name.as_str())
+        .collect();
     let level = match () {
         () if !hopeless.is_empty() => Level::Invalid,
-        () if failed > 0.0 => Level::Caution,
+        () if failed > 0.0 || !unanswered.is_empty() => Level::Caution,
         () => Level::Pass,
     };
     let mut saw = format!("{} of {} operations failed", count(failed as u64), count(operations as u64));
@@ -110,13 +117,16 @@ pub(super) fn errors(scene: &Scene<'_>) -> Option<Finding> {
     if !hopeless.is_empty() {
         saw += &format!("; every {} failed", hopeless.join(" and "));
     }
+    if !unanswered.is_empty() {
+        saw += &format!("; no {} was answered", unanswered.join(" and no "));
+    }
     if let Some(message) = scene.phase.messages.iter().max_by_key(|m| m.count) {
         saw += &format!("; most often: {}", message.message);
     }
     Some(Finding::new(
         level,
         saw,
-        "caution from one failure; invalid when no operation, or none of one kind, succeeds",
+        "caution from one failure, or when none of one kind is answered; invalid when all of one kind fail",
         "percentiles hold for the operations that succeeded: count a failure as infinitely slow when you judge the store",
     ))
 }

@@ -12,7 +12,7 @@ const SLIP: (f64, f64) = (0.10, 0.50);
 const SLOT_WAIT: f64 = 0.50;
 /// Share of the time from which slots are busy.
 const BUSY: f64 = 0.50;
-/// Share of the due operations that ended, and that were censored.
+/// Share of the due rate at which operations were answered; share of the due that were censored.
 const HELD: f64 = 0.99;
 const CENSORED: f64 = 0.01;
 /// A rate held this far is held for the question whether slots were few.
@@ -97,7 +97,7 @@ pub(super) fn rate_not_held(scene: &Scene<'_>) -> Option<Finding> {
             percent(held.held_share),
             percent(censored)
         ),
-        format!("caution below {} of the due operations or above {} unanswered", percent(HELD), percent(CENSORED)),
+        format!("caution below {} of the due rate or above {} unanswered", percent(HELD), percent(CENSORED)),
         "the store did not keep up: its percentiles grow with the phase's length, so name the rate it held, not them; lower `rate` to find it",
     ))
 }

@@ -1,6 +1,8 @@
 //! Every check at both sides of each of its thresholds.
 
 use super::*;
+use storebench_core::measure::{Interval, PhaseRecord, Recorder};
+
 use crate::results::fixture;
 use crate::results::{Failure, LedgerResult, Percentiles, PhaseResult, RunResult, WorkerUseResult};
 
@@ -190,6 +192,43 @@ fn rate_not_held() {
     assert_eq!(level(&closed(|_| ()), "rate-not-held"), None);
 }
 
+/// The phase of the fixture answers 12,000 within 12 s.
+#[test]
+fn a_rate_is_held_by_answers_in_the_time_of_the_schedule() {
+    let seen = |change: fn(&mut PhaseRecord)| {
+        let mut record = fixture::open_loop();
+        (record.due, record.due_over_ns) = (Some(12_000), Some(12_000_000_000));
+        change(&mut record);
+        let result = fixture::run_of(&[record]);
+        let rate = result.trials[0].phases[0].rate.clone().unwrap();
+        (level(&result, "rate-not-held"), rate)
+    };
+    assert_eq!(seen(|r| r.due = Some(12_000)).0, PASS);
+    // Counted: the schedule was over in a tenth of the time.
+    let (found, rate) = seen(|r| r.due_over_ns = Some(1_200_000_000));
+    assert_eq!((found, rate.due_per_s), (CAUTION, 10_000.0));
+    // Everything was answered in the end, but half of it after the schedule was over.
+    let (found, rate) = seen(|r| {
+        (r.due, r.due_over_ns) = (Some(12_000), Some(6_000_000_000));
+    });
+    assert!(found == CAUTION && (0.49..0.51).contains(&rate.held_share), "{rate:?}");
+    // Failing fast holds no rate.
+    let (found, rate) = seen(|r| {
+        for tally in &mut r.total.ops {
+            tally.failed[0] += tally.succeeded;
+            tally.succeeded = 0;
+        }
+    });
+    assert!(found == CAUTION && rate.achieved_per_s == 0.0, "{rate:?}");
+    // One operation that hangs through a long drain does not speak for all.
+    let (found, rate) = seen(|r| {
+        let last = r.intervals.len() as u64;
+        r.intervals.push(Interval::new(last, 12_000_000_000, 22_000_000_000, &Recorder::new(2)));
+        r.elapsed_ns = 22_000_000_000;
+    });
+    assert!(found == PASS && rate.held_share == 1.0, "{rate:?}");
+}
+
 #[test]
 fn rate_not_held_is_a_finding_and_no_failure() {
     let mut result = open(|p| {
@@ -207,6 +246,9 @@ fn errors() {
     assert_eq!(level(&closed(|p| p.ops[1].errors = p.ops[1].count - 1), "errors"), CAUTION);
     assert_eq!(level(&closed(|p| p.ops[1].errors = p.ops[1].count), "errors"), INVALID);
     assert_eq!(level(&closed(|p| p.ops.values_mut().for_each(|op| op.count = 0)), "errors"), INVALID);
+    assert_eq!(level(&open(|p| (p.ops[1].count, p.ops[1].censored) = (0, 9)), "errors"), CAUTION);
+    let failed_or_unanswered = open(|p| (p.ops[1].count, p.ops[1].errors, p.ops[1].censored) = (3, 3, 9));
+    assert_eq!(level(&failed_or_unanswered, "errors"), INVALID);
 }
 
 #[test]
