@@ -15,7 +15,7 @@ use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
 use crate::measure::{Interval, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse};
-use crate::schedule::{Arrivals, Rate};
+use crate::schedule::{Arrival, Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
 
 /// What a phase needs besides its plan and its store.
@@ -165,6 +165,22 @@ pub fn run_phase(
     })
 }
 
+/// Arrivals that are drawn again, at the end of a phase, to learn when the last of them was due.
+const WALKED: u64 = 10_000_000;
+
+/// When the last of so many operations of a Poisson process, shared by the workers, was due, in ns.
+fn last_due_ns(plan: &PhasePlan, rate: &Rate, seed: u64, operations: u64) -> u64 {
+    let workers = u64::from(plan.workers);
+    let last = |w: u64| {
+        let seed = crate::keys::mix64(seed, plan.number);
+        let mut arrivals = Arrivals::new(rate, Arrival::Poisson, w, workers, seed).ok()?;
+        let own = operations / workers + u64::from(w < operations % workers);
+        (1..own).for_each(|_| arrivals.advance());
+        Some(arrivals.peek_ns())
+    };
+    (0..workers.min(operations)).filter_map(last).max().unwrap_or(1).max(1)
+}
+
 /// When so many operations have become due, in ns from the start: the rate's integral turned round.
 fn due_time_ns(rate: &Rate, operations: u64) -> u64 {
     let (mut low, mut high) = (1, u64::MAX / 2);
@@ -277,7 +293,11 @@ impl Gathered {
             }
             _ => {
                 let due = self.total.ops.iter().map(|t| t.ended() + t.censored).sum();
-                (due, due_time_ns(rate, due))
+                let over_ns = match arrival {
+                    Arrival::Poisson if due <= WALKED => last_due_ns(plan, rate, seed, due),
+                    _ => due_time_ns(rate, due),
+                };
+                (due, over_ns)
             }
         });
         PhaseRecord {
