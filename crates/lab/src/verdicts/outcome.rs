@@ -39,7 +39,7 @@ pub(super) fn lost_writes(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         level,
         format!(
-            "of {} keys written {} confirmed, {} lost, {} could not be read",
+            "of {} keys written and followed {} confirmed, {} lost, {} could not be read",
             count(ledger.keys),
             count(ledger.confirmed),
             count(ledger.lost),
