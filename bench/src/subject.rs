@@ -54,6 +54,7 @@ impl Subject {
             name: name.clone(),
             body: collection.body,
             indexes: collection.index.clone(),
+            existing: None,
         });
         Layout { collections: collections.collect() }
     }

@@ -62,7 +62,12 @@ impl Lab {
             .study
             .collections
             .iter()
-            .map(|(name, c)| CollectionLayout { name: name.clone(), body: c.body, indexes: c.index.clone() })
+            .map(|(name, c)| CollectionLayout {
+                name: name.clone(),
+                body: c.body,
+                indexes: c.index.clone(),
+                existing: None,
+            })
             .collect();
         store.prepare(&Layout { collections }, Prepare::Fresh).unwrap();
         Arc::new(store)

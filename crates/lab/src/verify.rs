@@ -166,7 +166,12 @@ fn layout(study: &Study) -> Layout {
     let collections = study
         .collections
         .iter()
-        .map(|(name, c)| CollectionLayout { name: name.clone(), body: c.body, indexes: c.index.clone() })
+        .map(|(name, c)| CollectionLayout {
+            name: name.clone(),
+            body: c.body,
+            indexes: c.index.clone(),
+            existing: None,
+        })
         .collect();
     Layout { collections }
 }
@@ -293,6 +298,7 @@ impl<'a> Reader<'a> {
             durability: can.durability.first().map_or(Durability::OS, |(d, _)| *d),
             consistency,
             timeout: TIMEOUT,
+            in_flight: 1,
             clock: Arc::new(RealClock::new()),
             phase_start: PhaseStart::new(),
         };
@@ -448,6 +454,7 @@ operations = 1
             durability: Durability::MEMORY,
             consistency: ReadConsistency::Strong,
             timeout: TIMEOUT,
+            in_flight: 1,
             clock: Arc::new(RealClock::new()),
             phase_start: PhaseStart::new(),
         }

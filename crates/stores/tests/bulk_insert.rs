@@ -76,7 +76,7 @@ fn everywhere(body: Body, test: impl Fn(&dyn AnyStore)) {
             }
             let folder = tempfile::tempdir().unwrap();
             let store = storebench_stores::open(&scheme.url(&folder.path().join("store"))).unwrap();
-            let collection = CollectionLayout { name: "users".into(), body, indexes };
+            let collection = CollectionLayout { name: "users".into(), body, indexes, existing: None };
             store.prepare(&Layout { collections: vec![collection] }, Prepare::Fresh).unwrap();
             test(&*store);
         }

@@ -104,6 +104,7 @@ async fn open<S: Store>(store: &S, job: &WorkerJob) -> Result<Vec<S::Session>, S
         durability: plan.durability,
         consistency: plan.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
+        in_flight: plan.in_flight,
         clock: Arc::new(job.team.clock.clone()),
         // Stalls and the like are for what is measured, not for what comes before it.
         phase_start: if plan.amount == Amount::Load || plan.warm_up {

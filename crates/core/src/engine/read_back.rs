@@ -26,6 +26,7 @@ pub(super) fn read_back(
         durability: plan.durability,
         consistency: plan.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
+        in_flight: 1,
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };

@@ -45,13 +45,20 @@ fn study(text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
 
 fn loaded(catalog: &Catalog) -> MemoryStore {
     let store = MemoryStore::new();
-    let layout =
-        Layout { collections: vec![CollectionLayout { name: "docs".into(), body: Body::Json, indexes: Vec::new() }] };
+    let layout = Layout {
+        collections: vec![CollectionLayout {
+            name: "docs".into(),
+            body: Body::Json,
+            indexes: Vec::new(),
+            existing: None,
+        }],
+    };
     Store::prepare(&store, &layout, Prepare::Fresh).unwrap();
     let options = SessionOptions {
         durability: crate::store::Durability::MEMORY,
         consistency: Default::default(),
         timeout: Duration::from_secs(10),
+        in_flight: 1,
         clock: Arc::new(FakeClock::new()),
         phase_start: PhaseStart::new(),
     };
@@ -115,6 +122,7 @@ fn simulate_on<S: Session>(
         durability: crate::store::Durability::MEMORY,
         consistency: plan.consistency,
         timeout: Duration::from_nanos(plan.timeout_ns),
+        in_flight: plan.in_flight,
         clock: Arc::new(clock.clone()),
         phase_start,
     };

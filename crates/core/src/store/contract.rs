@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::{Completions, Durability, OpKind, ReadConsistency, Request, Token};
+use super::{CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, Token};
 use crate::engine::Clock;
 use crate::workload::Body;
 
@@ -47,6 +47,19 @@ pub struct CollectionLayout {
     pub body: Body,
     /// Secondary indexes, each over one or more top-level fields.
     pub indexes: Vec<Vec<String>>,
+    /// Where the user's own documents are, for a collection that Storebench only reads.
+    pub existing: Option<Existing>,
+}
+
+/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Existing {
+    /// What the store calls their collection: a table, database, bucket, collection or key prefix.
+    pub name: String,
+    /// The field or column that holds the key, in stores where that is not fixed.
+    pub key: Option<String>,
+    /// The field or column that holds the document, in stores where that is not fixed.
+    pub body: Option<String>,
 }
 
 /// What is at the store's URL now. Found without changing anything, not even a file's time.
@@ -94,6 +107,9 @@ pub struct SessionOptions {
     pub consistency: ReadConsistency,
     /// How long one try of an operation may take before the session gives it up.
     pub timeout: Duration,
+    /// At most so many operations are in flight on the session. Where the protocol allows but one on
+    /// a connection (HTTP/1.1), a session opens so many connections.
+    pub in_flight: u32,
     /// The run's clock.
     pub clock: Arc<dyn Clock>,
     /// When the measured phase begins, in ns of `clock`; none while loading. Decorators count from it.
@@ -222,6 +238,13 @@ pub trait Store: Send + Sync + 'static {
         Ok(Stats::new())
     }
 
+    /// Keys of documents that are in a prepared collection, spread over it as evenly as the store can
+    /// tell without reading everything, at most so many, decided by `seed`. For measuring documents
+    /// that Storebench did not make. Changes nothing.
+    fn sample_keys(&self, _collection: CollectionId, _at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("this store tells no keys of documents that Storebench did not make".into()))
+    }
+
     /// How the store would answer a query: its plan as text, and whether it reads the whole collection.
     fn explain(&self, _request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         Ok(None)
@@ -251,10 +274,30 @@ pub struct Explanation {
     pub full_scan: bool,
 }
 
+/// What happened to a session beyond its operations. Counts only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionCounters {
+    /// How often a connection was lost after it had been made.
+    pub disconnects: u64,
+    /// How often a bulk request was cut in two because the server found it too large.
+    pub splits: u64,
+}
+
+impl std::ops::AddAssign for SessionCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.disconnects += other.disconnects;
+        self.splits += other.splits;
+    }
+}
+
 /// One connection, with as many operations in flight as its caller submits.
 ///
 /// The caller submits, flushes when it has no more to submit now, and polls. Every submitted
 /// operation completes exactly once, through `out` of `submit` or of a later `poll`.
+///
+/// A session whose connection breaks goes on: what was sent and not answered completes as *outcome
+/// unknown* (reads, which change nothing, as *temporary*); it connects again by itself, with capped
+/// exponential back-off, and until then answers each operation at once as *temporary*.
 pub trait Session {
     /// Takes an operation. An embedded store completes it before returning.
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions);
@@ -272,6 +315,11 @@ pub trait Session {
     /// that only wait for time to pass.
     fn wake_at_ns(&self) -> Option<u64> {
         None
+    }
+
+    /// What happened to the session's connection since it was opened.
+    fn counters(&self) -> SessionCounters {
+        SessionCounters::default()
     }
 
     /// The caller no longer waits for this operation (its timeout has passed). The session must not
@@ -294,6 +342,9 @@ impl<S: Session + ?Sized> Session for Box<S> {
     }
     fn abandon(&mut self, token: Token) {
         (**self).abandon(token);
+    }
+    fn counters(&self) -> SessionCounters {
+        (**self).counters()
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Capabilities, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Request, Runtime, Session,
-    SessionOptions, Stats, Store, StoreError,
+    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Request, Runtime,
+    Session, SessionOptions, Stats, Store, StoreError,
 };
 use crate::engine::{self, WorkerJob, WorkerReport};
 
@@ -24,6 +24,7 @@ pub trait AnyStore: Send + Sync {
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError>;
     fn compact(&self) -> Result<(), StoreError>;
     fn stats(&self) -> Result<Stats, StoreError>;
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
     fn paths(&self) -> Vec<PathBuf>;
     fn close(&self) -> Result<(), StoreError>;
@@ -63,6 +64,9 @@ where
     }
     fn stats(&self) -> Result<Stats, StoreError> {
         Store::stats(self)
+    }
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        Store::sample_keys(self, collection, at_most, seed)
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         Store::explain(self, request)
@@ -116,6 +120,9 @@ impl Store for Erased {
     }
     fn stats(&self) -> Result<Stats, StoreError> {
         self.0.stats()
+    }
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        self.0.sample_keys(collection, at_most, seed)
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.0.explain(request)

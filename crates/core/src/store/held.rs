@@ -13,8 +13,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    Capabilities, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply, PhaseStart, Prepare,
-    Reply, Request, Runtime, Session, SessionOptions, Stats, Store, StoreError, Token,
+    Capabilities, CollectionId, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply,
+    PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError,
+    Token,
 };
 use crate::engine::Clock;
 
@@ -110,6 +111,9 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
         self.inner.stats()
     }
 
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        self.inner.sample_keys(collection, at_most, seed)
+    }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.inner.explain(request)
     }
@@ -175,6 +179,10 @@ impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
         if let Some(inner_token) = self.kept.abandon(token) {
             self.inner.abandon(inner_token);
         }
+    }
+
+    fn counters(&self) -> SessionCounters {
+        self.inner.counters()
     }
 }
 

@@ -44,6 +44,7 @@ fn the_limit_holds_over_all_sessions() {
         durability: Durability::MEMORY,
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(1),
+        in_flight: 1,
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };

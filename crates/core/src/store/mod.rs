@@ -21,8 +21,8 @@ mod slow;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, PhaseStart, Prepare,
-    Runtime, Session, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, Namespace, PhaseStart,
+    Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
 pub use erased::{AnyStore, Erased};

@@ -23,6 +23,7 @@ fn options(clock: &FakeClock, phase_start_ns: Option<u64>) -> SessionOptions {
         durability: Durability::MEMORY,
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(1),
+        in_flight: 1,
         clock: Arc::new(clock.clone()),
         phase_start: {
             let start = PhaseStart::new();
@@ -37,7 +38,12 @@ fn options(clock: &FakeClock, phase_start_ns: Option<u64>) -> SessionOptions {
 fn slow(slow: SlowOptions) -> Slow<MemoryStore> {
     let store = Slow::new(MemoryStore::new(), slow);
     let layout = Layout {
-        collections: vec![CollectionLayout { name: "c".into(), body: Default::default(), indexes: Vec::new() }],
+        collections: vec![CollectionLayout {
+            name: "c".into(),
+            body: Default::default(),
+            indexes: Vec::new(),
+            existing: None,
+        }],
     };
     store.prepare(&layout, Prepare::Fresh).unwrap();
     store

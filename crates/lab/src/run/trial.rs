@@ -97,7 +97,12 @@ impl Session<'_> {
             .study
             .collections
             .iter()
-            .map(|(name, c)| CollectionLayout { name: name.clone(), body: c.body, indexes: c.index.clone() })
+            .map(|(name, c)| CollectionLayout {
+                name: name.clone(),
+                body: c.body,
+                indexes: c.index.clone(),
+                existing: None,
+            })
             .collect();
         arm.store.prepare(&Layout { collections }, arm.prepare)
     }

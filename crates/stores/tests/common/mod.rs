@@ -39,7 +39,12 @@ impl Scheme {
 /// One collection of JSON, indexed by `user`.
 pub fn layout(name: &str) -> Layout {
     Layout {
-        collections: vec![CollectionLayout { name: name.into(), body: Body::Json, indexes: vec![vec!["user".into()]] }],
+        collections: vec![CollectionLayout {
+            name: name.into(),
+            body: Body::Json,
+            indexes: vec![vec!["user".into()]],
+            existing: None,
+        }],
     }
 }
 
@@ -48,6 +53,7 @@ pub fn options() -> SessionOptions {
         durability: Durability::OS,
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(10),
+        in_flight: 1,
         clock: Arc::new(FakeClock::new()),
         phase_start: storebench_core::store::PhaseStart::new(),
     }

@@ -58,7 +58,7 @@ impl<'a> Subject<'a> {
     ) -> Result<Self, Stop> {
         let mut collections = Vec::new();
         let mut add = |name: &str, body, indexes| {
-            collections.push(CollectionLayout { name: name.into(), body, indexes });
+            collections.push(CollectionLayout { name: name.into(), body, indexes, existing: None });
             CollectionId(u16::try_from(collections.len() - 1).unwrap_or(u16::MAX))
         };
         let indexes =
@@ -123,6 +123,7 @@ impl<'a> Subject<'a> {
             durability: self.durability,
             consistency: self.consistency,
             timeout: Duration::from_secs(10),
+            in_flight: 8,
             clock: self.time.clock(),
             phase_start: PhaseStart::new(),
         }

@@ -20,7 +20,7 @@ use crate::workload::Body;
 
 fn layout(body: Body, index: Option<&str>) -> Layout {
     let indexes = index.iter().map(|field| vec![(*field).to_owned()]).collect();
-    Layout { collections: vec![CollectionLayout { name: "c".into(), body, indexes }] }
+    Layout { collections: vec![CollectionLayout { name: "c".into(), body, indexes, existing: None }] }
 }
 
 fn open(store: &MemoryStore, clock: &FakeClock) -> Result<MemorySession, StoreError> {
@@ -28,6 +28,7 @@ fn open(store: &MemoryStore, clock: &FakeClock) -> Result<MemorySession, StoreEr
         durability: Durability::MEMORY,
         consistency: ReadConsistency::Strong,
         timeout: Duration::from_secs(1),
+        in_flight: 1,
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };
