@@ -1,0 +1,1 @@
+//! The `couchbase` driver against a server.

@@ -1,0 +1,1 @@
+//! The `couchdb` driver against a server.

@@ -1,0 +1,21 @@
+//! Drivers of servers, each against a real server that this binary starts: conformance, promises,
+//! faults.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+#![cfg_attr(not(feature = "default"), allow(dead_code))]
+
+mod server;
+
+#[cfg(feature = "couchbase")]
+mod couchbase;
+#[cfg(feature = "couchdb")]
+mod couchdb;
+#[cfg(feature = "memcached")]
+mod memcached;
+#[cfg(feature = "mongodb")]
+mod mongodb;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "ravendb")]
+mod ravendb;
+#[cfg(feature = "redis")]
+mod redis;

@@ -1,0 +1,1 @@
+//! The `memcached` driver against a server.

@@ -1,0 +1,1 @@
+//! The `mongodb` driver against a server.

@@ -1,0 +1,1 @@
+//! The `postgres` driver against a server.

@@ -1,0 +1,1 @@
+//! The `ravendb` driver against a server.

@@ -1,0 +1,1 @@
+//! The `redis` driver against a server.
