@@ -4,6 +4,7 @@ A record `NODE.pid` holds the process id, when that process started and in which
 is ever killed who merely got the same number.
 """
 
+import http.client
 import json
 import os
 import pathlib
@@ -119,10 +120,17 @@ def answers(port, question=b"", expected=b""):
         return False
 
 
-def speaks_http(port, path="/", status=b" 200 "):
-    """Whether a GET of this path is answered with this status."""
-    question = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
-    return answers(port, question.encode(), status)
+def fetch(port, path):
+    """What a GET of this path answers with status 200; None for anything else."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.read() if response.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
 def nodes(folder):
