@@ -1,0 +1,18 @@
+"""The servers by name."""
+
+from collections import namedtuple
+
+from . import memcached, postgres, redis
+
+# install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
+# `takes` names the options of `servers/start` that it knows.
+Server = namedtuple("Server", "install start takes")
+
+SERVERS = {
+    "postgres": Server(postgres.install, postgres.start, {"password", "tls", "option"}),
+    "postgres-standby": Server(postgres.install, postgres.start_with_standby, {"password", "tls", "option"}),
+    "redis": Server(redis.install, redis.start, {"password", "tls", "option"}),
+    "redis-replica": Server(redis.install, redis.start_with_replica, {"password", "tls", "option"}),
+    "redis-cluster": Server(redis.install, redis.start_cluster, {"option"}),
+    "memcached": Server(memcached.install, memcached.start, {"memory", "option"}),
+}
