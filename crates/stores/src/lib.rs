@@ -4,10 +4,7 @@
 //! [`AnyStore`](storebench_core::store::AnyStore), and [`schemes`], which says what there is.
 
 // The drivers share some parts; a build with a few of them leaves others unused.
-#![cfg_attr(
-    not(all(feature = "fjall", feature = "redb", feature = "sqlite")),
-    allow(dead_code, unused_imports, unused_variables)
-)]
+#![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
 
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
@@ -21,6 +18,8 @@ mod found;
 mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod location;
+#[cfg(feature = "net")]
+mod net;
 #[cfg(feature = "redb")]
 mod redb;
 mod registry;
