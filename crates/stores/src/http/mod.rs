@@ -20,3 +20,7 @@ pub(crate) use client::{Client, Response};
 pub(crate) use request::{Method, RequestBuf, common_headers};
 pub(crate) use session::{Dialect, HttpSession, Step, Target};
 
+#[cfg(test)]
+mod fuzz_tests;
+#[cfg(test)]
+mod session_tests;
