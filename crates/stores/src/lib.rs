@@ -6,7 +6,9 @@
 // The drivers share some parts; a build with a few of them leaves others unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
 
-#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
+#[cfg(feature = "couchdb")]
+mod couchdb;
+#[cfg(any(feature = "couchdb", feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(feature = "sqlite")]
 mod fair;
