@@ -76,7 +76,8 @@ impl Dialect for CouchDialect {
     fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
         match self.first(request, memory, out) {
             Ok(true) => Step::Send,
-            Ok(false) => Step::Done(Ok(Reply::written(0))),
+            Ok(false) if memory.kind.writes() => Step::Done(Ok(Reply::written(0))),
+            Ok(false) => Step::Done(Ok(memory.found.reply(memory.contents))),
             Err(error) => Step::Done(Err(error)),
         }
     }

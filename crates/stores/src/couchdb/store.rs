@@ -364,9 +364,12 @@ impl Store for CouchStore {
             if ready.read_only {
                 return Err(StoreError::NotSupported("the store was prepared for reading only".into()));
             }
+            // pouchdb-server compacts databases only.
+            let pouch = self.greet(&server).await?.pouch;
             let compacting = async {
                 for Prepared { database, layout } in &ready.collections {
-                    let designs: Vec<String> = layout.indexes.iter().map(|fields| index_name(fields)).collect();
+                    let indexes = layout.indexes.iter().filter(|_| !pouch);
+                    let designs: Vec<String> = indexes.map(|fields| index_name(fields)).collect();
                     server.compact(database, &designs).await?;
                 }
                 Ok(())
