@@ -1,6 +1,6 @@
 //! Keys spread over a database that Storebench did not fill, without reading all of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use storebench_core::store::StoreError;
 use super::server::Server;
 use crate::http::Method;
 
-/// Keys that one request gives.
-const RUN: usize = 8;
 /// So many keys from both ends begin the search.
 const ENDS: usize = 32;
+/// At most about so many jumps are made: where more keys are wanted, each gives several neighbours.
+const JUMPS: usize = 1_000;
 
 /// splitmix64 (Steele, Lea, Flood 2014).
 struct Random(u64);
@@ -30,7 +30,8 @@ impl Random {
 /// Keys of a database, at most so many, decided by `seed`.
 ///
 /// CouchDB cannot jump to the n-th key (`skip` reads all before it). So the search jumps to keys
-/// that might be: a known key whose end is exchanged for characters that were seen at those places.
+/// that might be: a known key, exchanged from where keys begin to differ for characters between the
+/// least and the greatest that were seen at those places.
 /// A database that is not much larger than the sample is read whole instead.
 pub(super) async fn keys(
     server: &Server,
@@ -61,13 +62,14 @@ pub(super) async fn keys(
         for backwards in [false, true] {
             known.take(&server.ask(Method::Get, &page(None, backwards, ENDS), None).await?);
         }
-        // Each jump gives up to RUN keys; many more jumps than that find no new ones.
-        for _ in 0..(at_most * 4 / RUN + 64) {
-            if known.keys.len() >= at_most.saturating_mul(2) {
+        let run = (at_most / JUMPS).clamp(1, 100);
+        // Jumps to a key that is known already count too, so that the search ends.
+        for _ in 0..(at_most / run) * 3 {
+            if known.keys.len() >= at_most + 2 * ENDS {
                 break;
             }
             let Some(start) = known.guess(&mut random) else { break };
-            known.take(&server.ask(Method::Get, &page(Some(&start), false, RUN), None).await?);
+            known.take(&server.ask(Method::Get, &page(Some(&start), false, run), None).await?);
         }
     }
     let mut keys: Vec<String> = known.keys.into_iter().collect();
@@ -78,37 +80,63 @@ pub(super) async fn keys(
     Ok(keys)
 }
 
-/// Keys found so far, and which characters were seen where.
+/// Keys found so far, and between which characters they lie at each place.
 #[derive(Default)]
 struct Known {
     keys: BTreeSet<String>,
     order: Vec<String>,
-    seen: BTreeMap<usize, BTreeSet<char>>,
+    seen: Vec<(char, char)>,
 }
 
 impl Known {
     fn take(&mut self, answer: &Value) {
         let rows = answer["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
         for key in rows.iter().filter_map(|row| row["id"].as_str()).filter(|key| !key.starts_with('_')) {
-            if self.keys.insert(key.to_owned()) {
-                self.order.push(key.to_owned());
-                for (place, character) in key.chars().enumerate() {
-                    self.seen.entry(place).or_default().insert(character);
+            if !self.keys.insert(key.to_owned()) {
+                continue;
+            }
+            self.order.push(key.to_owned());
+            for (place, character) in key.chars().enumerate() {
+                match self.seen.get_mut(place) {
+                    Some((least, greatest)) => {
+                        (*least, *greatest) = ((*least).min(character), (*greatest).max(character));
+                    }
+                    None => self.seen.push((character, character)),
                 }
             }
         }
     }
 
-    /// A key that might be: a known one, exchanged from some place on where keys differ.
+    /// A key that might be.
     fn guess(&self, random: &mut Random) -> Option<String> {
-        let varied: Vec<usize> = self.seen.iter().filter(|(_, seen)| seen.len() > 1).map(|(place, _)| *place).collect();
         let pattern = self.order.get(random.below(self.order.len()))?;
-        let from = *varied.get(random.below(varied.len()))?;
+        let from = self.seen.iter().position(|(least, greatest)| least < greatest)?;
         let mut key: String = pattern.chars().take(from).collect();
-        for place in from..pattern.chars().count() {
-            let seen = self.seen.get(&place)?;
-            key.push(*seen.iter().nth(random.below(seen.len()))?);
+        for (least, greatest) in self.seen.iter().take(pattern.chars().count()).skip(from) {
+            let between = *greatest as usize - *least as usize;
+            let character = *least as usize + random.below(between + 1);
+            // Only surrogates are no characters.
+            key.push(u32::try_from(character).ok().and_then(char::from_u32).unwrap_or(*least));
         }
         Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_lie_between_what_was_seen() {
+        let mut known = Known::default();
+        known.take(&json!({ "rows": [{ "id": "users/0001" }, { "id": "users/4999" }, { "id": "_design/x" }] }));
+        assert_eq!(known.order.len(), 2);
+        let mut random = Random(1);
+        let guesses: BTreeSet<String> = (0..200).filter_map(|_| known.guess(&mut random)).collect();
+        assert!(guesses.iter().all(|guess| guess.as_str() >= "users/0000" && guess.as_str() <= "users/4999"));
+        for digit in '0'..='4' {
+            assert!(guesses.iter().any(|guess| guess.starts_with(&format!("users/{digit}"))), "{digit}");
+        }
+        assert_eq!(Known::default().guess(&mut random), None);
     }
 }

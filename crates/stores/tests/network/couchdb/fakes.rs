@@ -34,6 +34,14 @@ fn another_server_behind_the_port_is_named_as_such() {
 }
 
 #[test]
+fn a_server_that_wants_a_user_says_how_to_give_one() {
+    let port = fake(|_, _| answer(401, r#"{"error":"unauthorized","reason":"Authentication required."}"#));
+    let error = open(port).inspect().unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
+    assert!(error.to_string().contains("STOREBENCH_PASSWORD"), "{error}");
+}
+
+#[test]
 fn a_version_that_is_too_old_is_refused() {
     let old = fake(|_, _| answer(200, r#"{"couchdb":"Welcome","uuid":"x","version":"1.7.2"}"#));
     let error = open(old).inspect().unwrap_err();

@@ -116,6 +116,18 @@ impl Ask {
         Some(value)
     }
 
+    /// Polls for so long with nothing in flight, as a worker does.
+    pub(super) fn wait(&mut self, time: Duration) {
+        let session = self.session.as_mut().unwrap();
+        self.runtime.block_on(async {
+            let forever = poll_fn(|cx| {
+                let _ = session.poll(cx, &mut |_: Token, _: Result<Reply<'_>, OpError>| {});
+                Poll::<()>::Pending
+            });
+            let _ = tokio::time::timeout(time, forever).await;
+        });
+    }
+
     pub(super) fn counters(&self) -> SessionCounters {
         self.session.as_ref().unwrap().counters()
     }
