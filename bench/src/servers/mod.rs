@@ -1,0 +1,3 @@
+//! Drivers of servers beside other clients of the same server: processor time of an operation.
+
+pub(crate) mod http;
