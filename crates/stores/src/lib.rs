@@ -6,7 +6,7 @@
 // The drivers share some parts; a build with a few of them leaves others unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
 
-#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(feature = "sqlite")]
 mod fair;
@@ -20,6 +20,8 @@ mod index_entry;
 mod location;
 #[cfg(feature = "net")]
 mod net;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redb")]
 mod redb;
 mod registry;

@@ -19,7 +19,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use control::Control;
 pub(crate) use lost::{lost, not_connected};
 pub(crate) use secret::Secret;
-pub(crate) use stream::{Stream, connect};
+pub(crate) use stream::{Stream, connect, encrypt};
 pub(crate) use tls::Tls;
 
 use crate::registry::OptionHelp;

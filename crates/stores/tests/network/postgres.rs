@@ -1,1 +1,10 @@
-//! The `postgres` driver against a server.
+//! The `postgres` driver against PostgreSQL.
+
+use crate::server::{Server, conforms};
+
+#[test]
+fn conformance() {
+    let server = Server::start("postgres");
+    let store = storebench_stores::open(&server.url).unwrap();
+    conforms(&*store);
+}
