@@ -6,7 +6,13 @@
 // The drivers share some parts; a build with a few of them leaves others unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
 
-#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "memcached",
+    feature = "redb",
+    feature = "redis",
+    feature = "sqlite"
+))]
 mod document;
 #[cfg(feature = "sqlite")]
 mod fair;
@@ -18,10 +24,16 @@ mod found;
 mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod location;
+#[cfg(feature = "memcached")]
+mod memcached;
 #[cfg(feature = "net")]
 mod net;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod pipeline;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redis")]
+mod redis;
 mod registry;
 #[cfg(feature = "sqlite")]
 mod sqlite;

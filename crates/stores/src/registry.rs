@@ -46,6 +46,10 @@ static SCHEMES: &[Scheme] = &[
     crate::fjall::SCHEME,
     #[cfg(feature = "redb")]
     crate::redb::SCHEME,
+    #[cfg(feature = "redis")]
+    crate::redis::SCHEME,
+    #[cfg(feature = "memcached")]
+    crate::memcached::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -181,6 +185,10 @@ fn make(
         "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(crate::redis::RedisStore::new(url, options)?)),
+        #[cfg(feature = "memcached")]
+        "memcached" => Ok(Arc::new(crate::memcached::MemcachedStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }
