@@ -437,8 +437,8 @@ fn read<'a>(
             (Ok(reply), flags)
         }
         (Expect::Value, Answer::Missing) => (Err(OpError::not_found()), b""),
-        (_, Answer::Done(_)) => (Ok(Reply::written(1)), b""),
-        (_, Answer::Missing) => (Ok(Reply::default()), b""),
+        (Expect::Exists, Answer::Done(_)) => (Ok(Reply::written(1)), b""),
+        (Expect::Exists, Answer::Missing) => (Ok(Reply::default()), b""),
         (_, Answer::Failure(line)) => (Err(failure(line)), b""),
         (_, other) => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
     })

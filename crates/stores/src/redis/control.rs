@@ -94,7 +94,9 @@ impl Connection {
 
     async fn exchange(&mut self, request: &[u8]) -> Result<Value, StoreError> {
         let broken = |host: &Host, e: std::io::Error| {
-            StoreError::Unreachable(format!("{host}: the connection broke: {e}; is it a Redis, and is it well?"))
+            StoreError::Unreachable(format!(
+                "{host}: the connection broke: {e}; is it a Redis, is it well, and does it speak TLS (rediss://)?"
+            ))
         };
         self.stream.write_all(request).await.map_err(|e| broken(&self.host, e))?;
         self.stream.flush().await.map_err(|e| broken(&self.host, e))?;
