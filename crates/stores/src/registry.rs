@@ -48,6 +48,10 @@ static SCHEMES: &[Scheme] = &[
     crate::redb::SCHEME,
     #[cfg(feature = "postgres")]
     crate::postgres::SCHEME,
+    #[cfg(feature = "redis")]
+    crate::redis::SCHEME,
+    #[cfg(feature = "memcached")]
+    crate::memcached::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -185,6 +189,10 @@ fn make(
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
         #[cfg(feature = "postgres")]
         "postgres" => Ok(Arc::new(crate::postgres::PostgresStore::new(url, typed, options)?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(crate::redis::RedisStore::new(url, options)?)),
+        #[cfg(feature = "memcached")]
+        "memcached" => Ok(Arc::new(crate::memcached::MemcachedStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }
