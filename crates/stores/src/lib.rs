@@ -20,6 +20,8 @@ mod http;
 mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod location;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 #[cfg(feature = "net")]
 mod net;
 #[cfg(feature = "redb")]
