@@ -93,9 +93,10 @@ fn object_id(text: &str) -> Option<[u8; 12]> {
     Some(id)
 }
 
-/// The members of a document: its revision, then its body.
-pub(super) fn members(out: &mut Vec<u8>, kind: Body, body: &[u8], revision: i64) -> Result<(), OpError> {
-    // First, so that a body whose first member begins with `$` is not taken for an update.
+/// The members of a document: its key, its revision, its body. A replacement has its key too: MongoDB
+/// would take it from the query, and nx-27017 does not.
+pub(super) fn members(out: &mut Vec<u8>, key: &str, kind: Body, body: &[u8], revision: i64) -> Result<(), OpError> {
+    bson::text(out, KEY, key);
     bson::int64(out, REVISION, revision);
     match kind {
         Body::Json => encode::members(body, out)?,
@@ -148,8 +149,7 @@ impl Builder<'_> {
         let kind = self.collection.body;
         self.command("insert", true, |out| {
             one(out, "documents", |out| {
-                bson::text(out, KEY, key);
-                members(out, kind, body, revision)
+                members(out, key, kind, body, revision)
             })
         })
     }

@@ -132,7 +132,7 @@ impl Begin<'_> {
             Op::Upsert { key, body } | Op::Replace { key, body } => {
                 let upsert = matches!(request.op, Op::Upsert { .. });
                 let revision = (self.draw)();
-                self.builder.replace(&Which { upsert, ..at(key) }, |out| members(out, body_kind, body, revision))?;
+                self.builder.replace(&Which { upsert, ..at(key) }, |out| members(out, key, body_kind, body, revision))?;
                 self.check_size()?;
                 Plan::Write { must_find: !upsert }
             }
@@ -140,7 +140,7 @@ impl Begin<'_> {
                 let Ok(expected) = expected.try_into().map(i64::from_le_bytes) else { return Err(CHANGED) };
                 let revision = (self.draw)();
                 let which = Which { revision: Some(expected), ..at(key) };
-                self.builder.replace(&which, |out| members(out, body_kind, body, revision))?;
+                self.builder.replace(&which, |out| members(out, key, body_kind, body, revision))?;
                 self.check_size()?;
                 Plan::Swap { key: key.to_owned(), looking: false }
             }
@@ -268,15 +268,14 @@ impl Begin<'_> {
                 let document = bson::begin(out);
                 match kind {
                     BulkWrite::Insert => {
-                        bson::text(out, encode::KEY, key);
-                        members(out, collection.body, body, revision)?;
+                        members(out, key, collection.body, body, revision)?;
                     }
                     BulkWrite::Upsert => {
                         let which = Which { key, revision: None, upsert: true };
                         super::commands::select(out, &which, collection.keys);
                         bson::head(out, DOCUMENT, "u");
                         let inner = bson::begin(out);
-                        members(out, collection.body, body, revision)?;
+                        members(out, key, collection.body, body, revision)?;
                         bson::end(out, inner);
                         bson::boolean(out, "upsert", true);
                     }
@@ -666,7 +665,7 @@ impl Rework {
         let body_kind = builder.collection.body;
         let which = Which { key: &self.key, revision: Some(revision), upsert: false };
         builder.replace(&which, |out| {
-            members(out, body_kind, &changed, draw())?;
+            members(out, &self.key, body_kind, &changed, draw())?;
             if let Some(at_ms) = expiry {
                 bson::date(out, EXPIRY, at_ms);
             }

@@ -119,6 +119,7 @@ impl Lane {
         }
         if state.live == 0 {
             state.leave(ticket);
+            state.wake_all();
             return Poll::Ready(Err(not_connected()));
         }
         let number = *ticket.get_or_insert_with(|| {
@@ -174,10 +175,7 @@ impl Lane {
     fn drop_one(self: &Arc<Self>, state: &mut State) {
         state.live -= 1;
         if state.live == 0 {
-            // There is nothing to wait for: each answers that there is no connection now.
-            for (_, waker) in state.waiting.drain(..) {
-                waker.wake();
-            }
+            state.wake_all();
         }
         self.mend(state);
     }
@@ -196,6 +194,13 @@ impl Lane {
 impl State {
     fn wake_one(&mut self) {
         if let Some((_, waker)) = self.waiting.pop_front() {
+            waker.wake();
+        }
+    }
+
+    /// Where there is nothing left to wait for, each answers that there is no connection now.
+    fn wake_all(&mut self) {
+        for (_, waker) in self.waiting.drain(..) {
             waker.wake();
         }
     }
