@@ -21,6 +21,8 @@ mod index_entry;
 mod location;
 #[cfg(feature = "memcached")]
 mod memcached;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 #[cfg(feature = "net")]
 mod net;
 #[cfg(feature = "postgres")]

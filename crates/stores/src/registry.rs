@@ -52,6 +52,8 @@ static SCHEMES: &[Scheme] = &[
     crate::redis::SCHEME,
     #[cfg(feature = "memcached")]
     crate::memcached::SCHEME,
+    #[cfg(feature = "mongodb")]
+    crate::mongodb::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -193,6 +195,8 @@ fn make(
         "redis" => Ok(Arc::new(crate::redis::RedisStore::new(url, options)?)),
         #[cfg(feature = "memcached")]
         "memcached" => Ok(Arc::new(crate::memcached::MemcachedStore::new(url, options)?)),
+        #[cfg(feature = "mongodb")]
+        "mongodb" => Ok(Arc::new(crate::mongodb::MongoStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }
