@@ -28,7 +28,8 @@ def start(port, folder, options):
         # It believes the pid file of one that was killed as long as nobody has reaped that process.
         own_pid = folder / "nx-27017"
         own_pid.unlink(missing_ok=True)
-        program = "from nx_27017.nx_27017 import main; main()"
+        # It would log every command with its documents.
+        program = "import logging; logging.disable(logging.INFO); from nx_27017.nx_27017 import main; main()"
         command = [sys.executable, "-c", program, "--host", "127.0.0.1", "-p", port]
         command += ["--data-dir", folder / "data", "--pid-file", own_pid, "--log-file", "/dev/null", *options.option]
         environment = os.environ | {"PYTHONPATH": str(root)}

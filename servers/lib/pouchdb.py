@@ -40,6 +40,6 @@ def start(port, folder, options):
         command += ["--port", port, "--dir", folder / "data", "--config", folder / "config.json", "--no-stdout-logs"]
         command += ["--in-memory"] if options.in_memory else []
         command += options.option
-        ready = lambda: process.speaks_http(port, "/", b" 401 " if options.password else b" 200 ")
+        ready = lambda: process.fetch(port, "/") is not None
         process.launch(folder, "server", command, ready, cwd=folder)
     return f"couchdb://{login}127.0.0.1:{port}"

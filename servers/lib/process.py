@@ -4,9 +4,11 @@ A record `NODE.pid` holds the process id, when that process started and in which
 is ever killed who merely got the same number.
 """
 
+import http.client
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -32,10 +34,22 @@ def data_folder(path):
 
 
 def free_port():
-    """A TCP port of this host that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A TCP port that nobody listens on now, and that the kernel gives no client.
+
+    So that a node that is started again finds its port free.
+    """
+    clients = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    others = [port for port in range(1024, 65536) if not int(clients[0]) <= port <= int(clients[1])]
+    # Where clients get every port, any that is free.
+    for port in [*random.sample(others, min(len(others), 100)), 0]:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return listener.getsockname()[1]
+    raise Fault("no TCP port is free")
 
 
 def kept_port(folder, node):
@@ -119,10 +133,17 @@ def answers(port, question=b"", expected=b""):
         return False
 
 
-def speaks_http(port, path="/", status=b" 200 "):
-    """Whether a GET of this path is answered with this status."""
-    question = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
-    return answers(port, question.encode(), status)
+def fetch(port, path):
+    """What a GET of this path answers with status 200; None for anything else."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.read() if response.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
 def nodes(folder):

@@ -83,6 +83,11 @@ def start(port, folder, options):
             "COMPlus_gcServer": "0",
             "COMPlus_GCRetainVM": "0",
         }
-        ready = lambda: process.speaks_http(port, "/build/version")
+        ready = lambda: _ready(process.fetch(port, "/cluster/topology"))
         process.launch(folder, "server", command, ready, env=environment, cwd=folder)
     return f"ravendb://127.0.0.1:{port}"
+
+
+def _ready(topology):
+    """It takes requests before it can serve any; a new one is passive until its first database."""
+    return topology is not None and any(f'"CurrentState":"{state}"'.encode() in topology for state in ["Leader", "Passive"])
