@@ -46,6 +46,8 @@ static SCHEMES: &[Scheme] = &[
     crate::fjall::SCHEME,
     #[cfg(feature = "redb")]
     crate::redb::SCHEME,
+    #[cfg(feature = "couchbase")]
+    crate::couchbase::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -181,6 +183,8 @@ fn make(
         "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        #[cfg(feature = "couchbase")]
+        "couchbase" => Ok(Arc::new(crate::couchbase::CouchbaseStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }

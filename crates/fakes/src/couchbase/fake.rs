@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use super::cluster::{Cluster, Shared};
+use super::cluster::{Cluster, Index, Shared};
 use super::garbage::{Garbage, Random};
 use super::map::Ports;
 use super::{connection, http};
@@ -271,6 +271,14 @@ impl Fake {
         let vbucket = cluster.map.vbucket(key.as_bytes());
         let document = super::documents::Document { value: value.to_vec(), ..Default::default() };
         cluster.commit(vbucket, &(uid, key.as_bytes().to_vec()), Some(document));
+    }
+
+    /// Makes a primary index on a collection as somebody else would.
+    pub fn put_foreign_index(&self, scope: &str, collection: &str) {
+        let mut cluster = self.shared.lock();
+        let collection_uid = cluster.collection_uid(scope, collection).unwrap_or_default();
+        let (scope, collection) = (scope.to_owned(), collection.to_owned());
+        cluster.indexes.push(Index { name: "#primary".into(), scope, collection, collection_uid, fields: Vec::new() });
     }
 
     /// All documents of a collection, by key, as the active copies hold them.

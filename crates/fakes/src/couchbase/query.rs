@@ -76,6 +76,13 @@ async fn run(options: &Value, shared: &Arc<Shared>) -> Result<Rows, Refusal> {
             vec![plan(index_for(&cluster, &scope, &select)?, &select)]
         }
         Statement::Select(select) => selected(&cluster, options, &select)?,
+        Statement::Count(collection) => {
+            let select = Select { collection, bodies: false, by: By::Offset };
+            let scope = scope_of(options, &cluster)?;
+            let uid = index_for(&cluster, &scope, &select)?.collection_uid;
+            let count = cluster.documents().iter().filter(|((collection, _), _)| *collection == uid).count();
+            vec![json!({ "n": count })]
+        }
     };
     Ok((prepared, rows))
 }
@@ -163,7 +170,7 @@ fn index_for<'c>(cluster: &'c Cluster, scope: &str, select: &Select) -> Result<&
     };
     let fits = |index: &&Index| match &select.by {
         By::Field(field) => index.fields.first() == Some(field),
-        By::Keys { .. } => index.fields.is_empty(),
+        By::Keys { .. } | By::Offset => index.fields.is_empty(),
     };
     let mut of = cluster.indexes.iter().filter(|index| index.collection_uid == uid);
     // As the server does: any query can be answered by reading everything, if there is a primary index.
@@ -174,12 +181,12 @@ fn index_for<'c>(cluster: &'c Cluster, scope: &str, select: &Select) -> Result<&
 }
 
 fn plan(index: &Index, select: &Select) -> Value {
-    let by_everything = index.fields.is_empty() && matches!(select.by, By::Field(_));
+    let by_everything = index.fields.is_empty() && matches!(select.by, By::Field(_) | By::Offset);
     let operator = if by_everything { "PrimaryScan3" } else { "IndexScan3" };
     let mut scan = json!({ "#operator": operator, "index": index.name, "keyspace": select.collection, "using": "gsi" });
     if !by_everything {
         let range = match &select.by {
-            By::Field(_) => json!({ "low": "$value", "high": "$value", "inclusion": 3 }),
+            By::Field(_) | By::Offset => json!({ "low": "$value", "high": "$value", "inclusion": 3 }),
             By::Keys { end: true } => json!({ "low": "$start", "high": "$end", "inclusion": 1 }),
             By::Keys { end: false } => json!({ "low": "$start", "inclusion": 1 }),
         };
@@ -201,9 +208,11 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
     let live = cluster.documents();
     let seen: &[(Name, Document)] = cluster.frozen.as_deref().unwrap_or(&live);
     let mut rows = Vec::new();
+    let mut skip = if select.by == By::Offset { options["$offset"].as_u64().unwrap_or(0) } else { 0 };
     for ((_, key), document) in seen.iter().filter(|((collection, _), _)| *collection == uid) {
         let Ok(key) = std::str::from_utf8(key) else { continue };
         let matches = match &select.by {
+            By::Offset => true,
             By::Keys { end } => {
                 let from = options["$start"].as_str().unwrap_or_default();
                 key >= from && (!end || key < options["$end"].as_str().unwrap_or_default())
@@ -214,6 +223,10 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
             }
         };
         if !matches {
+            continue;
+        }
+        if skip > 0 {
+            skip -= 1;
             continue;
         }
         let mut row = json!({ "k": key });

@@ -15,6 +15,8 @@ pub(super) enum By {
     Field(String),
     /// Keys from `$start` on; up to `$end` where that is set.
     Keys { end: bool },
+    /// All keys from the `$offset`-th on.
+    Offset,
 }
 
 /// A selection of documents by an index or by their keys.
@@ -34,6 +36,8 @@ pub(super) enum Statement {
     Indexes(Keyspace),
     Select(Select),
     Explain(Select),
+    /// How many documents a collection has.
+    Count(String),
 }
 
 /// Reads a statement; none when it is not one of those that are known.
@@ -54,17 +58,18 @@ pub(super) fn parse(text: &str) -> Option<Statement> {
         }
         at.then(")")?;
         Statement::CreateIndex { name, on, fields }
-    } else if at.eat("SELECT `idx`.* FROM system:indexes AS idx WHERE ((") || at.eat("SELECT `idx`.* FROM system:indexes AS idx WHERE (") {
-        let doubled = text.contains("WHERE ((");
-        at.then("bucket_id=")?;
+    } else if at.eat("SELECT `idx`.* FROM system:indexes AS idx WHERE (bucket_id=") {
         let bucket = at.text()?;
         at.then(" AND scope_id=")?;
         let scope = at.text()?;
         at.then(" AND keyspace_id=")?;
         let collection = at.text()?;
-        at.then(if doubled { "))" } else { ")" })?;
-        at.then(" AND `using`=\"gsi\" ORDER BY is_primary DESC, name ASC")?;
+        at.then(") AND `using`=\"gsi\" ORDER BY is_primary DESC, name ASC")?;
         Statement::Indexes(Keyspace { bucket, scope, collection })
+    } else if at.eat("SELECT COUNT(*) AS n FROM ") {
+        let collection = at.name()?;
+        at.then(" AS d")?;
+        Statement::Count(collection)
     } else if at.eat("EXPLAIN ") {
         Statement::Explain(at.select()?)
     } else {
@@ -114,7 +119,9 @@ impl Reader<'_> {
         self.then(" FROM ")?;
         let collection = self.name()?;
         self.then(" AS d WHERE ")?;
-        let by = if self.eat("META(d).id >= $start") {
+        let by = if self.eat("META(d).id >= \"\" ORDER BY META(d).id LIMIT $limit OFFSET $offset") {
+            return Some(Select { collection, bodies, by: By::Offset });
+        } else if self.eat("META(d).id >= $start") {
             let end = self.eat(" AND META(d).id < $end");
             self.then(" ORDER BY META(d).id")?;
             By::Keys { end }
