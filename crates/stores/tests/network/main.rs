@@ -3,8 +3,6 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 
-#[path = "../report/mod.rs"]
-mod report;
 mod scripts;
 mod server;
 

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-pub(crate) use crate::report::conforms;
+#[path = "../report/mod.rs"]
+mod report;
+
+pub(crate) use report::conforms;
 
 /// A server that runs as long as this value lives.
 pub(crate) struct Server {
