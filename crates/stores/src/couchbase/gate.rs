@@ -98,14 +98,14 @@ impl Gate {
                 let mut backoff = Backoff::new(seed);
                 loop {
                     tokio::time::sleep(backoff.next_wait()).await;
-                    let answering = link.answering().await;
+                    let connected = link.connected().await;
                     let topology = refreshed(&settings, &state).await;
                     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(topology) = topology {
                         state.topology = topology;
                     }
                     let State { topology, lost } = &mut *state;
-                    lost.retain(|node| topology.data.contains(node) && !answering.contains(node));
+                    lost.retain(|node| topology.data.contains(node) && !connected.contains(node));
                     if lost.is_empty() {
                         return;
                     }

@@ -194,9 +194,13 @@ async fn create_collection(link: &Link, settings: &Settings, name: &str) -> Resu
 /// Waits until the data service knows a collection. (The SDK asks again until it does.)
 async fn usable(link: &Link, settings: &Settings, name: &str) -> Result<(), StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(name);
-    control(&format!("wait for the collection `{}.{name}`", settings.scope), collection.exists(MARKER, None))
-        .await
-        .map(drop)
+    let asking = async {
+        match collection.exists(MARKER, None).await {
+            Err(error) if !matches!(error.kind(), Kind::DocumentNotFound) => Err(error),
+            _ => Ok(()),
+        }
+    };
+    control(&format!("wait for the collection `{}.{name}`", settings.scope), asking).await
 }
 
 async fn make_indexes(link: &Link, settings: &Settings, layout: &CollectionLayout) -> Result<(), StoreError> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use couchbase::bucket::Bucket;
 use couchbase::cluster::Cluster;
+use couchbase::diagnostics::ConnectionState;
 use couchbase::options::diagnostic_options::PingOptions;
-use couchbase::results::diagnostics::PingState;
 use couchbase::service_type::ServiceType;
 use futures_util::FutureExt;
 use storebench_core::store::StoreError;
@@ -19,13 +19,13 @@ use super::topology::Topology;
 
 /// How long connecting may take, from the first packet to a connection to every node.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one look whether nodes answer may take.
-const PING: Duration = Duration::from_secs(1);
+/// How long a session waits for nodes that do not answer while others do.
+const GRACE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A cluster and one of its buckets, with a connection to every node of the map.
 pub(super) struct Link {
     /// Its connections end with it.
-    #[allow(dead_code)]
     cluster: Cluster,
     pub(super) bucket: Bucket,
 }
@@ -55,35 +55,36 @@ impl Link {
                 return Err(unreachable(settings, "no connection was ready in time"));
             }
         };
+        let begun = Instant::now();
         loop {
-            let answering = link.answering().await;
-            if topology.data.iter().all(|node| answering.contains(node)) {
+            let connected = link.connected().await;
+            if topology.data.iter().all(|node| connected.contains(node)) {
+                break;
+            }
+            // A node that is away keeps no session from the others: it is given some time, no more.
+            if !connected.is_empty() && begun.elapsed() >= GRACE {
                 return Ok(link);
             }
             if Instant::now() >= deadline {
-                return if answering.is_empty() {
-                    probe(settings).await?;
-                    Err(unreachable(settings, "no node answers on the data service"))
-                } else {
-                    Ok(link)
-                };
+                probe(settings).await?;
+                return Err(unreachable(settings, "no node answers on the data service"));
             }
-            // A node that is away does not keep a session from the others: it is given a second, no more.
-            if !answering.is_empty() && Instant::now() + PATIENCE >= deadline + PING * 2 {
-                return Ok(link);
-            }
-            sleep(Duration::from_millis(20)).await;
+            sleep(LOOK_EVERY).await;
         }
+        // The bucket has connections of its own; this waits for those to all nodes.
+        let options = PingOptions::new().service_types(vec![ServiceType::KV]);
+        let _ = timeout(GRACE, unwound(link.bucket.ping(options))).await;
+        Ok(link)
     }
 
-    /// The nodes that answer now, as `host:port`.
-    pub(super) async fn answering(&self) -> Vec<String> {
-        let options = PingOptions::new().service_types(vec![ServiceType::KV]).kv_timeout(PING);
-        let Ok(Some(Ok(report))) = timeout(PING * 2, unwound(self.bucket.ping(options))).await else {
-            return Vec::new();
-        };
-        let endpoints = report.services.get(&ServiceType::KV).into_iter().flatten();
-        endpoints.filter(|endpoint| endpoint.state == PingState::Ok).map(|endpoint| endpoint.remote.clone()).collect()
+    /// The nodes that the SDK is connected to now, as `host:port`. (These are the connections for the
+    /// cluster's map: of those for the bucket the SDK tells nothing while a single node is away. Both go
+    /// and come with their node.)
+    pub(super) async fn connected(&self) -> Vec<String> {
+        let Some(Ok(report)) = unwound(self.cluster.diagnostics(None)).await else { return Vec::new() };
+        let endpoints = report.services.into_values().flatten();
+        let connected = endpoints.filter(|e| e.state == ConnectionState::Connected && e.local_address.is_some());
+        connected.map(|endpoint| endpoint.remote_address).collect()
     }
 }
 

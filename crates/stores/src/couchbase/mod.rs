@@ -305,18 +305,17 @@ impl Store for CouchbaseStore {
         })?;
         self.with_link(async |link, _| {
             let scope = link.bucket.scope(scope);
-            let total = queries::count(&scope, &name, QUERY_PATIENCE).await?;
+            let unlisted = |why: &str| {
+                StoreError::NotSupported(format!(
+                    "the keys of `{name}` cannot be listed: {why}; a primary index on the collection makes it so"
+                ))
+            };
+            let total = queries::count(&scope, &name, QUERY_PATIENCE).await.map_err(|e| unlisted(&e.to_string()))?;
             let mut keys = Vec::new();
             for (offset, limit) in places(total, at_most as u64, seed) {
                 let query = queries::Query::keys_from(&name, offset, limit);
                 let rows = query.run(&scope, OpKind::Scan, true, QUERY_PATIENCE).await;
-                let rows = rows.map_err(|e| {
-                    StoreError::NotSupported(format!(
-                        "the keys of `{name}` cannot be listed ({}); CREATE PRIMARY INDEX ON the collection makes it so",
-                        e.message
-                    ))
-                })?;
-                keys.extend(rows.into_iter().map(|row| row.key));
+                keys.extend(rows.map_err(|e| unlisted(&e.message))?.into_iter().map(|row| row.key));
             }
             Ok(keys)
         })

@@ -38,6 +38,8 @@ pub(super) struct Context {
     pub(super) fresh: bool,
     pub(super) timeout: Duration,
     pub(super) read_only: bool,
+    /// Whether pages and scans by key are offered.
+    pub(super) by_key: bool,
     pub(super) gate: Rc<Gate>,
 }
 
@@ -140,6 +142,7 @@ impl Task {
                 items.iter().for_each(|(key, body)| batch.push(key, body));
                 self.what = What::Batch(batch);
             }
+            Op::Prefix { .. } | Op::Scan { .. } if !context.by_key => return Err(OpError::unsupported()),
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
                 let bodies = target.body == Body::Json;
                 let query = Query::of(op, &target.name, bodies)?.ok_or(OpError::unsupported())?;
@@ -279,8 +282,12 @@ async fn single(
             return Ok(OwnedReply::documents(1));
         }
         (OpKind::Exists, _) => {
-            let found = call(context, kind, key, collection.exists(key, None)).await?;
-            return Ok(OwnedReply::documents(u32::from(found.exists())));
+            // Of a document that never was the SDK says that it is not found, of a deleted one `false`.
+            return match call(context, kind, key, collection.exists(key, None)).await {
+                Ok(found) => Ok(OwnedReply::documents(u32::from(found.exists()))),
+                Err(called) if called.kind() == Some(&Kind::DocumentNotFound) => Ok(OwnedReply::documents(0)),
+                Err(called) => Err(called.into()),
+            };
         }
         (OpKind::Read, _) => {
             let found = call(context, kind, key, collection.get(key, None)).await?;

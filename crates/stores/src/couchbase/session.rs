@@ -43,6 +43,7 @@ impl CouchbaseSession {
             fresh,
             timeout: options.timeout,
             read_only: ready.read_only,
+            by_key: settings.key_index,
             gate: Rc::clone(&gate),
         });
         let respond = move |request: &Request<'_>| {
