@@ -5,7 +5,12 @@
 
 // The drivers share some parts; a build with a few of them leaves others unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
+// The futures of Couchbase's client are nested more than 128 deep.
+#![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
+#[cfg(feature = "couchbase")]
+mod couchbase;
+#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(feature = "sqlite")]
 mod fair;

@@ -54,6 +54,8 @@ static SCHEMES: &[Scheme] = &[
     crate::memcached::SCHEME,
     #[cfg(feature = "mongodb")]
     crate::mongodb::SCHEME,
+    #[cfg(feature = "couchbase")]
+    crate::couchbase::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -197,6 +199,8 @@ fn make(
         "memcached" => Ok(Arc::new(crate::memcached::MemcachedStore::new(url, options)?)),
         #[cfg(feature = "mongodb")]
         "mongodb" => Ok(Arc::new(crate::mongodb::MongoStore::new(url, options)?)),
+        #[cfg(feature = "couchbase")]
+        "couchbase" => Ok(Arc::new(crate::couchbase::CouchbaseStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }
