@@ -22,6 +22,7 @@ def start(port, folder, options):
         if os.geteuid() == 0:
             command += ["-u", "nobody"]
         command += [word for option in options.option for word in option.split()]
-        ready = lambda: process.answers(port, b"version\r\n", b"VERSION")
+        # With a file of passwords (`-Y`) it answers that we are not logged in: it answers.
+        ready = lambda: process.answers(port, b"version\r\n", b"\r\n")
         process.launch(folder, "server", command, ready, env=debian.environment(root))
     return f"memcached://127.0.0.1:{port}"
