@@ -41,7 +41,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "pacing", figures: pacing::FIGURES, measure: pacing::measure },
     Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
-    Topic { name: "http", figures: servers::http::FIGURES, measure: servers::http::measure },
+    Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 
 fn main() -> ExitCode {

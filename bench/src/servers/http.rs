@@ -6,18 +6,15 @@
 //! they can, so at the same rate or nearly, which is told.
 
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
 use std::thread;
 
+use super::{TOPIC, child_cpu_us, tool};
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};
 use crate::options::Options;
 use crate::rounds::interleave;
 use crate::subject::Subject;
 
-pub(crate) const FIGURES: &[&str] = &["get 4", "get 16", "get 64"];
-
-const TOPIC: &str = "http";
 const CONNECTIONS: [u32; 3] = [4, 16, 64];
 const PATH: &str = "/storebench-documents/documents%2F0000000000";
 
@@ -53,7 +50,7 @@ fields = {{ text = {{ text = "fill" }} }}
     )
 }
 
-pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
+pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let operations = options.work(200_000);
     let subject = Subject::new(&study(operations))?;
     let mut body = Vec::new();
@@ -64,7 +61,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     store.prepare(&subject.layout(), storebench_core::store::Prepare::ReadOnly)?;
     let mut figures = Vec::new();
     for connections in CONNECTIONS {
-        if !options.wants(TOPIC, &format!("get {connections}")) {
+        if !options.wants(TOPIC, &format!("http get {connections}")) {
             continue;
         }
         let phase = format!("get-{connections}");
@@ -78,7 +75,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         let all = interleave::<2>(options.rounds, vec![&mut ours, &mut theirs])?;
         let [[ours, rate], [wrk, wrk_rate]] = &all[..] else { return Err("two sides give two results".into()) };
         figures.push(
-            Figure::new(TOPIC, format!("get {connections}: CPU of a 1 KiB document"), Unit::Us, ours.clone())
+            Figure::new(TOPIC, format!("http get {connections}: CPU of a 1 KiB document"), Unit::Us, ours.clone())
                 .beside("wrk", wrk.clone())
                 .target(Target::RatioAtMost(1.5))
                 .note(rates(rate, wrk_rate)),
@@ -92,19 +89,10 @@ fn rates(ours: &Samples, wrk: &Samples) -> String {
 }
 
 /// Processor time of a request in µs, and requests a second, of `wrk` on one thread.
-///
-/// The system counts the time of ended children in steps of 10 ms.
 fn wrk(port: u16, connections: u32, seconds: u32) -> Result<[f64; 2], Failure> {
-    let before = children_ticks()?;
-    let mut command = Command::new("wrk");
+    let mut command = tool("wrk", "wrk");
     command.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s")]);
-    let output = command
-        .arg(format!("http://127.0.0.1:{port}{PATH}"))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("wrk cannot be run: {e}; install Debian's package `wrk`"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let ticks = children_ticks()? - before;
+    let (cpu_us, text) = child_cpu_us(command.arg(format!("http://127.0.0.1:{port}{PATH}")))?;
     let line = text.lines().find(|line| line.contains("requests in"));
     let requests = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     let requests =
@@ -112,19 +100,7 @@ fn wrk(port: u16, connections: u32, seconds: u32) -> Result<[f64; 2], Failure> {
     if text.contains("Non-2xx") || text.contains("Socket errors") {
         return Err(format!("wrk met errors: {text}").into());
     }
-    let cpu_us = ticks as f64 * 1e6 / rustix::param::clock_ticks_per_second() as f64;
     Ok([cpu_us / requests, requests / f64::from(seconds)])
-}
-
-/// `cutime` and `cstime` of proc_pid_stat(5).
-fn children_ticks() -> Result<u64, Failure> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-    let mut ticks = fields.split_ascii_whitespace().skip(13).map(str::parse::<u64>);
-    match (ticks.next(), ticks.next()) {
-        (Some(Ok(user)), Some(Ok(system))) => Ok(user + system),
-        _ => Err("/proc/self/stat does not tell the time of children".into()),
-    }
 }
 
 /// Starts the server; gives its port. It answers as long as this program runs.
