@@ -58,7 +58,7 @@ fn garbled_answers_end_every_operation_once() {
                 return;
             }
             // What was cut off never comes: half of them say so, the others leave the client waiting.
-            if next(&mut state) % 2 == 0 {
+            if next(&mut state).is_multiple_of(2) {
                 return;
             }
         }

@@ -1,6 +1,5 @@
 //! One connection of a session: at most one request at a time.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
