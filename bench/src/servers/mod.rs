@@ -1,7 +1,9 @@
 //! Drivers of servers beside other clients of the same server: processor time of the client for an
 //! operation. The servers are started by the scripts in `servers/`.
 
+mod memcached;
 mod postgres;
+mod redis;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,11 +14,30 @@ use crate::options::Options;
 
 pub(crate) const TOPIC: &str = "servers";
 
-pub(crate) const FIGURES: &[&str] = &["postgres load", "postgres upsert"];
+pub(crate) const FIGURES: &[&str] = &[
+    "postgres load",
+    "postgres upsert",
+    "redis set 1",
+    "redis get 1",
+    "redis set 16",
+    "redis get 16",
+    "redis set 64",
+    "redis get 64",
+    "memcached set 1",
+    "memcached get 1",
+    "memcached get 16",
+    "memcached get 64",
+];
+
+/// What measures one server.
+type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
+
+const MEASURES: [(&str, Measure); 3] =
+    [("postgres", postgres::measure), ("redis", redis::measure), ("memcached", memcached::measure)];
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut figures = Vec::new();
-    for (server, measure) in [("postgres", postgres::measure as fn(&Options) -> _)] {
+    for (server, measure) in MEASURES {
         let wanted = |name: &&&str| name.starts_with(server) && options.wants(TOPIC, name);
         if !FIGURES.iter().any(|name| wanted(&name)) {
             continue;
@@ -24,7 +45,6 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         match measure(options) {
             Ok(measured) => figures.extend(measured),
             Err(failure) => {
-                let failure: Failure = failure;
                 let lost = FIGURES.iter().filter(wanted);
                 figures.extend(lost.map(|name| Figure::not_measured(TOPIC, name, &failure.to_string())));
             }
@@ -36,6 +56,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 /// A server that runs as long as this value lives.
 pub(crate) struct Server {
     pub(crate) url: String,
+    pub(crate) port: u16,
     name: &'static str,
     folder: tempfile::TempDir,
 }
@@ -55,7 +76,7 @@ impl Server {
         if !output.status.success() || url.is_empty() {
             return Err(format!("servers/start {name} did not start it; see above").into());
         }
-        Ok(Self { url, name, folder })
+        Ok(Self { url, port, name, folder })
     }
 }
 
@@ -65,6 +86,27 @@ impl Drop for Server {
         // What cannot be stopped is told by the script, on stderr.
         let _ = stop.args([self.name, "--kill", "--data"]).arg(self.folder.path()).stdin(Stdio::null()).status();
     }
+}
+
+/// A tool of this name: from the path, else from where `servers/install` has unpacked a package.
+pub(crate) fn tool(name: &str, package: &str) -> Command {
+    let in_path = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()));
+    if in_path {
+        return Command::new(name);
+    }
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let places = [cache, Some(PathBuf::from("/var/cache")), home()];
+    let found = places
+        .into_iter()
+        .flatten()
+        .map(|place| place.join("storebench-servers").join(package))
+        .find(|root| root.is_dir());
+    let Some(root) = found else { return Command::new(name) };
+    let mut command = Command::new(root.join("usr/bin").join(name));
+    command.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    command
 }
 
 /// Runs a program to its end. Gives the processor time that it took, in µs, and what it printed.
