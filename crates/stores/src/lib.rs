@@ -10,7 +10,7 @@
 
 #[cfg(feature = "couchbase")]
 mod couchbase;
-#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(feature = "sqlite")]
 mod fair;
