@@ -16,6 +16,8 @@ use super::wire::garbage;
 const MOST_TRIES: u32 = 1_000;
 
 /// What follows an answer.
+// Made once for each answer and taken apart at once: boxing a reply would cost an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(super) enum Step {
     /// The buffer holds another message to send on this connection.
