@@ -5,6 +5,7 @@ what it downloads against the archive's signed index. The archive keeps only the
 package, so what is pinned is the upstream version.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -107,15 +108,13 @@ def _unpack(package, version, into):
 def _download(package, version, download):
     """With the machine's package lists; where those are missing or too old, with lists of our own."""
     refused = None
-    for options in [[], _own_lists()]:
-        if options and refused:
-            cache.say(f"the package lists of this machine do not serve {package}; fetching lists")
-            cache.run(["apt-get", *options, "--quiet", "update"])
+    for own in [False, True]:
+        options = _own_lists(package) if own else []
         said = subprocess.run(["apt-cache", *options, "madison", package], capture_output=True, text=True)
         offered = [line.split("|")[1].strip() for line in said.stdout.splitlines() if line.count("|") >= 2]
         wanted = next((found for found in offered if found.startswith(version)), None)
         if wanted is None:
-            refused = f"{package} {version}* is not among the packages of this machine, which are {offered}"
+            refused = f"version {version}* is wanted, and APT offers {offered or 'none'}"
             continue
         get = ["apt-get", *options, "--quiet", "download", f"{package}={wanted}"]
         done = subprocess.run(get, cwd=download, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -125,8 +124,16 @@ def _download(package, version, download):
     raise Fault(f"{package}: {refused}")
 
 
-def _own_lists():
-    state = cache.folder() / "apt"
+@functools.cache
+def _fetch(state):
+    options = ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
     for folder in ["lists/partial", "archives/partial"]:
         (state / folder).mkdir(parents=True, exist_ok=True)
-    return ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
+    cache.run(["apt-get", *options, "--quiet", "update"])
+    return options
+
+
+def _own_lists(package):
+    """Options of APT for lists that are fetched once, into the cache folder."""
+    cache.say(f"the package lists of this machine do not serve {package}; using lists of our own")
+    return _fetch(cache.folder() / "apt")

@@ -20,8 +20,9 @@ def start(port, folder, options):
         process.require_free(port)
         command = [root / "usr/bin/memcached", "-l", "127.0.0.1", "-p", port, "-U", 0, "-m", options.memory or 64]
         if os.geteuid() == 0:
-            command += ["-u", "nobody"]
+            command += ["-u", "root"]
         command += [word for option in options.option for word in option.split()]
-        ready = lambda: process.answers(port, b"version\r\n", b"VERSION")
+        # With a file of passwords (`-Y`) it answers that we are not logged in: it answers.
+        ready = lambda: process.answers(port, b"version\r\n", b"\r\n")
         process.launch(folder, "server", command, ready, env=debian.environment(root))
     return f"memcached://127.0.0.1:{port}"
