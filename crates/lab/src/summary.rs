@@ -135,9 +135,29 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
     out.push_str(&table::facts("  ", &facts, WIDTH));
+    if let Some(facts) = troubles(phase) {
+        let _ = writeln!(out, "  {}", paint.with("33", &facts));
+    }
     if let Some(why) = &phase.partial {
         let _ = writeln!(out, "  {}", paint.with("33", &format!("ended early: {why}")));
     }
+}
+
+/// What happened besides the operations that ended; none where nothing did.
+fn troubles(phase: &PhaseResult) -> Option<String> {
+    let retries: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.retries));
+    let seen = &phase.connection_events;
+    let facts: Vec<String> = [
+        (retries, "retry after a temporary failure", "retries after temporary failures"),
+        (seen.disconnects, "connection lost", "connections lost"),
+        (seen.splits, "bulk request cut in two", "bulk requests cut in two"),
+        (phase.unknown_outcomes, "write of unknown outcome", "writes of unknown outcome"),
+    ]
+    .into_iter()
+    .filter(|(n, ..)| *n > 0)
+    .map(|(n, one, many)| format!("{} {}", count(n), if n == 1 { one } else { many }))
+    .collect();
+    (!facts.is_empty()).then(|| facts.join(" · "))
 }
 
 fn workers(phase: &PhaseResult) -> String {
@@ -238,6 +258,9 @@ fn all_of(phase: &PhaseResult) -> OpResult {
 
 #[cfg(test)]
 mod tests {
+    use storebench_core::measure::{Partial, PartialCause};
+    use storebench_core::store::SessionCounters;
+
     use super::*;
     use crate::results::fixture;
 
@@ -268,7 +291,10 @@ mod tests {
     #[test]
     fn a_failed_and_interrupted_run_says_so() {
         let mut phase = fixture::open_loop();
-        phase.partial = Some("interrupted".into());
+        phase.partial = Some(Partial { cause: PartialCause::Interrupted, why: "interrupted".into() });
+        phase.total.connections = SessionCounters { disconnects: 2, splits: 1 };
+        phase.total.ops[0].retries = 1_200;
+        phase.total.ops[1].unanswered = 3;
         phase.total.ops[0].censored = 40;
         phase.total.ops[1].missed = 3;
         let mut result = fixture::run_of(&[phase]);

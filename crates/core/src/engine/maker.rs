@@ -322,12 +322,15 @@ impl Maker {
         match kind {
             OpKind::BulkInsert | OpKind::BulkUpsert => {
                 self.batch.clear();
-                for position in 0..task.documents as usize {
-                    let index = indexes.get(position).copied().unwrap_or(index + position as u64);
+                let mut push = |index| {
                     self.batch.push_with(
                         |key| documents.write_key(index, key),
                         |body| documents.write_document(index, version, body),
                     );
+                };
+                match indexes {
+                    [] => (index..index + u64::from(task.documents)).for_each(&mut push),
+                    listed => listed.iter().copied().for_each(&mut push),
                 }
             }
             OpKind::BulkRead | OpKind::BulkDelete => {

@@ -17,6 +17,8 @@ mod read_back;
 mod run;
 #[cfg(test)]
 mod simulated;
+#[cfg(test)]
+mod simulated_bulk;
 mod slots;
 mod stop;
 mod team;

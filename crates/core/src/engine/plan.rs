@@ -7,7 +7,7 @@ use crate::measure::Label;
 use crate::schedule::{Arrival, Rate};
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError};
 use crate::workload::{
-    ArrivalSpec, Body, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study, collection_of,
+    ArrivalSpec, Body, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study, collection_of,
 };
 
 /// Documents in one bulk operation of a load, where the study does not say.
@@ -89,6 +89,8 @@ pub struct PhasePlan {
     pub timeout_ns: u64,
     /// What follows a temporary failure.
     pub retry: Retry,
+    /// What a lost connection does to the phase.
+    pub on_disconnect: OnDisconnect,
     /// How long operations that were due are still sent and awaited after the end, in ns.
     pub drain_ns: u64,
     /// Share of the reads whose contents are compared.
@@ -214,6 +216,7 @@ impl PhasePlan {
             consistency,
             timeout_ns: phase.timeout.ns(),
             retry: phase.retry,
+            on_disconnect: phase.on_disconnect,
             drain_ns: phase.drain.ns(),
             check: phase.check,
             ledger: phase.ledger,

@@ -14,7 +14,9 @@ use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
-use crate::measure::{Interval, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse};
+use crate::measure::{
+    Interval, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse,
+};
 use crate::schedule::{Arrival, Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
 
@@ -152,6 +154,7 @@ pub fn run_phase(
             phase: &plan.name,
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
+            connections: record.total.connections,
         });
         Ok((record, reports))
     })
@@ -275,11 +278,13 @@ impl Gathered {
         }
         let mut messages: Vec<_> = messages.into_iter().collect();
         messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let partial = match reports.iter_mut().find_map(|r| r.fatal.take()) {
-            Some(fatal) => Some(format!("the load ended early: {fatal}")),
-            None if interrupted && reports.iter().any(|r| r.ended_early) => Some("interrupted".to_owned()),
-            None => None,
-        };
+        // A lost connection explains what else went wrong.
+        let mut partials: Vec<Partial> = reports.iter_mut().filter_map(|r| r.partial.take()).collect();
+        partials.sort_by_key(|p| p.cause != PartialCause::Disconnected);
+        let interrupted = interrupted && reports.iter().any(|r| r.ended_early);
+        let partial = partials.into_iter().next().or_else(|| {
+            interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() })
+        });
         let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
             Amount::Duration(_) => {
                 let due = (0..u64::from(plan.workers))

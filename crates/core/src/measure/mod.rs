@@ -9,7 +9,7 @@ mod recorder;
 mod resources;
 mod tally;
 
-pub use phase::{Label, LedgerReport, PhaseRecord, WorkerUse};
+pub use phase::{Label, LedgerReport, Partial, PartialCause, PhaseRecord, WorkerUse};
 pub use recorder::{Interval, Recorder};
 pub use resources::{
     ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,

@@ -10,7 +10,7 @@ mod study;
 pub use check::{Problem, collection_of, did_you_mean};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use load::{StudyError, StudyErrors};
-pub use phases::{ArrivalSpec, MixEntry, OpName, Pacing, Phase, RateSpec, Retry, Streams};
+pub use phases::{ArrivalSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
 pub use study::{Stores, Study};
 

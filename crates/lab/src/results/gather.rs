@@ -6,7 +6,7 @@ use storebench_core::measure::{Label, PhaseRecord, Recorder, ResourceSample, Tal
 use storebench_core::store::{Capabilities, ErrorKind};
 
 use super::model::{
-    AllOps, ClientUse, CollectionResult, LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
+    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
     Promise, RateResult, WorkerUseResult,
 };
 
@@ -75,6 +75,12 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         workers: record.workers,
         connections: record.connections,
         in_flight: record.in_flight,
+        sessions: record.sessions(),
+        slots: record.sessions().saturating_mul(record.in_flight.into()),
+        connection_events: ConnectionsResult {
+            disconnects: record.total.connections.disconnects,
+            splits: record.total.connections.splits,
+        },
         slots_busy_share: slots_busy_share(record),
         durability: Promise {
             name: record.durability.to_string(),
@@ -108,7 +114,8 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
             unverifiable: l.unverifiable,
             examples: l.examples.clone(),
         }),
-        partial: record.partial.clone(),
+        partial: record.partial.as_ref().map(|p| p.why.clone()),
+        unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
     }
 }

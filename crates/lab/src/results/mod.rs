@@ -16,7 +16,7 @@ pub use folder::{FolderError, RunFolder};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
-    AllOps, ClientUse, CollectionResult, CompressionResult, FORMAT, Failure, LedgerResult, Message, OpResult,
+    AllOps, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, LedgerResult, Message, OpResult,
     Percentiles, PhaseDocuments, PhaseResult, Promise, RateResult, RunInfo, RunResult, StoreAfter, TrialResult,
     WorkerUseResult,
 };

@@ -169,6 +169,16 @@ pub struct PhaseResult {
     pub connections: u32,
     /// Operations in flight on each connection, at most.
     pub in_flight: u32,
+    /// Connections that were asked for: workers × connections. One socket each, but for protocols that
+    /// carry one operation at a time (HTTP/1.1), where each opens up to `in_flight` of them.
+    #[serde(default)]
+    pub sessions: u64,
+    /// Operations in flight over all connections, at most: `sessions` × `in_flight`.
+    #[serde(default)]
+    pub slots: u64,
+    /// What happened to the connections.
+    #[serde(default)]
+    pub connection_events: ConnectionsResult,
     /// Share of all slots (workers × connections × in flight) that were busy, on average.
     pub slots_busy_share: f64,
     /// What acknowledged writes survive, and how the store was set to promise it.
@@ -195,8 +205,21 @@ pub struct PhaseResult {
     pub ledger: Option<LedgerResult>,
     /// Why it ended early, if it did.
     pub partial: Option<String>,
+    /// Writes that may or may not have been done: no answer came, or none that tells. 0 when every
+    /// write's outcome is known.
+    #[serde(default)]
+    pub unknown_outcomes: u64,
     /// The store after the phase (and after settling, if that was asked for).
     pub store_after: Option<StoreAfter>,
+}
+
+/// What happened to the connections of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectionsResult {
+    /// How often a connection was lost after it had been made.
+    pub disconnects: u64,
+    /// How often a bulk request was cut in two because the server found it too large.
+    pub splits: u64,
 }
 
 /// A promise by its name, and how this store was set to keep it.

@@ -38,6 +38,8 @@ struct IntervalRow {
     cpu_ns: u64,
     spin_ns: u64,
     run_queue_ns: u64,
+    disconnects: u64,
+    splits: u64,
 }
 
 const COUNTS: [&str; 10] = [
@@ -104,6 +106,8 @@ impl Tables {
                     cpu_ns: seen.cpu_ns,
                     spin_ns: seen.spin_ns,
                     run_queue_ns: seen.run_queue_ns,
+                    disconnects: seen.connections.disconnects,
+                    splits: seen.connections.splits,
                 });
             }
         }
@@ -158,6 +162,8 @@ impl Tables {
         add("cpu_ns".into(), u64s(rows, |r| r.cpu_ns));
         add("spin_ns".into(), u64s(rows, |r| r.spin_ns));
         add("run_queue_ns".into(), u64s(rows, |r| r.run_queue_ns));
+        add("disconnects".into(), u64s(rows, |r| r.disconnects));
+        add("splits".into(), u64s(rows, |r| r.splits));
         parquet(columns)
     }
 

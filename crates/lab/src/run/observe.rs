@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use storebench_core::engine::{Event, Observer};
 use storebench_core::measure::Label;
+use storebench_core::store::SessionCounters;
 
 use crate::results::{FolderError, RunFolder};
 
@@ -74,6 +75,10 @@ impl<'a> Journal<'a> {
     }
 }
 
+fn connections(counters: SessionCounters) -> Value {
+    json!({ "disconnects": counters.disconnects, "splits": counters.splits })
+}
+
 impl Observer for Journal<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.observer.event(event);
@@ -92,10 +97,17 @@ impl Observer for Journal<'_> {
                         (label.name.clone(), json!({ "ended": tally.ended(), "errors": tally.errors() }))
                     })
                     .collect();
-                json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops })
+                let mut line =
+                    json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops });
+                // Intervals are many, and lost connections few.
+                if !record.connections.is_quiet() {
+                    line["connections"] = connections(record.connections);
+                }
+                line
             }
-            Event::PhaseEnded { phase, operations, elapsed_ns } => json!({
+            Event::PhaseEnded { phase, operations, elapsed_ns, connections: counters } => json!({
                 "event": "phase-ended", "phase": phase, "operations": operations, "elapsed_ns": elapsed_ns,
+                "connections": connections(*counters),
             }),
             Event::Note { text } => json!({ "event": "note", "text": text }),
         };

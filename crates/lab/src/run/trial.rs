@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use storebench_core::engine::{Clock, PhaseContext, calibrate, run_phase};
+use storebench_core::measure::PartialCause;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
 
 use super::error::kind;
@@ -143,10 +144,13 @@ impl Session<'_> {
         };
         let mut found = gather_phase(&record, &frame);
         found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
-        match found.partial.as_deref() {
+        match &record.partial {
             // Asked for by the user, as against a store that failed.
             Some(_) if self.stop.asked() => result.run.interrupted = true,
-            Some(why) => result.trials[at].failure = Some(failure("failed", &plan.name, why.to_owned())),
+            Some(partial) => {
+                let kind = if partial.cause == PartialCause::Disconnected { "unreachable" } else { "failed" };
+                result.trials[at].failure = Some(failure(kind, &plan.name, partial.why.clone()));
+            }
             None => {}
         }
         result.trials[at].phases.push(found);

@@ -120,6 +120,9 @@ pub(super) fn errors(scene: &Scene<'_>) -> Option<Finding> {
     if !unanswered.is_empty() {
         saw += &format!("; no {} was answered", unanswered.join(" and no "));
     }
+    if scene.phase.unknown_outcomes > 0 {
+        saw += &format!("; {} writes may or may not have been done", count(scene.phase.unknown_outcomes));
+    }
     if let Some(message) = scene.phase.messages.iter().max_by_key(|m| m.count) {
         saw += &format!("; most often: {}", message.message);
     }
