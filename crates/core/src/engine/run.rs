@@ -15,7 +15,8 @@ use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
 use crate::measure::{
-    Interval, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse,
+    Asking, Interval, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler, StatsSampler, StoreStats,
+    WorkerUse,
 };
 use crate::schedule::{Arrival, Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
@@ -110,6 +111,7 @@ pub fn run_phase(
                 duration_ns: plan.duration_ns(),
             });
         }
+        let stats = StatsSampler::new(Arc::clone(store), Arc::new(clock.clone()), interval);
         // Everything else is ready: what is done after the start makes the first arrivals late.
         let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
         let start_ns = clock.now_ns() + head_start_ns;
@@ -117,6 +119,8 @@ pub fn run_phase(
         let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
         gate.open();
+        // Workers that could not begin leave nothing to ask about.
+        let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
 
         let mut gathered = Gathered::new(&plan, interval_ns);
         loop {
@@ -136,6 +140,7 @@ pub fn run_phase(
             }
         }
         let resources = sampler.map(Sampler::finish).unwrap_or_default();
+        let store_stats = stats.map(Asking::finish).unwrap_or_default();
         let mut reports: Vec<WorkerReport> = Vec::new();
         for thread in threads {
             match thread.join() {
@@ -149,7 +154,15 @@ pub fn run_phase(
         for (taken, own) in reports.iter().flat_map(|r| r.taken.iter().copied().enumerate()) {
             inserted[taken] = inserted[taken].max(own);
         }
-        let record = gathered.into_record(&plan, start_ns, began_unix_ns, resources, &mut reports, stop.asked(), seed);
+        let record = gathered.into_record(
+            &plan,
+            start_ns,
+            began_unix_ns,
+            (resources, store_stats),
+            &mut reports,
+            stop.asked(),
+            seed,
+        );
         observer.event(&Event::PhaseEnded {
             phase: &plan.name,
             operations: record.operations(),
@@ -250,7 +263,7 @@ impl Gathered {
         plan: &PhasePlan,
         start_ns: u64,
         began_unix_ns: u64,
-        resources: Vec<ResourceSample>,
+        (resources, store_stats): (Vec<ResourceSample>, StoreStats),
         reports: &mut [WorkerReport],
         interrupted: bool,
         seed: u64,
@@ -324,6 +337,7 @@ impl Gathered {
             intervals: self.done,
             worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),
             resources,
+            store_stats,
             distinct_keys: distinct.into_iter().map(|(c, d)| (c, d.estimate())).collect(),
             messages,
             wrong_examples,

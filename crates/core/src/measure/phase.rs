@@ -2,6 +2,7 @@
 
 use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
+use super::store_stats::StoreStats;
 use crate::store::{Durability, OpKind, ReadConsistency};
 
 /// A label of a phase: one kind of operation on one collection.
@@ -56,6 +57,8 @@ pub struct PhaseRecord {
     pub worker_use: Vec<WorkerUse>,
     /// The process's use of the machine over the phase.
     pub resources: Vec<ResourceSample>,
+    /// What the store told about itself over the phase.
+    pub store_stats: StoreStats,
     /// Distinct keys touched, by position of the collection in the study (an estimate within 1 %).
     pub distinct_keys: Vec<(usize, u64)>,
     /// Some messages of failed operations, each with how often it came.

@@ -18,6 +18,7 @@ pub(crate) const RESULT_FILE: &str = "run.json";
 const STUDY_FILE: &str = "study.toml";
 const INTERVALS_FILE: &str = "intervals.parquet";
 const RESOURCES_FILE: &str = "resources.parquet";
+const STORE_STATS_FILE: &str = "store_stats.parquet";
 const EVENTS_FILE: &str = "events.jsonl";
 /// While a run goes on its events grow here; the file gets its name when it is whole.
 const EVENTS_GROWING: &str = "events.jsonl.part";
@@ -134,9 +135,11 @@ impl RunFolder {
         }
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
-        for (name, bytes) in
-            [(INTERVALS_FILE, self.tables.intervals_parquet()), (RESOURCES_FILE, self.tables.resources_parquet())]
-        {
+        for (name, bytes) in [
+            (INTERVALS_FILE, self.tables.intervals_parquet()),
+            (RESOURCES_FILE, self.tables.resources_parquet()),
+            (STORE_STATS_FILE, self.tables.store_stats_parquet()),
+        ] {
             let bytes = bytes.map_err(|e| writing(&self.path.join(name))(std::io::Error::other(e)))?;
             self.put(name, &bytes)?;
         }
@@ -242,6 +245,7 @@ mod tests {
                 "intervals.parquet",
                 "resources.parquet",
                 "run.json",
+                "store_stats.parquet",
                 "study.toml"
             ]
         );

@@ -6,8 +6,8 @@ use storebench_core::measure::{Label, PhaseRecord, Recorder, ResourceSample, Tal
 use storebench_core::store::{Capabilities, ErrorKind};
 
 use super::model::{
-    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
-    Promise, RateResult, WorkerUseResult,
+    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles,
+    PhaseDocuments, PhaseResult, Promise, RateResult, WorkerUseResult,
 };
 
 /// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
@@ -115,6 +115,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
             examples: l.examples.clone(),
         }),
         partial: record.partial.as_ref().map(|p| p.why.clone()),
+        store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
     }

@@ -10,14 +10,15 @@ mod hlog;
 mod model;
 mod read;
 mod redact;
+mod store_figures;
 mod tables;
 
 pub use folder::{FolderError, RunFolder};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
-    AllOps, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, LedgerResult, Message, OpResult,
-    Percentiles, PhaseDocuments, PhaseResult, Promise, RateResult, RunInfo, RunResult, StoreAfter, TrialResult,
+    AllOps, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, FigureResult, LedgerResult, Message, OpResult,
+    Percentiles, PhaseDocuments, PhaseResult, Promise, RateResult, RunInfo, RunResult, StoreAfter, StoreStatsResult, TrialResult,
     WorkerUseResult,
 };
 pub use read::{read_result, read_run};

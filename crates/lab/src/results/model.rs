@@ -205,6 +205,9 @@ pub struct PhaseResult {
     pub ledger: Option<LedgerResult>,
     /// Why it ended early, if it did.
     pub partial: Option<String>,
+    /// What the store told about itself while the phase ran; each answer is in `store_stats.parquet`.
+    #[serde(default)]
+    pub store_stats: StoreStatsResult,
     /// Writes that may or may not have been done: no answer came, or none that tells. 0 when every
     /// write's outcome is known.
     #[serde(default)]
@@ -420,6 +423,33 @@ pub struct LedgerResult {
     pub unverifiable: u64,
     /// Some of the lost and unverifiable.
     pub examples: Vec<String>,
+}
+
+/// What the store told about itself while a phase ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct StoreStatsResult {
+    /// Answers that it gave.
+    pub answers: u64,
+    /// Questions that failed. They take nothing from what was measured.
+    pub failed: u64,
+    /// What the first of them said.
+    pub message: Option<String>,
+    /// Whether asking was given up, since the store works on the client's processors and takes long to
+    /// answer: what it tells after the phase is in `store_after`.
+    pub too_slow: bool,
+    /// Its figures; the unit is in the name.
+    pub figures: IndexMap<String, FigureResult>,
+}
+
+/// One figure of a store over a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FigureResult {
+    /// When the phase began.
+    pub first: f64,
+    /// When it had ended.
+    pub last: f64,
+    /// The greatest that was seen.
+    pub max: f64,
 }
 
 /// The store after a phase.

@@ -135,6 +135,15 @@ impl Session<'_> {
         };
         let record = run_phase(&arm.store, plan, context)?;
         journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        if let Some(message) = &record.store_stats.message {
+            let times = record.store_stats.failed;
+            journal.note(format!(
+                "{} was asked about itself in vain {times} time{} in {}: {message}",
+                arm.name,
+                if times == 1 { "" } else { "s" },
+                plan.name
+            ));
+        }
         let rate = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
         let frame = PhaseFrame {
             documents: &self.documents,

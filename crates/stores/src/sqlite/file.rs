@@ -115,6 +115,11 @@ pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreErr
     Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
 }
 
+/// Opens a database for reading while sessions of ours write to it. Its end merges no log into the file.
+pub(super) fn open_beside(path: &Path) -> Result<Connection, StoreError> {
+    open_uri(path, "mode=ro")
+}
+
 fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
     let absolute = std::path::absolute(path).map_err(|e| io_error(path, "find its full path", &e))?;
     let mut uri = String::from("file://");

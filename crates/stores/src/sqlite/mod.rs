@@ -238,7 +238,9 @@ impl Store for SqliteStore {
             ("wal_bytes".to_owned(), size(&file::beside(&self.path)[0])),
         ];
         if self.ready().is_some() {
-            let (connection, _) = file::open_untouched(&self.path)?;
+            // Beside our own writers the file is no immutable one.
+            let connection =
+                if self.writes() { file::open_beside(&self.path)? } else { file::open_untouched(&self.path)?.0 };
             let pragma = |name: &str| {
                 connection
                     .query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
