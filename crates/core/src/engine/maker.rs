@@ -190,6 +190,11 @@ impl Maker {
         }
     }
 
+    /// One operation of a recipe, as the mix might draw it.
+    pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
+        self.mixed(recipe, indexes)
+    }
+
     #[inline]
     fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Task {
         let at = if self.weights.len() == 1 {
@@ -198,6 +203,11 @@ impl Maker {
             let draw = self.rng.unit();
             self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
         };
+        self.mixed(at, indexes)
+    }
+
+    #[inline]
+    fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Task {
         let brief = self.briefs[at];
         let index = self.draw(at, brief);
         if brief.batch > 1 {

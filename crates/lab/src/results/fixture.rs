@@ -177,6 +177,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
             let frame = PhaseFrame {
                 documents: &documents,
                 capabilities: &capabilities,
+                query_plans: &[],
                 planned_rate: record.due.map(|_| &planned),
                 calibrated_ns_per_op: Some(&[400.0, 900.0][..record.labels.len()]),
             };

@@ -79,6 +79,10 @@ pub struct CollectionResult {
     pub count: u64,
     /// Mean size of a document, from a sample.
     pub mean_bytes: u64,
+    /// What the store calls them, where they were there already and are only read. Their number and size
+    /// are with each trial, in `sampled`.
+    #[serde(default)]
+    pub existing: Option<String>,
     /// Whether the documents are the user's own (`from`).
     pub own: bool,
     /// What a document is: `json`, `bytes` or `counter`.
@@ -131,10 +135,26 @@ pub struct TrialResult {
     pub approximated: IndexMap<String, String>,
     /// When it began (RFC 3339, UTC).
     pub began: String,
+    /// Documents that were in the store already: what was sampled of them, by collection.
+    #[serde(default)]
+    pub sampled: IndexMap<String, SampledResult>,
     /// Its phases, in order, warm-ups too.
     pub phases: Vec<PhaseResult>,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
+}
+
+/// What was sampled of documents that were in a store already.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SampledResult {
+    /// What the store calls them.
+    pub existing: String,
+    /// Keys that phases draw from.
+    pub keys: u64,
+    /// Documents that were read before the measurement.
+    pub documents_read: u64,
+    /// Their mean size.
+    pub mean_bytes: u64,
 }
 
 /// Why a trial ended early.
@@ -289,6 +309,9 @@ pub struct OpResult {
     pub checked: u64,
     /// Of them: those that differed.
     pub wrong: u64,
+    /// How the store said that it would answer: for page, prefix, scan and view, where it tells.
+    #[serde(default)]
+    pub query_plan: Option<QueryPlanResult>,
     /// Open loop: from the intended start to the end, of successes, misses and censored operations
     /// (these at their age at the end, a lower bound). Null in closed loop.
     pub response_ns: Option<Percentiles>,
@@ -298,6 +321,17 @@ pub struct OpResult {
     pub failed_ns: Percentiles,
     /// Open loop: how long a due operation waited for a free slot. Null in closed loop.
     pub slot_wait_ns: Option<Percentiles>,
+}
+
+/// How a store would answer a query.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct QueryPlanResult {
+    /// The field that is asked for, of a page.
+    pub field: Option<String>,
+    /// The plan as the store prints it, at most 8,000 characters.
+    pub plan: String,
+    /// Whether it reads the whole collection.
+    pub full_scan: bool,
 }
 
 /// Times of all operations of a phase together.
