@@ -7,7 +7,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
-    BadLines, Collection, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
+    BadLines, Collection, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study,
+    did_you_mean,
 };
 use storebench_lab::results::redact;
 
@@ -110,7 +111,7 @@ pub(crate) struct Built {
 /// Builds and checks the study of these flags.
 pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     let mut notes = Vec::new();
-    let loads = if args.no_load {
+    let loads = if args.no_load || args.existing.is_some() {
         false
     } else if keeps_nothing(&args.url) {
         notes.push("null: keeps nothing, so nothing is loaded".to_owned());
@@ -179,6 +180,11 @@ fn keeps_nothing(url: &str) -> bool {
 }
 
 fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
+    if let Some(name) = &args.existing {
+        let documents =
+            ExistingDocuments { name: name.clone(), key: args.existing_key.clone(), body: args.existing_body.clone() };
+        return Ok(Collection { existing: Some(documents), sample: args.sample, ..Collection::default() });
+    }
     let own = args.from.as_deref().map(absolute).transpose()?;
     let made = own.is_none();
     let size = args.size.unwrap_or(DEFAULT_SIZE);
@@ -197,6 +203,8 @@ fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
         per: None,
         index: Vec::new(),
         from: own,
+        existing: None,
+        sample: None,
         bad_lines: if args.skip_bad_lines { BadLines::Skip } else { BadLines::Stop },
     })
 }
@@ -215,7 +223,7 @@ fn measured(args: &BenchArgs) -> Phase {
         None => Streams::default(),
     };
     Phase {
-        mix: args.mix.0.clone(),
+        mix: args.mix.as_ref().map_or_else(|| default_mix(args), |mix| mix.0.clone()),
         popularity: args.popularity,
         streams,
         workers: args.workers,
@@ -235,6 +243,13 @@ fn measured(args: &BenchArgs) -> Phase {
         ledger: args.ledger,
         ..Phase::named("bench")
     }
+}
+
+/// What is done where nobody says.
+fn default_mix(args: &BenchArgs) -> IndexMap<String, MixEntry> {
+    let mixed: &[(&str, f64)] =
+        if args.existing.is_some() { &[("read", 1.0)] } else { &[("read", 95.0), ("update", 5.0)] };
+    mixed.iter().map(|(name, weight)| ((*name).to_owned(), MixEntry::weighing(*weight))).collect()
 }
 
 /// How long to warm up. A phase by count says nothing of its length, so it gets what was asked for
@@ -273,6 +288,8 @@ mod tests {
              --key doc-{index:08}",
             "redb:a.redb --from some.jsonl --key {a}-{b} --operations 5k --think 5ms --no-load",
             "null: --docs 1B --streams disjoint --batch 7",
+            "sqlite:theirs.db --existing orders --sample 5k --mix read=3,scan=1",
+            "sqlite:theirs.db --existing orders --existing-key id --existing-body doc",
         ] {
             let built = built(flags).unwrap();
             let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
@@ -293,6 +310,19 @@ mod tests {
         assert_eq!(names("slow+null:?latency=1ms --warm-up 0s"), ["bench"]);
         assert_eq!(names("sqlite:null.db"), ["load", "warm-up", "bench"]);
         assert_eq!(names("sqlite:a.db --no-load --operations 10"), ["bench"]);
+    }
+
+    #[test]
+    fn documents_of_others_are_only_read() {
+        let study = built("sqlite:theirs.db --existing orders").unwrap().study;
+        assert_eq!(study.phases.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["warm-up", "bench"]);
+        assert_eq!(study.phases[1].mix.keys().collect::<Vec<_>>(), ["read"]);
+        let failure = built("sqlite:theirs.db --existing orders --mix read=1,update=1").unwrap_err();
+        for part in ["`bench`", "`update`", "nothing is written"] {
+            assert!(failure.message.contains(part), "{}", failure.message);
+        }
+        let words = "storebench bench sqlite:a.db --existing orders --docs 5".split_whitespace();
+        assert!(Args::try_parse_from(words).is_err());
     }
 
     #[test]

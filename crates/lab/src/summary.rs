@@ -75,6 +75,10 @@ fn header(out: &mut String, result: &RunResult, paint: Paint) {
     }
     let _ = writeln!(out, "{}", facts.join(" · "));
     for c in &result.documents {
+        if let Some(existing) = &c.existing {
+            let _ = writeln!(out, "{}: documents that the store holds as `{existing}`, only read", c.collection);
+            continue;
+        }
         let mut text = format!("{}: {} documents of {}", c.collection, count(c.count), bytes(c.mean_bytes as f64));
         if let Some(found) = &c.compression {
             let (page, doc) = (percent(found.page_zstd3), percent(found.doc_snappy));
@@ -93,6 +97,10 @@ fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) 
         let _ = write!(text, " · trial {} of {of}, block {}", trial.trial, trial.block);
     }
     let _ = writeln!(out, "{text}");
+    for sampled in trial.sampled.values() {
+        let (keys, bytes) = (count(sampled.keys), bytes(sampled.mean_bytes as f64));
+        let _ = writeln!(out, "{keys} keys of `{}` sampled, documents of {bytes}", sampled.existing);
+    }
 }
 
 fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {

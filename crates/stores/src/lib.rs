@@ -11,6 +11,8 @@
 
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
+#[cfg(any(feature = "fjall", feature = "redb"))]
+mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;
 #[cfg(feature = "fjall")]

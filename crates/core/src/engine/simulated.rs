@@ -90,7 +90,11 @@ impl Run {
     }
 }
 
-pub(super) fn simulate<S: Session>(overrides: &[&str], late_ns: u64, open: impl FnOnce(&SessionOptions, &Catalog) -> S) -> Run {
+pub(super) fn simulate<S: Session>(
+    overrides: &[&str],
+    late_ns: u64,
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
     simulate_text(STUDY, overrides, late_ns, open)
 }
 

@@ -4,6 +4,7 @@
 //! run folder holds all that was measured so far.
 
 mod error;
+mod foreign;
 mod observe;
 mod request;
 mod runner;

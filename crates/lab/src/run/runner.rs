@@ -1,6 +1,6 @@
 //! From a request to a result: checks everything, then runs the trials in order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Pre
 use storebench_core::workload::{Body, MixEntry, OpName, Study};
 
 use super::error::LabError;
+use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::request::{PrepareMode, RunRequest};
 use crate::environment::Environment;
@@ -63,6 +64,8 @@ pub(super) struct Session<'a> {
     pub(super) documents: Vec<CollectionResult>,
     /// By phase: what the client itself costs. Measured when the first embedded store comes to it.
     pub(super) calibrated: Vec<Option<Calibrated>>,
+    /// By store: its own catalog, where it holds documents that Storebench did not make.
+    pub(super) foreign: BTreeMap<String, Foreign>,
     /// New documents that the phases of the current trial have stored, by collection.
     pub(super) inserted: Vec<u64>,
     /// Names of the stores that were made ready and not yet removed.
@@ -79,6 +82,13 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
     if request.stores.is_empty() {
         return Err(LabError::BadInput(
             "there is no store to run on; add `stores` to the study or give --store sqlite:bench.db".into(),
+        ));
+    }
+    if request.remove_after && request.study.reads_only() {
+        return Err(LabError::BadInput(
+            "the study reads documents that Storebench did not make (`existing`), so nothing is made that could be \
+             removed; leave --remove-after out"
+                .into(),
         ));
     }
     let arms = request.stores.iter().map(|(name, store)| arm(request, name, store)).collect::<Result<Vec<_>, _>>()?;
@@ -103,6 +113,7 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
         stop: Arc::clone(&stop),
         documents: describe_documents(request, &plan),
         calibrated: vec![None; request.study.phases.len()],
+        foreign: BTreeMap::new(),
         inserted: Vec::new(),
         touched: BTreeSet::new(),
     };
@@ -158,6 +169,14 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
     let found = store.inspect().map_err(refused)?;
     let description = store.describe();
     let prepare = match (found, request.prepare) {
+        (Namespace::Absent, _) if request.study.reads_only() => {
+            return Err(LabError::BadInput(format!(
+                "store `{name}`: there is nothing at {}, and the study reads documents that are there (`existing`); \
+                 correct the URL",
+                description.url
+            )));
+        }
+        _ if request.study.reads_only() => Prepare::ReadOnly,
         (Namespace::Foreign(_), PrepareMode::IntoExisting | PrepareMode::KeepIntoExisting) => Prepare::IntoExisting,
         (Namespace::Foreign(what), PrepareMode::Keep) => {
             return Err(refused(StoreError::NotOurs(format!(
@@ -264,6 +283,7 @@ fn describe_documents(request: &RunRequest, plan: &Plan) -> Vec<CollectionResult
                 collection: planned.collection.clone(),
                 count: planned.count,
                 mean_bytes: planned.mean_bytes,
+                existing: foreign::name_in_store(&request.study, documents).map(str::to_owned),
                 own: planned.from.is_some(),
                 body: body.to_owned(),
                 skipped_lines: documents.skipped_lines(),
