@@ -158,6 +158,7 @@ fn a_wrong_name_is_told_with_what_there_is() {
     for (command, says) in [
         ("verify sqlite:shop.db orders.toml", "did not make the documents of `orders`"),
         ("run orders.toml --remove-after", "--remove-after"),
+        ("generate orders.toml", "nothing to generate"),
         ("bench fjall:shop --existing orders", "there is nothing at"),
     ] {
         let err = cli.run(command).code(2).err;

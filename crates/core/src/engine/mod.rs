@@ -20,6 +20,8 @@ mod run;
 mod simulated;
 #[cfg(test)]
 mod simulated_bulk;
+#[cfg(test)]
+mod simulated_ends;
 mod slots;
 mod stop;
 mod team;

@@ -10,6 +10,7 @@ mod hlog;
 mod model;
 mod read;
 mod redact;
+mod secrets;
 mod store_figures;
 mod tables;
 
@@ -23,9 +24,8 @@ pub use model::{
 };
 pub use read::{read_result, read_run};
 pub use redact::redact;
+pub use secrets::Secrets;
 pub use tables::Tables;
-
-pub(crate) use redact::redact_value;
 
 /// The JSON Schema of `run.json`.
 pub fn schema() -> serde_json::Value {

@@ -9,6 +9,8 @@ mod observe;
 mod request;
 mod runner;
 #[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod tests;
 mod trial;
 

@@ -15,7 +15,7 @@ use super::request::{PrepareMode, RunRequest};
 use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::results::{
-    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, redact, redact_value,
+    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
 };
 use crate::verdicts::{exit_code, judge};
 
@@ -79,6 +79,20 @@ pub(super) struct Session<'a> {
 /// Everything that can be refused before a store is touched: a store that holds other data or cannot
 /// do what a phase asks, a store that cannot be reached, a folder that cannot be made.
 pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -> Result<RunOutcome, LabError> {
+    let secrets = Secrets::of(&request.study);
+    run_with(request, &secrets, stop, observer).map_err(|error| match error {
+        LabError::Store { store, source } => LabError::Store { store, source: secrets.hide_error(source) },
+        LabError::BadInput(text) => LabError::BadInput(secrets.hide(&text)),
+        other => other,
+    })
+}
+
+fn run_with(
+    request: &RunRequest,
+    secrets: &Secrets,
+    stop: Arc<Stop>,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, LabError> {
     if request.stores.is_empty() {
         return Err(LabError::BadInput(
             "there is no store to run on; add `stores` to the study or give --store sqlite:bench.db".into(),
@@ -96,14 +110,14 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
     let catalog = &request.documents.catalog;
     let plan = Plan::of(&request.study, catalog, request.scale, &described);
     let folder = match &request.runs_dir {
-        Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name)?),
+        Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
         None => None,
     };
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
     let environment = Environment::here(&paths);
     let began = jiff::Timestamp::now().to_string();
-    let mut journal = Journal::new(observer, folder);
+    let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
     journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
 
@@ -119,7 +133,7 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
-        run: run_info(request, began, path.as_ref()),
+        run: run_info(request, secrets, began, path.as_ref()),
         plan,
         environment,
         documents: session.documents.clone(),
@@ -151,6 +165,7 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
 
 /// Judges what there is and writes it down.
 pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
+    journal.hide(result);
     result.verdicts = judge(result);
     journal.keep(|folder| folder.write_result(result));
 }
@@ -235,9 +250,9 @@ fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
 
-fn run_info(request: &RunRequest, began: String, folder: Option<&PathBuf>) -> RunInfo {
+fn run_info(request: &RunRequest, secrets: &Secrets, began: String, folder: Option<&PathBuf>) -> RunInfo {
     let mut study = serde_json::to_value(&request.study).unwrap_or_default();
-    redact_value(&mut study);
+    secrets.hide_value(&mut study);
     RunInfo {
         name: request.name.clone(),
         title: redact(&request.study.title),

@@ -130,7 +130,8 @@ pub(super) fn errors(scene: &Scene<'_>) -> Option<Finding> {
         saw += &format!("; no {} was answered", unanswered.join(" and no "));
     }
     if scene.phase.unknown_outcomes > 0 {
-        saw += &format!("; {} writes may or may not have been done", count(scene.phase.unknown_outcomes));
+        let n = scene.phase.unknown_outcomes;
+        saw += &format!("; {} write{} may or may not have been done", count(n), if n == 1 { "" } else { "s" });
     }
     if let Some(message) = scene.phase.messages.iter().max_by_key(|m| m.count) {
         saw += &format!("; most often: {}", message.message);

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use storebench_core::store::{
     Capabilities, CollectionId, Description, Durability, Explanation, Layout, Namespace, OpKind, Prepare,
     ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
@@ -119,6 +120,13 @@ impl SqliteStore {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map(|busy| busy == 0)
             .map_err(|e| store_error(&self.path, "merge its log into it", &e))
+    }
+
+    /// A connection that reads, whether or not sessions of ours write meanwhile. Beside them the file is no
+    /// immutable one; without them (no log lies there) it is, and opening it makes no log.
+    fn reader(&self) -> Result<Connection, StoreError> {
+        let live = self.writes() && (self.settings.journal != "wal" || file::beside(&self.path)[0].exists());
+        if live { file::open_beside(&self.path) } else { Ok(file::open_untouched(&self.path)?.0) }
     }
 
     fn writes(&self) -> bool {
@@ -242,9 +250,7 @@ impl Store for SqliteStore {
             ("wal_bytes".to_owned(), size(&file::beside(&self.path)[0])),
         ];
         if self.ready().is_some() {
-            // Beside our own writers the file is no immutable one.
-            let connection =
-                if self.writes() { file::open_beside(&self.path)? } else { file::open_untouched(&self.path)?.0 };
+            let connection = self.reader()?;
             let pragma = |name: &str| {
                 connection
                     .query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
@@ -263,8 +269,7 @@ impl Store for SqliteStore {
         let Some((table, ..)) = ready.as_ref().and_then(|ready| ready.collections.get(collection.position())) else {
             return Err(StoreError::Failed(format!("{}: the store must be prepared first", self.path.display())));
         };
-        let connection =
-            if self.writes() { file::open_beside(&self.path)? } else { file::open_untouched(&self.path)?.0 };
+        let connection = self.reader()?;
         sample::keys(&connection, table, at_most, seed)
             .map_err(|e| store_error(&self.path, "sample the keys of a table in it", &e))
     }
