@@ -4,10 +4,7 @@
 //! [`AnyStore`](storebench_core::store::AnyStore), and [`schemes`], which says what there is.
 
 // The drivers share some parts; a build with a few of them leaves others unused.
-#![cfg_attr(
-    not(all(feature = "fjall", feature = "redb", feature = "sqlite")),
-    allow(dead_code, unused_imports, unused_variables)
-)]
+#![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
 
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
@@ -19,10 +16,14 @@ mod fair;
 mod fjall;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod found;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod location;
+#[cfg(feature = "net")]
+mod net;
 #[cfg(feature = "redb")]
 mod redb;
 mod registry;

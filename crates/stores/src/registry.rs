@@ -18,6 +18,8 @@ use storebench_core::units::{Count, Span};
 pub struct Scheme {
     /// What its URLs begin with.
     pub name: &'static str,
+    /// What they may begin with instead: the same over TLS, or another way to find the hosts.
+    pub aliases: &'static [&'static str],
     /// What it is, in one line.
     pub what: &'static str,
     /// A URL that works.
@@ -50,6 +52,7 @@ static SCHEMES: &[Scheme] = &[
         example: "memory:",
         options: &[],
         decorator: false,
+        aliases: &[],
     },
     Scheme {
         name: "null",
@@ -57,6 +60,7 @@ static SCHEMES: &[Scheme] = &[
         example: "null:",
         options: &[],
         decorator: false,
+        aliases: &[],
     },
     Scheme {
         name: "slow",
@@ -74,6 +78,7 @@ static SCHEMES: &[Scheme] = &[
             OptionHelp { name: "seed", meaning: "decides the jitter (default 1)" },
         ],
         decorator: true,
+        aliases: &[],
     },
     Scheme {
         name: "limit",
@@ -81,6 +86,7 @@ static SCHEMES: &[Scheme] = &[
         example: "limit+memory:?rate=1000",
         options: &[OptionHelp { name: "rate", meaning: "operations per second over all sessions, such as 500 or 10k" }],
         decorator: true,
+        aliases: &[],
     },
 ];
 
@@ -98,24 +104,38 @@ pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (names, path) = head.split_once(':').ok_or_else(|| {
         StoreError::BadUrl(format!("`{url}` has no scheme; write it like {}", list(SCHEMES.iter().map(|s| s.example))))
     })?;
+    let (decorators, typed) = split_names(names);
     let mut schemes = Vec::new();
-    let mut parts = names.split('+').peekable();
-    while let Some(name) = parts.next() {
-        schemes.push(find(name, parts.peek().is_some())?);
+    for decorator in decorators.iter().flat_map(|names| names.split('+')) {
+        schemes.push(find(decorator, true)?);
     }
+    schemes.push(find(typed, false)?);
     let mut options = Options::read(query, &schemes)?;
     let mut store = None;
     for scheme in schemes.iter().rev() {
-        store = Some(make(scheme, path, &mut options, store)?);
+        store = Some(make(scheme, typed, path, &mut options, store)?);
     }
     options.finish()?;
     store.ok_or_else(|| StoreError::BadUrl(format!("`{url}` names no store")))
 }
 
+/// Splits `slow+limit+mongodb+srv` into the decorators and the store, whose alias may hold a `+`.
+fn split_names(names: &str) -> (Option<&str>, &str) {
+    let aliases = SCHEMES.iter().flat_map(|s| s.aliases).filter(|alias| alias.contains('+'));
+    for alias in aliases {
+        match names.strip_suffix(alias) {
+            Some("") => return (None, names),
+            Some(before) if before.ends_with('+') => return (Some(&before[..before.len() - 1]), alias),
+            _ => {}
+        }
+    }
+    names.rsplit_once('+').map_or((None, names), |(before, last)| (Some(before), last))
+}
+
 /// Finds the scheme of a name; `decorator` says which sort is wanted at its place.
 fn find(name: &str, decorator: bool) -> Result<&'static Scheme, StoreError> {
     let fitting = || SCHEMES.iter().filter(|s| s.decorator == decorator).map(|s| s.name);
-    match SCHEMES.iter().find(|s| s.name == name) {
+    match SCHEMES.iter().find(|s| s.name == name || s.aliases.contains(&name)) {
         Some(scheme) if scheme.decorator == decorator => Ok(scheme),
         Some(scheme) if scheme.decorator => Err(StoreError::BadUrl(format!(
             "`{name}` changes another store and needs one behind it, as in {}",
@@ -138,6 +158,7 @@ fn find(name: &str, decorator: bool) -> Result<&'static Scheme, StoreError> {
 
 fn make(
     scheme: &Scheme,
+    typed: &str,
     path: &str,
     options: &mut Options<'_>,
     inner: Option<Arc<dyn AnyStore>>,
@@ -146,7 +167,7 @@ fn make(
         return decorate(scheme, inner, options);
     }
     // Each store tells of itself what is its own; a decorator adds its part.
-    let url = &options.url_of(scheme, path);
+    let url = &options.url_of(scheme, typed, path);
     match scheme.name {
         "memory" | "null" if !path.is_empty() => Err(StoreError::BadUrl(format!(
             "`{}` has no place to be at, so nothing follows its colon; write {}",
@@ -225,11 +246,11 @@ impl<'u> Options<'u> {
     }
 
     /// The URL of one of the stores that share these options, with its own only.
-    fn url_of(&self, scheme: &Scheme, path: &str) -> String {
+    fn url_of(&self, scheme: &Scheme, typed: &str, path: &str) -> String {
         let own = self.values.iter().filter(|(name, _)| scheme.options.iter().any(|option| option.name == *name));
         let own: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
         let mark = if own.is_empty() { "" } else { "?" };
-        format!("{}:{path}{mark}{}", scheme.name, own.join("&"))
+        format!("{typed}:{path}{mark}{}", own.join("&"))
     }
 
     /// Takes an option.
@@ -255,6 +276,13 @@ impl<'u> Options<'u> {
                 did_you_mean(text, words.iter().copied())
             ))
         })
+    }
+
+    /// Options of a query, with no regard to who knows them.
+    #[cfg(test)]
+    pub(crate) fn for_test(query: &'u str) -> Self {
+        let values = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
+        Self { values, known: Vec::new() }
     }
 
     fn finish(self) -> Result<(), StoreError> {

@@ -80,7 +80,12 @@ impl Cli {
     }
 
     pub(crate) fn run_args(&self, args: &[&str]) -> Done {
-        let output = self.command(args).output().unwrap();
+        self.run_command(&mut self.command(args))
+    }
+
+    /// Runs a command that was made by [`Cli::command`] and changed.
+    pub(crate) fn run_command(&self, command: &mut Command) -> Done {
+        let output = command.output().unwrap();
         Done {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),

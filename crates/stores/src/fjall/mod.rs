@@ -38,6 +38,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         OptionHelp { name: "compression", meaning: "of blocks of a keyspace made here: `lz4` (default) or `none`" },
     ],
     decorator: false,
+    aliases: &[],
 };
 
 /// The version of the crate that is linked in; a test compares it with the lock file.

@@ -37,6 +37,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     example: "redb:documents.redb",
     options: &[OptionHelp { name: "cache", meaning: "page cache, such as 256MiB (default 1GiB)" }],
     decorator: false,
+    aliases: &[],
 };
 
 /// The version of the crate that is linked in; a test compares it with the lock file.

@@ -47,6 +47,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         OptionHelp { name: "cache", meaning: "page cache of each session, such as 64MiB (default 2000KiB)" },
     ],
     decorator: false,
+    aliases: &[],
 };
 
 /// What the URL says.

@@ -1,0 +1,195 @@
+//! One study on every store, unchanged; passwords that appear nowhere; somebody else's data untouched.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+mod common;
+#[path = "../../stores/tests/network/server.rs"]
+mod server;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Cli, Done};
+use server::Server;
+
+fn study() -> String {
+    format!("{}/../../studies/examples/every-store.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs the study small, on one store.
+fn run(cli: &Cli, url: &str, more: &[&str]) -> Done {
+    let study = study();
+    let mut args = vec!["run", &study, "--store", url, "--scale", "0.005", "--json", "--out", "runs"];
+    args.extend(["--set", "phases.mixed.duration=500ms", "--set", "phases.steady.duration=500ms"]);
+    args.extend(more);
+    cli.run_args(&args)
+}
+
+/// The study ran whole: every phase did its work and no operation failed.
+fn ran_whole(done: &Done, store: &str) {
+    // 4: these machines are busy, and a run that was disturbed says so.
+    assert!([0, 4].contains(&done.code), "{store}: exit {}\n{}", done.code, done.err);
+    let result: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let phases = result["trials"][0]["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 3, "{store}: {}", done.err);
+    for operation in phases.iter().flat_map(|phase| phase["ops"].as_object().unwrap()) {
+        let figure = |name: &str| operation.1[name].as_u64().unwrap();
+        assert!(figure("succeeded") > 0, "{store}: did nothing: {operation:?}");
+        assert_eq!((figure("errors"), figure("misses"), figure("wrong")), (0, 0, 0), "{store}: {operation:?}");
+    }
+    println!("{store}: exit {}", done.code);
+}
+
+macro_rules! the_study_runs {
+    ($($test:ident: $server:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            let server = Server::start($server);
+            let cli = Cli::new();
+            ran_whole(&run(&cli, &server.url, &[]), $server);
+        }
+    )*};
+}
+
+the_study_runs! {
+    the_study_runs_on_postgres: "postgres";
+    the_study_runs_on_redis: "redis";
+    the_study_runs_on_a_redis_cluster: "redis-cluster";
+    the_study_runs_on_memcached: "memcached";
+    the_study_runs_on_mongodb: "nx-27017";
+    the_study_runs_on_couchdb: "pouchdb-server";
+    the_study_runs_on_ravendb: "ravendb";
+}
+
+#[test]
+fn the_study_runs_on_embedded_stores() {
+    for url in ["sqlite:every.db", "fjall:every.fjall", "redb:every.redb", "memory:"] {
+        ran_whole(&run(&Cli::new(), url, &[]), url);
+    }
+}
+
+const PASSWORD: &str = "hush-Pa55word";
+
+fn contains(path: &Path, needle: &[u8], found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            contains(&path, needle, found);
+        } else if std::fs::read(&path).unwrap().windows(needle.len()).any(|w| w == needle) {
+            found.push(path.display().to_string());
+        }
+    }
+}
+
+/// The password is in nothing that was printed or kept.
+fn keeps_quiet(cli: &Cli, done: &Done) {
+    let mut found = Vec::new();
+    contains(cli.folder.path(), PASSWORD.as_bytes(), &mut found);
+    assert!(found.is_empty(), "{found:?} hold the password");
+    assert!(!done.out.contains(PASSWORD) && !done.err.contains(PASSWORD), "{}\n{}", done.out, done.err);
+}
+
+#[test]
+fn a_password_is_in_no_result_no_log_and_no_error() {
+    let server = Server::start_with("redis", &["--password", PASSWORD]);
+    let url = format!("redis://:{PASSWORD}@127.0.0.1:{}", server.port);
+    let cli = Cli::new();
+    let done = run(&cli, &url, &[]);
+    ran_whole(&done, "redis with a password");
+    keeps_quiet(&cli, &done);
+
+    // By environment, and wrong.
+    let plain = format!("redis://127.0.0.1:{}", server.port);
+    let study = study();
+    let bench = ["bench", plain.as_str(), "--docs", "100", "--duration", "200ms"];
+    let done = cli.run_command(cli.command(&bench).env("STOREBENCH_PASSWORD", PASSWORD));
+    assert!([0, 4].contains(&done.code), "{}", done.err);
+    keeps_quiet(&cli, &done);
+    let wrong = format!("redis://:{PASSWORD}-not@127.0.0.1:{}", server.port);
+    let done = cli.run_args(&["run", &study, "--store", &wrong]);
+    assert_eq!(done.code, 3, "{}", done.err);
+    keeps_quiet(&cli, &done);
+}
+
+#[test]
+fn a_postgres_password_is_in_no_result_no_log_and_no_error() {
+    let server = Server::start_with("postgres", &["--password", PASSWORD]);
+    let url = format!("postgres://storebench:{PASSWORD}@127.0.0.1:{}/storebench", server.port);
+    let cli = Cli::new();
+    let done = run(&cli, &url, &[]);
+    ran_whole(&done, "postgres with a password");
+    keeps_quiet(&cli, &done);
+    let wrong = format!("postgres://storebench:{PASSWORD}@127.0.0.1:{}/nowhere", server.port);
+    let done = cli.run_args(&["bench", &wrong]);
+    assert_eq!(done.code, 3, "{}", done.err);
+    keeps_quiet(&cli, &done);
+}
+
+/// Sends bytes and gives what comes back within a moment.
+fn tell(port: u16, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = vec![0; 65536];
+    let n = stream.read(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[..n]).into_owned()
+}
+
+/// `bench` and `run` refuse to write, and afterwards `look` answers as before.
+fn is_refused(server: &Server, url: &str, look: &[u8], expected: &str) {
+    let before = tell(server.port, look);
+    assert!(before.contains(expected), "{before}");
+    let cli = Cli::new();
+    let done = cli.run_args(&["bench", url]);
+    assert_eq!(done.code, 2, "{}\n{}", done.out, done.err);
+    assert!(done.err.contains("--into-existing"), "{}", done.err);
+    let done = run(&cli, url, &[]);
+    assert_eq!(done.code, 2, "{}", done.err);
+    assert!(tell(server.port, look).contains(expected), "somebody else's data are gone");
+}
+
+#[test]
+fn somebody_elses_redis_is_refused() {
+    let server = Server::start("redis");
+    assert_eq!(tell(server.port, b"SET theirs precious\r\n"), "+OK\r\n");
+    is_refused(&server, &server.url, b"GET theirs\r\n", "precious");
+}
+
+#[test]
+fn somebody_elses_memcached_is_refused() {
+    let server = Server::start("memcached");
+    assert_eq!(tell(server.port, b"set theirs 0 0 8\r\nprecious\r\n"), "STORED\r\n");
+    is_refused(&server, &server.url, b"get theirs\r\n", "precious");
+}
+
+fn http(method: &str, path: &str, body: &str) -> Vec<u8> {
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+#[test]
+fn somebody_elses_couchdb_is_refused() {
+    let server = Server::start("pouchdb-server");
+    for path in ["/storebench-docs", "/storebench"] {
+        tell(server.port, &http("PUT", path, ""));
+        let put = tell(server.port, &http("PUT", &format!("{path}/theirs"), r#"{"theirs":"precious"}"#));
+        assert!(put.contains("201"), "{put}");
+    }
+    is_refused(&server, &server.url, &http("GET", "/storebench-docs/theirs", ""), "precious");
+}
+
+#[test]
+fn somebody_elses_ravendb_is_refused() {
+    let server = Server::start("ravendb");
+    let database = r#"{"DatabaseName":"storebench","Settings":{},"Disabled":false}"#;
+    let made = tell(server.port, &http("PUT", "/admin/databases?name=storebench&replicationFactor=1", database));
+    assert!(made.contains("201"), "{made}");
+    let put = http("PUT", "/databases/storebench/docs?id=theirs/1", r#"{"theirs":"precious"}"#);
+    assert!(tell(server.port, &put).contains("201"));
+    is_refused(&server, &server.url, &http("GET", "/databases/storebench/docs?id=theirs/1", ""), "precious");
+}

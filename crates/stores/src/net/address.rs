@@ -1,0 +1,239 @@
+//! Where a server is and who asks.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+use storebench_core::store::StoreError;
+
+use super::{Secret, Tls};
+use crate::registry::Options;
+
+/// One host of a server or cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Host {
+    /// Name or IP address, without the brackets of an IPv6 address.
+    pub(crate) name: String,
+    /// TCP port.
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.contains(':') {
+            write!(f, "[{}]:{}", self.name, self.port)
+        } else {
+            write!(f, "{}:{}", self.name, self.port)
+        }
+    }
+}
+
+/// What a server's URL says, secrets resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    /// The URL without its password, for results and errors.
+    pub(crate) shown: String,
+    /// The user, if one is named.
+    pub(crate) user: Option<String>,
+    /// The password, from the URL, a file or the environment.
+    pub(crate) password: Option<Secret>,
+    /// At least one.
+    pub(crate) hosts: Vec<Host>,
+    /// What stands between the slashes after the hosts, decoded; no empty parts.
+    pub(crate) path: Vec<String>,
+    /// How the connection is encrypted, if it is.
+    pub(crate) tls: Option<Tls>,
+}
+
+impl Address {
+    /// Reads `scheme://user:password@host:port/path?…` and takes the options of
+    /// [`OPTIONS`](super::OPTIONS). `tls` says whether this scheme encrypts.
+    ///
+    /// # Errors
+    /// `BadUrl` naming the part that is wrong and how to write it; no error holds the password.
+    pub(crate) fn parse(
+        url: &str,
+        example: &str,
+        default_port: u16,
+        tls: bool,
+        options: &mut Options<'_>,
+    ) -> Result<Self, StoreError> {
+        let bad = |what: &str| StoreError::BadUrl(format!("{what}; write it like {example}"));
+        let (head, query) = url.split_once('?').map_or((url, None), |(head, query)| (head, Some(query)));
+        let (scheme, rest) =
+            head.split_once("://").ok_or_else(|| bad("a server's URL has `//` and a host after its colon"))?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // The last `@`: one in a password should be written %40, and if it is not, the host is still right.
+        let (userinfo, hosts) = match authority.rsplit_once('@') {
+            Some((userinfo, hosts)) => (Some(userinfo), hosts),
+            None => (None, authority),
+        };
+        let (user, typed) = match userinfo.map(|info| info.split_once(':').map_or((info, None), |(u, p)| (u, Some(p))))
+        {
+            Some((user, password)) => (decode(user, "user", example)?, password),
+            None => (String::new(), None),
+        };
+        let typed = typed.map(|p| decode(p, "password", example)).transpose()?;
+        let hosts = hosts
+            .split(',')
+            .map(|host| read_host(host, default_port).map_err(|what| bad(&what)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let path = path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(|part| decode(part, "path", example))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (variable, file) = (options.take("password_env"), options.take("password_file"));
+        let password = find_password(typed, variable, file)?;
+        let shown_user = userinfo.map(|info| info.split(':').next().unwrap_or_default());
+        let mut shown = format!("{scheme}://");
+        if let Some(user) = shown_user.filter(|user| !user.is_empty()) {
+            shown += user;
+            shown.push('@');
+        }
+        let hosts_text: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        shown += &hosts_text.join(",");
+        for part in &path {
+            shown.push('/');
+            shown += part;
+        }
+        if let Some(query) = query {
+            shown.push('?');
+            shown += query;
+        }
+        let tls_options = Tls::take(options)?;
+        let tls = match (tls, tls_options) {
+            (true, tls) => Some(tls),
+            (false, options) if options.is_default() => None,
+            (false, _) => {
+                return Err(StoreError::BadUrl(format!(
+                    "`{scheme}://` does not encrypt, so no `tls_…` option fits it; use the scheme that does, or leave them out"
+                )));
+            }
+        };
+        Ok(Self { shown, user: Some(user).filter(|u| !u.is_empty()), password, hosts, path, tls })
+    }
+
+    /// The first host: where control calls go.
+    pub(crate) fn host(&self) -> &Host {
+        &self.hosts[0]
+    }
+}
+
+fn decode(text: &str, what: &str, example: &str) -> Result<String, StoreError> {
+    percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| {
+        StoreError::BadUrl(format!("the {what} is not UTF-8 once its %XX are decoded; write the URL like {example}"))
+    })
+}
+
+fn read_host(text: &str, default_port: u16) -> Result<Host, String> {
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (name, after) = rest.split_once(']').ok_or_else(|| format!("`{text}` has `[` without `]`"))?;
+            (name, after.strip_prefix(':'))
+        }
+        None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+    };
+    if name.is_empty() {
+        return Err("the URL names no host".to_owned());
+    }
+    let port = match port {
+        None => default_port,
+        Some(port) => port.parse().ok().filter(|p| *p > 0).ok_or_else(|| {
+            format!("`{port}` is no port, which is a number from 1 to 65535 (a `/`, `?` or `#` in a password is written %2F, %3F, %23)")
+        })?,
+    };
+    Ok(Host { name: name.to_owned(), port })
+}
+
+fn find_password(
+    typed: Option<String>,
+    variable: Option<&str>,
+    file: Option<&str>,
+) -> Result<Option<Secret>, StoreError> {
+    let given = usize::from(typed.is_some()) + usize::from(variable.is_some()) + usize::from(file.is_some());
+    if given > 1 {
+        return Err(StoreError::BadUrl(
+            "the password is given more than once: in the URL, by password_env or by password_file; keep one".into(),
+        ));
+    }
+    if let Some(typed) = typed {
+        return Ok(Some(Secret::new(typed)));
+    }
+    if let Some(file) = file {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            StoreError::BadUrl(format!("password_file={file} cannot be read: {e}; name a file you may read"))
+        })?;
+        return Ok(Some(Secret::new(text.lines().next().unwrap_or_default())));
+    }
+    match (variable, std::env::var(variable.unwrap_or("STOREBENCH_PASSWORD"))) {
+        (_, Ok(password)) => Ok(Some(Secret::new(password))),
+        (None, Err(_)) => Ok(None),
+        (Some(variable), Err(_)) => Err(StoreError::BadUrl(format!(
+            "password_env={variable}, but there is no such variable in the environment; set it, or name another"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Address, StoreError> {
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        let mut options = Options::for_test(query);
+        Address::parse(url, "redis://127.0.0.1:6379", 6379, url.starts_with("rediss"), &mut options)
+    }
+
+    #[test]
+    fn every_part_is_read_and_the_password_is_not_shown() {
+        let a = parse("redis://us%40er:p%3Aw%40d@one,two:7000,[::1]:7001/db/0?x=1").unwrap();
+        assert_eq!(a.user.as_deref(), Some("us@er"));
+        assert_eq!(a.password.as_ref().map(Secret::expose), Some("p:w@d"));
+        let hosts: Vec<String> = a.hosts.iter().map(ToString::to_string).collect();
+        assert_eq!(hosts, ["one:6379", "two:7000", "[::1]:7001"]);
+        assert_eq!(a.path, ["db", "0"]);
+        assert_eq!(a.shown, "redis://us%40er@one:6379,two:7000,[::1]:7001/db/0?x=1");
+        assert!(!format!("{a:?}").contains("w@d"));
+    }
+
+    #[test]
+    fn an_at_sign_in_a_password_leaks_nothing_into_the_host() {
+        let a = parse("redis://u:p@ss@h:1").unwrap();
+        assert_eq!((a.hosts[0].to_string(), a.shown.as_str()), ("h:1".into(), "redis://u@h:1"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_without_the_password() {
+        for url in [
+            "redis:h",
+            "redis://u:secret@",
+            "redis://u:secret@h:0",
+            "redis://u:sec?ret@h",
+            "redis://u:secret@h:99999",
+            "redis://[::1",
+        ] {
+            let error = parse(url).unwrap_err();
+            assert!(matches!(error, StoreError::BadUrl(_)), "{url}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_comes_from_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pw");
+        std::fs::write(&file, "from a file\n").unwrap();
+        let a = parse(&format!("redis://u@h?password_file={}", file.display())).unwrap();
+        assert_eq!(a.password.as_ref().map(Secret::expose), Some("from a file"));
+        assert!(parse(&format!("redis://u:p@h?password_file={}", file.display())).is_err());
+        assert!(parse("redis://u@h?password_env=STOREBENCH_NO_SUCH_VARIABLE").is_err());
+        assert!(parse("redis://u@h?password_env=PATH").unwrap().password.is_some());
+    }
+
+    #[test]
+    fn tls_options_need_a_scheme_that_encrypts() {
+        assert!(parse("redis://h?tls_name=x").is_err());
+        assert!(parse("rediss://h?tls_name=x").unwrap().tls.is_some());
+        assert!(parse("rediss://h?tls_cert=/x").is_err(), "a certificate without its key");
+    }
+}

@@ -1,0 +1,55 @@
+//! How long to wait before connecting again.
+
+use std::time::Duration;
+
+/// Capped exponential back-off with jitter: the n-th wait is drawn evenly from the upper half of
+/// `min(cap, first × 2ⁿ)`, so that many sessions do not come back at the same moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Backoff {
+    tries: u32,
+    state: u64,
+}
+
+const FIRST_NS: u64 = 10_000_000;
+const CAP_NS: u64 = 1_000_000_000;
+
+impl Backoff {
+    /// No try has failed yet. Sessions of different seeds wait differently.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { tries: 0, state: seed | 1 }
+    }
+
+    /// A try has failed: how long to wait before the next.
+    pub(crate) fn next_wait(&mut self) -> Duration {
+        let bound = FIRST_NS.saturating_mul(1 << self.tries.min(20)).min(CAP_NS);
+        self.tries = self.tries.saturating_add(1);
+        // splitmix64 (Steele, Lea, Flood 2014).
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Duration::from_nanos(bound / 2 + (z ^ (z >> 31)) % (bound / 2))
+    }
+
+    /// A try has succeeded.
+    pub(crate) fn reset(&mut self) {
+        self.tries = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_the_cap_and_begin_anew() {
+        let mut backoff = Backoff::new(7);
+        let waits: Vec<u64> = (0..30).map(|_| backoff.next_wait().as_nanos() as u64).collect();
+        for (n, wait) in waits.iter().enumerate() {
+            let bound = (FIRST_NS << n.min(20)).min(CAP_NS);
+            assert!((bound / 2..bound).contains(wait), "wait {n} is {wait} ns of {bound}");
+        }
+        backoff.reset();
+        assert!(backoff.next_wait().as_nanos() < u128::from(FIRST_NS));
+    }
+}

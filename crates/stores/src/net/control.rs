@@ -1,0 +1,30 @@
+//! Where control calls block.
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+
+use storebench_core::store::StoreError;
+use tokio::runtime::{Builder, Runtime};
+
+/// A private current-thread runtime, made at the first call. Calls take turns.
+#[derive(Debug, Default)]
+pub(crate) struct Control(Mutex<Option<Runtime>>);
+
+impl Control {
+    /// Runs a control call to its end. Not to be called from within a runtime.
+    ///
+    /// # Errors
+    /// Those of the call; `Failed` where the system gives no runtime.
+    pub(crate) fn block_on<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = match place.take() {
+            Some(runtime) => runtime,
+            None => Builder::new_current_thread().enable_all().build().map_err(|e| {
+                StoreError::Failed(format!("the system gives no event loop: {e}; are files or memory used up?"))
+            })?,
+        };
+        let result = runtime.block_on(call);
+        *place = Some(runtime);
+        result
+    }
+}

@@ -1,0 +1,44 @@
+//! What drivers of servers share: addresses and credentials of a URL, TLS, connecting, back-off, and
+//! the runtime on which control calls block.
+//!
+//! A URL is `scheme://user:password@host:port,host2:port2/path?option=value`. User and password are
+//! percent-encoded. A password is better left out of it: [`Address::parse`] looks for it in a file
+//! (`password_file=`), in a variable of the environment (`password_env=`, else
+//! `STOREBENCH_PASSWORD`).
+
+mod address;
+mod backoff;
+mod control;
+mod lost;
+mod secret;
+mod stream;
+mod tls;
+
+pub(crate) use address::{Address, Host};
+pub(crate) use backoff::Backoff;
+pub(crate) use control::Control;
+pub(crate) use lost::{lost, not_connected};
+pub(crate) use secret::Secret;
+pub(crate) use stream::{Stream, connect};
+pub(crate) use tls::Tls;
+
+use crate::registry::OptionHelp;
+
+/// Options that every driver of a server takes.
+pub(crate) const OPTIONS: [OptionHelp; 6] = [
+    OptionHelp { name: "password_env", meaning: "variable that holds the password (default STOREBENCH_PASSWORD)" },
+    OptionHelp { name: "password_file", meaning: "file that holds the password in its first line" },
+    OptionHelp { name: "tls_ca", meaning: "PEM file of the authorities to trust (default: those of the system)" },
+    OptionHelp { name: "tls_cert", meaning: "PEM file of the client's certificate, with tls_key" },
+    OptionHelp { name: "tls_key", meaning: "PEM file of the client's private key" },
+    OptionHelp { name: "tls_name", meaning: "name the server's certificate is checked for (default: the host)" },
+];
+
+/// The options of a driver followed by [`OPTIONS`].
+macro_rules! with_net_options {
+    ($($own:expr),* $(,)?) => {{
+        use $crate::net::OPTIONS as N;
+        &[$($own,)* N[0], N[1], N[2], N[3], N[4], N[5]]
+    }};
+}
+pub(crate) use with_net_options;

@@ -1,0 +1,111 @@
+//! A connection to a server, encrypted or not.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use storebench_core::store::StoreError;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{Host, Tls};
+
+/// A TCP connection without Nagle's delay, under TLS or not.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// Encrypted.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects to a host within a time, handshake included.
+///
+/// # Errors
+/// `Unreachable` with what stood in the way and what to do; `BadUrl` for TLS options that are wrong.
+pub(crate) async fn connect(host: &Host, tls: Option<&Tls>, within: Duration) -> Result<Stream, StoreError> {
+    match tokio::time::timeout(within, connect_now(host, tls)).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unreachable(format!(
+            "{host} did not answer within {within:?}; is the host right, and does a firewall stand between?"
+        ))),
+    }
+}
+
+async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreError> {
+    let tcp = TcpStream::connect((host.name.as_str(), host.port)).await.map_err(|e| not_reached(host, &e))?;
+    tcp.set_nodelay(true).map_err(|e| not_reached(host, &e))?;
+    let Some(tls) = tls else { return Ok(Stream::Plain(tcp)) };
+    let connector = TlsConnector::from(tls.config()?);
+    let name = tls.server_name(host)?;
+    let stream = connector.connect(name, tcp).await.map_err(|e| not_trusted(host, &e))?;
+    Ok(Stream::Tls(Box::new(stream)))
+}
+
+fn not_reached(host: &Host, error: &io::Error) -> StoreError {
+    let remedy = match error.kind() {
+        ErrorKind::ConnectionRefused => "nothing listens there: is the server running, and is the port right?",
+        ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            "no way leads there: is the host right, and does a firewall stand between?"
+        }
+        _ => "is the host's name right?",
+    };
+    StoreError::Unreachable(format!("{host} cannot be reached: {error}; {remedy}"))
+}
+
+fn not_trusted(host: &Host, error: &io::Error) -> StoreError {
+    let text = error.to_string();
+    let remedy = if text.contains("NotValidForName") || text.contains("not valid for name") {
+        "its certificate is for another name: use that name as the host, or say it with tls_name="
+    } else if text.contains("UnknownIssuer") {
+        "its certificate is from an authority that is not trusted here: name that authority with tls_ca=FILE"
+    } else if text.contains("CertificateRequired") || text.contains("certificate required") {
+        "it wants a certificate of the client: give tls_cert=FILE and tls_key=FILE"
+    } else {
+        "does this port speak TLS? otherwise use the scheme without it"
+    };
+    StoreError::Unreachable(format!("{host} was reached, but not by TLS: {text}; {remedy}"))
+}
+
+macro_rules! each {
+    ($self:ident, $stream:ident => $do:expr) => {
+        match $self.get_mut() {
+            Stream::Plain($stream) => $do,
+            Stream::Tls($stream) => $do,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self, s => Pin::new(s).poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self, s => Pin::new(s).poll_write(cx, buf))
+    }
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, s => Pin::new(s).poll_write_vectored(cx, bufs))
+    }
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Stream::Plain(s) => s.is_write_vectored(),
+            Stream::Tls(s) => s.is_write_vectored(),
+        }
+    }
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, s => Pin::new(s).poll_flush(cx))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, s => Pin::new(s).poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,128 @@
+//! Encryption and who may be trusted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::crypto::CryptoProvider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use storebench_core::store::StoreError;
+
+use super::Host;
+use crate::registry::Options;
+
+/// The TLS part of a URL. Files are read when the first connection is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tls {
+    /// PEM file of authorities; none for the system's.
+    pub(crate) ca: Option<PathBuf>,
+    /// PEM files of the client's certificate and key.
+    pub(crate) client: Option<(PathBuf, PathBuf)>,
+    /// The name to check the server's certificate for; none for the host.
+    pub(crate) name: Option<String>,
+}
+
+impl Tls {
+    /// Takes the `tls_…` options.
+    ///
+    /// # Errors
+    /// `BadUrl` for a certificate without its key, or the other way round.
+    pub(crate) fn take(options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let mut path = |name| options.take(name).map(PathBuf::from);
+        let (ca, cert, key) = (path("tls_ca"), path("tls_cert"), path("tls_key"));
+        let client = match (cert, key) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            _ => {
+                return Err(StoreError::BadUrl("tls_cert and tls_key belong together: give both, or neither".into()));
+            }
+        };
+        Ok(Self { ca, client, name: options.take("tls_name").map(str::to_owned) })
+    }
+
+    /// Whether no option was given.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The configuration of a client.
+    ///
+    /// # Errors
+    /// `BadUrl` naming the file that cannot be read or holds no certificate or key; `Unreachable`
+    /// where the system has no authorities.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, StoreError> {
+        // Named, since another crate of the binary may bring a second provider, and then there is no default.
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let wrong = |e: rustls::Error| StoreError::BadUrl(format!("the TLS options do not fit together: {e}"));
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?
+            .with_root_certificates(self.roots()?);
+        let config = match &self.client {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
+                let chain = certificates(cert, "tls_cert")?;
+                let key_der = PrivateKeyDer::from_pem_file(key).map_err(|e| {
+                    StoreError::BadUrl(format!("tls_key={}: no private key in PEM was read: {e}", key.display()))
+                })?;
+                builder.with_client_auth_cert(chain, key_der).map_err(wrong)?
+            }
+        };
+        Ok(Arc::new(config))
+    }
+
+    /// The name that the certificate of this host must have.
+    ///
+    /// # Errors
+    /// `BadUrl` for what is neither a DNS name nor an IP address.
+    pub(crate) fn server_name(&self, host: &Host) -> Result<ServerName<'static>, StoreError> {
+        let name = self.name.as_deref().unwrap_or(&host.name);
+        ServerName::try_from(name.to_owned())
+            .map_err(|_| StoreError::BadUrl(format!("`{name}` is no host name that a certificate could have")))
+    }
+
+    fn roots(&self) -> Result<rustls::RootCertStore, StoreError> {
+        let mut roots = rustls::RootCertStore::empty();
+        match &self.ca {
+            Some(file) => {
+                for certificate in certificates(file, "tls_ca")? {
+                    roots.add(certificate).map_err(|e| {
+                        StoreError::BadUrl(format!(
+                            "tls_ca={}: a certificate there cannot be trusted: {e}",
+                            file.display()
+                        ))
+                    })?;
+                }
+            }
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if roots.is_empty() {
+                    return Err(StoreError::Unreachable(
+                        "this system has no certificate authorities (package ca-certificates); name the server's with \
+                         tls_ca=FILE"
+                            .into(),
+                    ));
+                }
+            }
+        }
+        Ok(roots)
+    }
+}
+
+fn certificates(file: &std::path::Path, option: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let wrong =
+        |e: String| StoreError::BadUrl(format!("{option}={}: no certificates in PEM were read: {e}", file.display()));
+    let found = CertificateDer::pem_file_iter(file)
+        .and_then(|iter| iter.collect::<Result<Vec<_>, _>>())
+        .map_err(|e| wrong(e.to_string()))?;
+    if found.is_empty() { Err(wrong("there are none in it".into())) } else { Ok(found) }
+}
+
+/// Makes one provider the default of this process, for crates that ask for it.
+pub(crate) fn install_default_provider() {
+    if CryptoProvider::get_default().is_none() {
+        // Somebody else may have been quicker: then theirs serves as well.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    }
+}

@@ -1,0 +1,90 @@
+"""Where installed servers live, and how they get there: whole or not at all."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from .fault import Fault
+
+
+def folder():
+    """The cache folder.
+
+    That is `$XDG_CACHE_HOME/storebench-servers` or `~/.cache/storebench-servers`; for root without
+    `XDG_CACHE_HOME` it is `/var/cache/storebench-servers`, because PostgreSQL refuses to run as root
+    and another user may not look into root's home.
+    """
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return pathlib.Path(named).absolute() / "storebench-servers"
+    if os.geteuid() == 0:
+        return pathlib.Path("/var/cache/storebench-servers")
+    return pathlib.Path.home() / ".cache" / "storebench-servers"
+
+
+def say(text):
+    """Progress, on stderr: stdout is the URL's."""
+    print(f"servers: {text}", file=sys.stderr, flush=True)
+
+
+def installed(name, build):
+    """The folder of an installed server, after `build(folder)` made it if it was not there.
+
+    `name` holds the version, so that another version is another folder. Built beside its place and
+    renamed: what is there is whole. Two that install at once wait for one another.
+    """
+    place = folder() / name
+    if place.is_dir():
+        return place
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Fault(f"cannot make the cache folder {folder()}: {error.strerror}; set XDG_CACHE_HOME") from None
+    with locked(name):
+        if place.is_dir():
+            return place
+        say(f"installing {name} into {folder()}")
+        unfinished = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder()))
+        try:
+            build(unfinished)
+            unfinished.chmod(0o755)
+            unfinished.rename(place)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    return place
+
+
+@contextlib.contextmanager
+def locked(name):
+    """Holds the lock of an installation; the kernel lets go of it when this process ends."""
+    with open(folder() / f".{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run(command, **options):
+    """Runs a command of an installation; what it says is shown only if it fails."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
+    except FileNotFoundError:
+        raise Fault(f"{command[0]} is not on this machine; install it") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip())[-4000:]
+        raise Fault(f"`{' '.join(map(str, command))}` ended with code {done.returncode}:\n{said}")
+    return done.stdout
+
+
+def pip_download(requirement, file, sha256, into, *platform):
+    """Downloads one distribution of the Python Package Index; pip refuses one of another hash."""
+    listed = into / f"{file}.txt"
+    listed.write_text(f"{requirement} --hash=sha256:{sha256}\n")
+    kind = ["--only-binary", ":all:", *platform] if file.endswith(".whl") else ["--no-binary", ":all:"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download"]
+    run([*pip, "--no-deps", "--require-hashes", *kind, "--dest", str(into), "-r", str(listed)])
+    return into / file

@@ -1,0 +1,21 @@
+"""The servers by name."""
+
+from collections import namedtuple
+
+from . import memcached, nx27017, postgres, pouchdb, ravendb, redis
+
+# install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
+# `takes` names the options of `servers/start` that it knows.
+Server = namedtuple("Server", "install start takes")
+
+SERVERS = {
+    "postgres": Server(postgres.install, postgres.start, {"password", "tls", "option"}),
+    "postgres-standby": Server(postgres.install, postgres.start_with_standby, {"password", "tls", "option"}),
+    "redis": Server(redis.install, redis.start, {"password", "tls", "option"}),
+    "redis-replica": Server(redis.install, redis.start_with_replica, {"password", "tls", "option"}),
+    "redis-cluster": Server(redis.install, redis.start_cluster, {"option"}),
+    "memcached": Server(memcached.install, memcached.start, {"memory", "option"}),
+    "pouchdb-server": Server(pouchdb.install, pouchdb.start, {"password", "in_memory", "option"}),
+    "ravendb": Server(ravendb.install, ravendb.start, {"option"}),
+    "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
+}

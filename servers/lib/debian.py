@@ -1,0 +1,132 @@
+"""Packages of Debian, unpacked into a folder of their own.
+
+Nothing is installed: no service starts, no file of the system changes, no root is needed. APT checks
+what it downloads against the archive's signed index. The archive keeps only the newest revision of a
+package, so what is pinned is the upstream version.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from . import cache
+from .fault import Fault
+
+# The package that holds a shared library, for machines that lack it.
+LIBRARIES = {
+    "libatomic.so.1": "libatomic1",
+    "libaudit.so.1": "libaudit1",
+    "libcap-ng.so.0": "libcap-ng0",
+    "libcap.so.2": "libcap2",
+    "libcom_err.so.2": "libcom-err2",
+    "libcrypto.so.3": "libssl3",
+    "libevent-2.1.so.7": "libevent-2.1-7",
+    "libffi.so.8": "libffi8",
+    "libgcrypt.so.20": "libgcrypt20",
+    "libgmp.so.10": "libgmp10",
+    "libgnutls.so.30": "libgnutls30",
+    "libgpg-error.so.0": "libgpg-error0",
+    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
+    "libhogweed.so.6": "libhogweed6",
+    "libicudata.so.72": "libicu72",
+    "libicui18n.so.72": "libicu72",
+    "libicuuc.so.72": "libicu72",
+    "libidn2.so.0": "libidn2-0",
+    "libjemalloc.so.2": "libjemalloc2",
+    "libk5crypto.so.3": "libk5crypto3",
+    "libkeyutils.so.1": "libkeyutils1",
+    "libkrb5.so.3": "libkrb5-3",
+    "libkrb5support.so.0": "libkrb5support0",
+    "liblber-2.5.so.0": "libldap-2.5-0",
+    "libldap-2.5.so.0": "libldap-2.5-0",
+    "liblz4.so.1": "liblz4-1",
+    "liblzf.so.1": "liblzf1",
+    "liblzma.so.5": "liblzma5",
+    "libnettle.so.8": "libnettle8",
+    "libp11-kit.so.0": "libp11-kit0",
+    "libpam.so.0": "libpam0g",
+    "libpq.so.5": "libpq5",
+    "libreadline.so.8": "libreadline8",
+    "libsasl2.so.2": "libsasl2-2",
+    "libssl.so.3": "libssl3",
+    "libsystemd.so.0": "libsystemd0",
+    "libtasn1.so.6": "libtasn1-6",
+    "libunistring.so.2": "libunistring2",
+    "libxml2.so.2": "libxml2",
+    "libxslt.so.1": "libxslt1.1",
+    "libzstd.so.1": "libzstd1",
+}
+
+
+def unpack(packages, binaries, into):
+    """Unpacks packages into `into`, and those of the libraries that `binaries` (paths in `into`) lack.
+
+    `packages` maps a name to the start of the version that is wanted.
+    """
+    for package, version in packages.items():
+        _unpack(package, version, into)
+    asked = set()
+    while lacking := _lacking(into, binaries):
+        needed = {LIBRARIES[library] for library in lacking if library in LIBRARIES} - asked
+        if not needed:
+            raise Fault(f"{', '.join(sorted(lacking))} not found; this script knows the libraries of Debian 12")
+        asked |= needed
+        for package in sorted(needed):
+            _unpack(package, "", into)
+
+
+def environment(root):
+    """The environment in which programs of an unpacked tree find their libraries."""
+    folders = [str(found) for found in _library_folders(root)]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "LC_ALL": "C.UTF-8"}
+
+
+def _library_folders(root):
+    return sorted({path.parent for path in root.rglob("lib*.so.*") if "postgresql" not in path.parts})
+
+
+def _lacking(root, binaries):
+    lacking = set()
+    for binary in binaries:
+        said = cache.run(["ldd", str(root / binary)], env=environment(root))
+        lacking |= set(re.findall(r"^\s*(\S+) => not found", said, re.M))
+    return lacking
+
+
+def _unpack(package, version, into):
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".deb-") as download:
+        # Root's APT downloads as another user, who has to be let in.
+        pathlib.Path(download).chmod(0o777)
+        _download(package, version, download)
+        for deb in pathlib.Path(download).glob("*.deb"):
+            cache.run(["dpkg", "-x", str(deb), str(into)])
+
+
+def _download(package, version, download):
+    """With the machine's package lists; where those are missing or too old, with lists of our own."""
+    refused = None
+    for options in [[], _own_lists()]:
+        if options and refused:
+            cache.say(f"the package lists of this machine do not serve {package}; fetching lists")
+            cache.run(["apt-get", *options, "--quiet", "update"])
+        said = subprocess.run(["apt-cache", *options, "madison", package], capture_output=True, text=True)
+        offered = [line.split("|")[1].strip() for line in said.stdout.splitlines() if line.count("|") >= 2]
+        wanted = next((found for found in offered if found.startswith(version)), None)
+        if wanted is None:
+            refused = f"{package} {version}* is not among the packages of this machine, which are {offered}"
+            continue
+        get = ["apt-get", *options, "--quiet", "download", f"{package}={wanted}"]
+        done = subprocess.run(get, cwd=download, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode == 0:
+            return
+        refused = done.stderr.strip()
+    raise Fault(f"{package}: {refused}")
+
+
+def _own_lists():
+    state = cache.folder() / "apt"
+    for folder in ["lists/partial", "archives/partial"]:
+        (state / folder).mkdir(parents=True, exist_ok=True)
+    return ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]

@@ -1,0 +1,27 @@
+"""memcached 1.6 of Debian."""
+
+import os
+
+from . import cache, debian, process
+
+VERSION = "1.6.18-"
+
+
+def install():
+    """The unpacked package `memcached`."""
+    build = lambda folder: debian.unpack({"memcached": VERSION}, ["usr/bin/memcached"], folder)
+    return cache.installed("memcached-1.6.18", build)
+
+
+def start(port, folder, options):
+    """One node of `--memory` MiB, 64 unless said."""
+    root = install()
+    if not process.alive(folder, "server"):
+        process.require_free(port)
+        command = [root / "usr/bin/memcached", "-l", "127.0.0.1", "-p", port, "-U", 0, "-m", options.memory or 64]
+        if os.geteuid() == 0:
+            command += ["-u", "nobody"]
+        command += [word for option in options.option for word in option.split()]
+        ready = lambda: process.answers(port, b"version\r\n", b"VERSION")
+        process.launch(folder, "server", command, ready, env=debian.environment(root))
+    return f"memcached://127.0.0.1:{port}"

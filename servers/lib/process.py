@@ -1,0 +1,230 @@
+"""Servers as processes: started detached, recorded in the data folder, stopped from that record.
+
+A record `NODE.pid` holds the process id, when that process started and in which boot, so that nobody
+is ever killed who merely got the same number.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import time
+
+from .fault import Fault
+
+START_LIMIT_S = 120
+STOP_LIMIT_S = 60
+
+
+def data_folder(path):
+    """Makes and checks the folder that a server gets. Others may pass through it, see `unprivileged`."""
+    folder = pathlib.Path(path).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise Fault(f"cannot write into the data folder {folder}: {error.strerror}; give another --data") from None
+    return folder
+
+
+def free_port():
+    """A TCP port that nobody listens on now, and that the kernel gives no client.
+
+    So that a node that is started again finds its port free.
+    """
+    clients = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    others = [port for port in range(1024, 65536) if not int(clients[0]) <= port <= int(clients[1])]
+    # Where clients get every port, any that is free.
+    for port in [*random.sample(others, min(len(others), 100)), 0]:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return listener.getsockname()[1]
+    raise Fault("no TCP port is free")
+
+
+def kept_port(folder, node):
+    """The port of a further node: chosen once, the same at every start."""
+    file = folder / f"{node}.port"
+    if not file.exists():
+        file.write_text(f"{free_port()}\n")
+    return int(file.read_text())
+
+
+def require_free(port):
+    """Refuses a port that somebody has."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Fault(f"cannot listen on 127.0.0.1:{port}: {error.strerror}; give another --port") from None
+
+
+def launch(folder, node, command, ready, *, stop=signal.SIGTERM, **options):
+    """Starts a node, unless it runs, and waits until `ready()` is true.
+
+    Its output goes to `NODE.log` in `folder`. It has a session of its own and none of our files, so
+    that the caller's pipe closes with this script. `stop` is the signal that ends it in good order.
+    """
+    if alive(folder, node):
+        return
+    log = folder / f"{node}.log"
+    with open(log, "ab") as output:
+        said_before = output.tell()
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            **options,
+        )
+    _record(folder, node, process.pid, stop)
+    until = time.monotonic() + START_LIMIT_S
+    while not ready():
+        code = process.poll()
+        if code is not None:
+            (folder / f"{node}.pid").unlink()
+            raise Fault(f"{node} ended with code {code} before it was ready; {log} ends in:\n{_tail(log, said_before)}")
+        if time.monotonic() > until:
+            kill(folder, node)
+            raise Fault(f"{node} was not ready after {START_LIMIT_S} s: killed; {log} ends in:\n{_tail(log, said_before)}")
+        time.sleep(0.02)
+
+
+def wait(condition, otherwise):
+    """Waits until a condition holds; `otherwise` says what is wrong if it does not in time."""
+    until = time.monotonic() + START_LIMIT_S
+    while not condition():
+        if time.monotonic() > until:
+            raise Fault(f"{otherwise} (waited for {START_LIMIT_S} s)")
+        time.sleep(0.02)
+
+
+def _tail(log, offset):
+    with open(log, "rb") as file:
+        file.seek(offset)
+        return file.read().decode(errors="replace").strip()[-3000:]
+
+
+def answers(port, question=b"", expected=b""):
+    """Whether something on this port takes a connection and its answer to `question` holds `expected`."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(question)
+            answer = b""
+            while expected not in answer:
+                piece = connection.recv(65536)
+                if not piece:
+                    return False
+                answer += piece
+            return True
+    except OSError:
+        return False
+
+
+def fetch(port, path):
+    """What a GET of this path answers with status 200; None for anything else."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.read() if response.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def nodes(folder):
+    """The nodes that have a record."""
+    return sorted(path.stem for path in folder.glob("*.pid"))
+
+
+def alive(folder, node):
+    """Whether the recorded process of a node runs, and is that process still."""
+    record = _read(folder, node)
+    return record is not None and _started(record["pid"]) == record["started"]
+
+
+def terminate(folder, node):
+    """Ends a node in good order. One that does not end in time is killed, which is a fault."""
+    record = _read(folder, node)
+    if record is None:
+        return
+    if alive(folder, node):
+        os.kill(record["pid"], record["stop"])
+        until = time.monotonic() + STOP_LIMIT_S
+        while alive(folder, node):
+            if time.monotonic() > until:
+                kill(folder, node)
+                raise Fault(f"{node} did not stop within {STOP_LIMIT_S} s and was killed; see {folder / node}.log")
+            time.sleep(0.02)
+    (folder / f"{node}.pid").unlink(missing_ok=True)
+
+
+def kill(folder, node):
+    """Ends a node and all that it started with SIGKILL, as a crash would, and waits until it is gone."""
+    record = _read(folder, node)
+    if record is None:
+        return
+    if alive(folder, node):
+        family = [(pid, _started(pid)) for pid in _family(record["pid"])]
+        for pid, _ in family:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        while any(started and _started(pid) == started for pid, started in family):
+            time.sleep(0.005)
+    (folder / f"{node}.pid").unlink(missing_ok=True)
+
+
+def _record(folder, node, pid, stop):
+    record = {"pid": pid, "started": _started(pid), "stop": int(stop)}
+    unfinished = folder / f".{node}.record"
+    unfinished.write_text(json.dumps(record) + "\n")
+    unfinished.rename(folder / f"{node}.pid")
+
+
+def _read(folder, node):
+    try:
+        return json.loads((folder / f"{node}.pid").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _started(pid):
+    """When a process started and in which boot; None for one that is gone or only waits to be reaped."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else f"{fields[19]}@{boot}"
+
+
+def _family(pid):
+    """A process and its descendants, parents first."""
+    children = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    family = [pid]
+    for member in family:
+        family += children.get(member, [])
+    return family

@@ -1,0 +1,107 @@
+"""Redis 7.0 of Debian; alone, as a primary with a replica, or as a cluster of three masters."""
+
+import subprocess
+from urllib.parse import quote
+
+from . import cache, debian, process
+
+VERSION = "5:7.0."
+
+
+def install():
+    """The unpacked packages `redis-server` and `redis-tools`."""
+    packages = {"redis-server": VERSION, "redis-tools": VERSION}
+    needing = ["usr/bin/redis-server", "usr/bin/redis-cli", "usr/bin/redis-benchmark"]
+    return cache.installed("redis-7.0", lambda folder: debian.unpack(packages, needing, folder))
+
+
+def start(port, folder, options):
+    """One node. It saves nothing on its own: `--option "appendonly yes"` makes it durable."""
+    servers = _Servers(folder, options)
+    servers.launch("server", port)
+    return servers.url(port)
+
+
+def start_with_replica(port, folder, options):
+    """A primary (`server`) and a replica (`replica`) that follows it."""
+    servers = _Servers(folder, options)
+    servers.launch("server", port)
+    # A replica authenticates with the password that it asks for itself, which is the same.
+    login = ["--masterauth", options.password] if options.password else []
+    encrypted = ["--tls-replication", "yes"] if options.tls else []
+    replica = process.kept_port(folder, "replica")
+    servers.launch("replica", replica, "--replicaof", f"127.0.0.1 {port}", *login, *encrypted)
+    process.wait(
+        lambda: "master_link_status:up" in servers.ask(replica, "info", "replication"),
+        f"the replica does not follow; see {folder / 'replica.log'}",
+    )
+    return servers.url(port)
+
+
+def start_cluster(port, folder, options):
+    """Three masters with a third of the slots each: `server`, `node-2`, `node-3`."""
+    servers = _Servers(folder, options)
+    ports = {"server": port} | {node: process.kept_port(folder, node) for node in ["node-2", "node-3"]}
+    for node, its_port in ports.items():
+        bus = process.kept_port(folder, f"{node}-bus")
+        cluster = ["--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", 5000]
+        servers.launch(node, its_port, *cluster)
+    if "cluster_slots_assigned:0" in servers.ask(port, "cluster", "info"):
+        addresses = [f"127.0.0.1:{its_port}" for its_port in ports.values()]
+        servers.ask(port, "--cluster", "create", *addresses, "--cluster-yes")
+    for node, its_port in ports.items():
+        process.wait(
+            lambda: "cluster_state:ok" in servers.ask(its_port, "cluster", "info"),
+            f"{node} has not joined the cluster; see {folder / node}.log",
+        )
+    return f"{servers.url(port)}?cluster=yes"
+
+
+class _Servers:
+    def __init__(self, folder, options):
+        self.root = install()
+        self.folder = folder
+        self.options = options
+        self.environment = debian.environment(self.root)
+
+    def url(self, port):
+        login = f":{quote(self.options.password, safe='')}@" if self.options.password else ""
+        return f"{'rediss' if self.options.tls else 'redis'}://{login}127.0.0.1:{port}"
+
+    def launch(self, node, port, *settings):
+        if process.alive(self.folder, node):
+            return
+        process.require_free(port)
+        place = self.folder / node
+        place.mkdir(exist_ok=True)
+        command = [self.root / "usr/bin/redis-server", "--bind", "127.0.0.1", "--dir", place, "--save", ""]
+        command += ["--port", 0, "--tls-port", port] if self.options.tls else ["--port", port]
+        if self.options.tls:
+            certificate, key = self.options.tls
+            command += ["--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no"]
+            command += ["--tls-ca-cert-file", certificate]
+        if self.options.password:
+            command += ["--requirepass", self.options.password]
+        # A replica is brought up to date at once, not after a pause for others that may come.
+        command += ["--repl-diskless-sync-delay", 0, *settings]
+        for option in self.options.option:
+            name, _, value = option.partition(" ")
+            command += [f"--{name}", value]
+        # Until its data are loaded, it answers with an error.
+        ready = lambda: self._cli(port, "ping").stdout.strip() == "PONG"
+        process.launch(self.folder, node, command, ready, env=self.environment)
+
+    def ask(self, port, *words):
+        """The answer to a command, or to an option of redis-cli."""
+        return cache.run(self._command(port, *words), env=self._login())
+
+    def _cli(self, port, *words):
+        command = self._command(port, *words)
+        return subprocess.run(command, env=self._login(), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    def _command(self, port, *words):
+        encrypted = ["--tls", "--insecure"] if self.options.tls else []
+        return [str(self.root / "usr/bin/redis-cli"), *encrypted, "-h", "127.0.0.1", "-p", str(port), *words]
+
+    def _login(self):
+        return self.environment | ({"REDISCLI_AUTH": self.options.password} if self.options.password else {})
