@@ -10,7 +10,7 @@ use storebench_core::workload::{
     BadLines, Collection, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study,
     did_you_mean,
 };
-use storebench_lab::results::redact;
+use storebench_lab::results::{redact, without_password};
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;
@@ -157,7 +157,15 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         limits: IndexMap::new(),
     };
     let study = study.validate("the flags of bench")?;
-    let text = file_of(&study)
+    let kept = without_password(&args.url);
+    if kept != args.url && args.save_study.is_some() {
+        notes.push(
+            "the password is left out of the saved study: set STOREBENCH_PASSWORD, or add password_file= to its URL"
+                .to_owned(),
+        );
+    }
+    let saved = Study { stores: Stores::from_urls([kept]), ..study.clone() };
+    let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
 }
@@ -301,6 +309,14 @@ mod tests {
     fn the_title_holds_no_secret() {
         let title = built("slow+memory://me:hush@host?latency=1ms&password=hush").unwrap().study.title;
         assert_eq!(title, "Quick benchmark of slow+memory://me:***@host?latency=1ms&password=***");
+    }
+
+    #[test]
+    fn the_saved_study_holds_no_secret() {
+        let built = built("slow+memory://me:hush@host?latency=1ms --save-study x.toml").unwrap();
+        assert!(built.text.contains("slow+memory://me@host?latency=1ms") && !built.text.contains("hush"));
+        assert!(built.notes.iter().any(|note| note.contains("STOREBENCH_PASSWORD")), "{:?}", built.notes);
+        assert_eq!(built.study.stores.0["slow+memory"], "slow+memory://me:hush@host?latency=1ms");
     }
 
     #[test]

@@ -40,6 +40,16 @@ pub(super) fn password_of(url: &str) -> Option<&str> {
     Some(password).filter(|password| !password.is_empty())
 }
 
+/// The URL with no password in it, as it may be kept to be used again: the password then comes from a
+/// variable or a file. The same URL where it holds none.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, after)) = url.split_once("://") else { return options(url) };
+    let Some(end) = user_end(after) else { return redact(url) };
+    let user = after[..end].split_once(':').map_or(&after[..end], |(user, _)| user);
+    let sign = if user.is_empty() { "" } else { "@" };
+    options(&format!("{scheme}://{user}{sign}{}", &after[end + 1..]))
+}
+
 fn user_parts(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -134,6 +144,19 @@ mod tests {
             ("sqlite:a.db", None),
         ] {
             assert_eq!(password_of(url), password, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_without_its_password_is_a_url_still() {
+        for (url, kept) in [
+            ("redis://me:p@ss@one:1,two:2/0?x=1", "redis://me@one:1,two:2/0?x=1"),
+            ("redis://:pass@host", "redis://host"),
+            ("redis://me@host?mail=a@b", "redis://me@host?mail=a@b"),
+            ("redis://host:1?token=t", "redis://host:1?token=***"),
+            ("sqlite:a.db?cache=1MiB", "sqlite:a.db?cache=1MiB"),
+        ] {
+            assert_eq!(without_password(url), kept);
         }
     }
 }
