@@ -58,7 +58,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --streams --durability --consistency --check --ledger --save-study --out --into-existing --remove-after --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --streams --durability --consistency --check --ledger --save-study --out --into-existing --remove-after --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -73,6 +73,22 @@ _storebench() {
                     return 0
                     ;;
                 --compress-to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --existing)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --existing-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --existing-body)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

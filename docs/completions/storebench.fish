@@ -46,11 +46,15 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -s h -l help 
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l docs -d 'How many documents [default: 100k; with --from, every line]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l size -d 'Size of a document [default: 1KiB]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l compress-to -d 'Share of their bytes that zstd leaves of the documents, or none for plain words, which repeat [default: 0.4; below 200 B none]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing -d 'Documents that are in the store already, by the name of their table, bucket, database or collection: they are read, and nothing is written' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing-key -d 'With --existing: the field or column that holds the key, where the store does not fix it' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing-body -d 'With --existing: the field or column that holds the document, where the store does not fix it' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l sample -d 'With --existing: how many keys to sample [default: 100k]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l from -d 'Your own documents: a JSONL file, plain, .gz or .zst' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l key -d 'Template of the key, such as \'{country}-{id}\' or \'doc/{index}\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l seed -d 'Everything random is drawn from it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l batch -d 'Documents in one bulk operation of the load' -r
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l mix -d 'Operations and their weights' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l mix -d 'Operations and their weights [default: read=95,update=5; with --existing read]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l popularity -d 'Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99, sequential, working-set:20%:80%' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l duration -d 'How long to measure [default: 30s]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l operations -d 'How many operations to measure, instead of a time' -r

@@ -129,6 +129,28 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SHARE", conflicts_with = "from", help_heading = "Documents")]
     pub(crate) compress_to: Option<CompressText>,
 
+    /// Documents that are in the store already, by the name of their table, bucket, database or
+    /// collection: they are read, and nothing is written
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["docs", "size", "compress_to", "from", "key", "batch", "no_load", "ledger", "check", "into_existing", "remove_after"],
+        help_heading = "Documents"
+    )]
+    pub(crate) existing: Option<String>,
+
+    /// With --existing: the field or column that holds the key, where the store does not fix it
+    #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
+    pub(crate) existing_key: Option<String>,
+
+    /// With --existing: the field or column that holds the document, where the store does not fix it
+    #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
+    pub(crate) existing_body: Option<String>,
+
+    /// With --existing: how many keys to sample [default: 100k]
+    #[arg(long, value_name = "COUNT", requires = "existing", help_heading = "Documents")]
+    pub(crate) sample: Option<Count>,
+
     /// Your own documents: a JSONL file, plain, .gz or .zst
     #[arg(long, value_name = "FILE", help_heading = "Documents")]
     pub(crate) from: Option<PathBuf>,
@@ -153,9 +175,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, help_heading = "Load")]
     pub(crate) no_load: bool,
 
-    /// Operations and their weights
-    #[arg(long, value_name = "OP=WEIGHT,…", default_value = "read=95,update=5", help_heading = "Work")]
-    pub(crate) mix: MixText,
+    /// Operations and their weights [default: read=95,update=5; with --existing read]
+    #[arg(long, value_name = "OP=WEIGHT,…", help_heading = "Work")]
+    pub(crate) mix: Option<MixText>,
 
     /// Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99,
     /// sequential, working-set:20%:80%

@@ -5,6 +5,7 @@ mod bench_study;
 mod failure;
 mod jsonl;
 mod output;
+mod process_title;
 mod progress;
 mod signals;
 mod stores;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    process_title::hide_secrets();
     match verbs::perform(&args.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.tell(),

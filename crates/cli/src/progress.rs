@@ -202,7 +202,7 @@ impl Observer for Progress {
                 self.begin(phase, *loads, *operations, *duration_ns);
             }
             Event::Interval { to_ns, record, .. } => self.interval(*to_ns, record),
-            Event::PhaseEnded { phase, operations, elapsed_ns } => {
+            Event::PhaseEnded { phase, operations, elapsed_ns, .. } => {
                 if let Some(ended) = self.phase.take() {
                     ended.bar.finish_and_clear();
                 }

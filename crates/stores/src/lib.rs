@@ -12,6 +12,8 @@
 mod couchbase;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redb", feature = "sqlite"))]
 mod document;
+#[cfg(any(feature = "fjall", feature = "redb"))]
+mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;
 #[cfg(feature = "fjall")]
