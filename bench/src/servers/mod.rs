@@ -1,6 +1,7 @@
 //! Drivers of servers beside other clients of the same server: processor time of the client for an
 //! operation. The servers are started by the scripts in `servers/`.
 
+mod http;
 mod memcached;
 mod postgres;
 mod redis;
@@ -27,13 +28,20 @@ pub(crate) const FIGURES: &[&str] = &[
     "memcached get 1",
     "memcached get 16",
     "memcached get 64",
+    "http get 4",
+    "http get 16",
+    "http get 64",
 ];
 
 /// What measures one server.
 type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
 
-const MEASURES: [(&str, Measure); 3] =
-    [("postgres", postgres::measure), ("redis", redis::measure), ("memcached", memcached::measure)];
+const MEASURES: [(&str, Measure); 4] = [
+    ("postgres", postgres::measure),
+    ("redis", redis::measure),
+    ("memcached", memcached::measure),
+    ("http", http::measure),
+];
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut figures = Vec::new();

@@ -11,6 +11,9 @@
 #[cfg(feature = "couchbase")]
 mod couchbase;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redb", feature = "sqlite"))]
+#[cfg(feature = "couchdb")]
+mod couchdb;
+#[cfg(any(feature = "couchdb", feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod existing;

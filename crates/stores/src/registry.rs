@@ -46,6 +46,8 @@ static SCHEMES: &[Scheme] = &[
     crate::fjall::SCHEME,
     #[cfg(feature = "redb")]
     crate::redb::SCHEME,
+    #[cfg(feature = "couchdb")]
+    crate::couchdb::SCHEME,
     #[cfg(feature = "postgres")]
     crate::postgres::SCHEME,
     #[cfg(feature = "redis")]
@@ -191,6 +193,8 @@ fn make(
         "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        #[cfg(feature = "couchdb")]
+        "couchdb" => Ok(Arc::new(crate::couchdb::CouchStore::new(url, options)?)),
         #[cfg(feature = "postgres")]
         "postgres" => Ok(Arc::new(crate::postgres::PostgresStore::new(url, typed, options)?)),
         #[cfg(feature = "redis")]

@@ -1,0 +1,290 @@
+//! Bulk operations: `_bulk_docs`, and `_all_docs` with keys. What is too large for the server is cut
+//! in two, again and again; documents that somebody else changed are written again over their new
+//! revision.
+
+use std::borrow::Cow;
+
+use storebench_core::store::{Batch, ErrorKind, OpError, OpKind, Reply};
+use storebench_core::workload::Body;
+
+use super::dialect::{CouchDialect, TRIES, check_key, decode, encode, row_revision, senseless};
+use super::json;
+use super::memory::{Awaits, Bulk, Memory};
+use crate::document::{self, EXISTS};
+use crate::http::{Answer, Method, RequestBuf, Step, status_error};
+
+const NOT_SENT: OpError = OpError {
+    kind: ErrorKind::Temporary,
+    message: Cow::Borrowed("not sent, since the part before it in the same bulk operation failed"),
+};
+
+const NO_OBJECT: OpError =
+    OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("CouchDB stores JSON objects only") };
+
+const CONTENDED: OpError = OpError {
+    kind: ErrorKind::Temporary,
+    message: Cow::Borrowed("others kept changing the document between reading its revision and writing"),
+};
+
+impl CouchDialect {
+    /// Begins a bulk write; false where there is nothing to send.
+    pub(super) fn begin_bulk_write(
+        &self,
+        upsert: bool,
+        items: Batch<'_>,
+        memory: &mut Memory,
+        out: &mut RequestBuf,
+    ) -> bool {
+        let collection = &self.collections[memory.collection];
+        memory.bulk.clear();
+        for (number, (key, body)) in (0..).zip(items.iter()) {
+            match check_key(key).and_then(|()| document::check(collection.body, body)) {
+                Ok(()) => memory.bulk.part.push(number),
+                Err(error) => memory.bulk.reject(number, error),
+            }
+            memory
+                .bulk
+                .items
+                .push_with(|out| out.extend_from_slice(key.as_bytes()), |out| encode(collection.body, body, out));
+        }
+        if upsert && collection.met {
+            self.ask_by_keys(Awaits::BulkRevisions, memory, out);
+        } else {
+            self.send_part(memory, out);
+        }
+        !items.is_empty()
+    }
+
+    /// Begins a bulk operation that names documents by key; false where there are none.
+    pub(super) fn begin_by_keys(
+        &self,
+        awaits: Awaits,
+        keys: Batch<'_>,
+        memory: &mut Memory,
+        out: &mut RequestBuf,
+    ) -> bool {
+        memory.bulk.clear();
+        for (number, (key, _)) in (0..).zip(keys.iter()) {
+            // A key that cannot be is a document that does not exist.
+            if check_key(key).is_ok() {
+                memory.bulk.part.push(number);
+            }
+            memory.bulk.items.push(key, b"");
+        }
+        self.ask_by_keys(awaits, memory, out);
+        !memory.bulk.part.is_empty()
+    }
+
+    fn ask_by_keys(&self, awaits: Awaits, memory: &mut Memory, out: &mut RequestBuf) {
+        memory.awaits = awaits;
+        out.begin(Method::Post).raw(&self.collections[memory.collection].path).raw("_all_docs").only_reads();
+        out.raw(if awaits == Awaits::BulkRead { "?include_docs=true" } else { "" });
+        let body = out.body();
+        body.extend_from_slice(b"{\"keys\":");
+        for (position, number) in memory.bulk.part.iter().enumerate() {
+            body.push(if position == 0 { b'[' } else { b',' });
+            json::push_string(body, memory.bulk.item(*number).0);
+        }
+        body.extend_from_slice(if memory.bulk.part.is_empty() { b"[]}" } else { b"]}" });
+    }
+
+    /// Sends the part to `_bulk_docs`. What cannot be in it is rejected.
+    fn send_part(&self, memory: &mut Memory, out: &mut RequestBuf) {
+        memory.awaits = Awaits::BulkWrite;
+        out.begin(Method::Post).raw(&self.collections[memory.collection].path).raw("_bulk_docs");
+        let body = out.body();
+        body.extend_from_slice(b"{\"docs\":[");
+        let start = body.len();
+        let Bulk { items, part, revisions, rejects, .. } = &mut memory.bulk;
+        let mut position = 0;
+        let delete = memory.kind == OpKind::BulkDelete;
+        part.retain(|number| {
+            let (key, document) = items.as_batch().get(*number as usize).unwrap_or_default();
+            let revision = revisions.get(position).map(Vec::as_slice).filter(|revision| !revision.is_empty());
+            position += 1;
+            if body.len() > start {
+                body.push(b',');
+            }
+            let document = if delete { br#"{"_deleted":true}"# } else { document };
+            let fits = json::push_document(body, key, revision, document);
+            if !fits {
+                if body.len() > start {
+                    body.pop();
+                }
+                rejects.push(storebench_core::store::Reject { item: *number as usize, error: NO_OBJECT });
+            }
+            fits
+        });
+        revisions.clear();
+        body.extend_from_slice(b"]}");
+    }
+
+    /// An answer to a request of a bulk operation, or none.
+    pub(super) fn bulk_answer<'a>(
+        &'a mut self,
+        memory: &'a mut Memory,
+        answer: Result<Answer<'a>, OpError>,
+        out: &mut RequestBuf,
+    ) -> Step<'a> {
+        let taken = match answer {
+            Err(error) => Err(error),
+            Ok(answer) if answer.status == 413 && memory.bulk.part.len() > 1 => {
+                self.splits += 1;
+                memory.bulk.cut();
+                return self.ask_again(memory, out);
+            }
+            Ok(answer) if !answer.is_success() => Err(status_error(&answer, out.changes())),
+            Ok(answer) => match memory.awaits {
+                Awaits::BulkRevisions => self.take_revisions(memory, &answer),
+                Awaits::BulkRead => self.take_documents(memory, &answer),
+                _ => self.take_outcomes(memory, &answer),
+            },
+        };
+        match taken {
+            Err(error) => {
+                let bulk = &mut memory.bulk;
+                let alone = bulk.written == 0 && bulk.waiting.is_empty() && bulk.rejects.is_empty();
+                if alone || memory.kind == OpKind::BulkRead {
+                    return Step::Done(Err(error));
+                }
+                // Some is known of the others: each document tells its own.
+                for number in std::mem::take(&mut bulk.part) {
+                    bulk.reject(number, error.clone());
+                }
+                if error.kind != ErrorKind::Refused {
+                    while bulk.next_part() {
+                        for number in std::mem::take(&mut bulk.part) {
+                            bulk.reject(number, NOT_SENT);
+                        }
+                    }
+                }
+                self.next_part(memory, out)
+            }
+            // Revisions have come: the write follows.
+            Ok(()) if memory.awaits == Awaits::BulkRevisions && !memory.bulk.part.is_empty() => {
+                self.send_part(memory, out);
+                Step::Send
+            }
+            // Some were changed by others meanwhile.
+            Ok(()) if memory.awaits == Awaits::BulkWrite && !memory.bulk.part.is_empty() => {
+                memory.tries += 1;
+                if memory.tries > TRIES {
+                    for number in std::mem::take(&mut memory.bulk.part) {
+                        memory.bulk.reject(number, CONTENDED);
+                    }
+                    return self.next_part(memory, out);
+                }
+                self.ask_by_keys(Awaits::BulkRevisions, memory, out);
+                Step::Send
+            }
+            Ok(()) => self.next_part(memory, out),
+        }
+    }
+
+    /// The same request for the part as it is now.
+    fn ask_again<'a>(&'a self, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+        match memory.awaits {
+            // Revisions went with the request that was too large.
+            Awaits::BulkWrite if memory.kind == OpKind::BulkDelete || memory.tries > 0 => {
+                self.ask_by_keys(Awaits::BulkRevisions, memory, out);
+            }
+            Awaits::BulkWrite => self.send_part(memory, out),
+            awaits => self.ask_by_keys(awaits, memory, out),
+        }
+        Step::Send
+    }
+
+    /// Goes on with the next part, or ends.
+    fn next_part<'a>(&'a self, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+        if memory.bulk.next_part() {
+            memory.tries = memory.tries.min(1);
+            return self.ask_again(memory, out);
+        }
+        if memory.kind == OpKind::BulkRead {
+            return Step::Done(Ok(memory.found.reply(memory.contents)));
+        }
+        Step::Done(Ok(Reply { rejects: &memory.bulk.rejects, ..Reply::written(memory.bulk.written) }))
+    }
+
+    /// The rows to the keys of the part, each for one key in their order.
+    fn rows_of<'a>(part: &[u32], answer: &Answer<'a>) -> Result<json::Elements<'a>, OpError> {
+        let rows = json::member(answer.body, "rows").filter(|rows| json::is_array(rows));
+        let rows = rows.filter(|rows| json::elements(rows).count() == part.len());
+        rows.map(json::elements).ok_or_else(|| senseless(answer, false))
+    }
+
+    fn take_revisions(&self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
+        let delete = memory.kind == OpKind::BulkDelete;
+        let mut rows = Self::rows_of(&memory.bulk.part, answer)?;
+        let Bulk { part, revisions, .. } = &mut memory.bulk;
+        revisions.clear();
+        part.retain(|_| {
+            let revision = rows.next().and_then(row_revision);
+            // Nothing to delete where there is no document.
+            if delete && revision.is_none() {
+                return false;
+            }
+            revisions.push(revision.unwrap_or_default().to_vec());
+            true
+        });
+        Ok(())
+    }
+
+    fn take_documents(&mut self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
+        let kind = self.collections[memory.collection].body;
+        for (number, row) in memory.bulk.part.iter().zip(Self::rows_of(&memory.bulk.part, answer)?) {
+            let Some(document) = json::member(row, "doc").filter(|document| *document != b"null") else { continue };
+            let document = match kind {
+                Body::Json => document,
+                kind => {
+                    decode(kind, document, &mut self.scratch)?;
+                    &self.scratch
+                }
+            };
+            memory.found.add(memory.bulk.item(*number).0, document, memory.contents);
+        }
+        memory.bulk.part.clear();
+        Ok(())
+    }
+
+    /// What became of each document of the part; leaves in it what is to be written again.
+    fn take_outcomes(&mut self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
+        let outcomes = json::is_array(answer.body).then(|| json::elements(answer.body));
+        let outcomes = outcomes.filter(|_| json::elements(answer.body).count() == memory.bulk.part.len());
+        let mut outcomes = outcomes.ok_or_else(|| senseless(answer, true))?;
+        self.check_quorum(answer)?;
+        let (kind, first) = (memory.kind, memory.tries == 0);
+        let Bulk { part, rejects, written, .. } = &mut memory.bulk;
+        let mut conflicts = false;
+        part.retain(|number| {
+            let outcome = outcomes.next().unwrap_or_default();
+            let error = match json::member(outcome, "error").and_then(json::string) {
+                None => {
+                    *written += 1;
+                    return false;
+                }
+                Some(error) => error,
+            };
+            let error = match &*error {
+                "conflict" if kind == OpKind::BulkInsert => EXISTS,
+                "conflict" => {
+                    conflicts = true;
+                    return true;
+                }
+                _ => {
+                    let reason = json::member(outcome, "reason").and_then(json::string).unwrap_or_default();
+                    let refused = ["forbidden", "unauthorized", "doc_validation", "bad_request", "too_large"];
+                    let refused = refused.iter().any(|known| error.contains(known));
+                    let kind = if refused { ErrorKind::Refused } else { ErrorKind::OutcomeUnknown };
+                    OpError::new(kind, format!("{error}: {reason}"))
+                }
+            };
+            rejects.push(storebench_core::store::Reject { item: *number as usize, error });
+            false
+        });
+        if kind == OpKind::BulkUpsert && (conflicts || first) {
+            self.collections[memory.collection].met = conflicts;
+        }
+        Ok(())
+    }
+}

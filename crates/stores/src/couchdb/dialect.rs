@@ -1,0 +1,465 @@
+//! Operations as requests of CouchDB.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply, Request};
+use storebench_core::workload::Body;
+
+use super::json;
+use super::memory::{Awaits, Memory};
+use crate::document::{self, CHANGED, EXISTS, Effect};
+use crate::http::{Answer, Dialect, Method, RequestBuf, Step, status_error};
+
+/// How often a write begins again because somebody else changed the document in between.
+pub(super) const TRIES: u32 = 20;
+
+/// A collection as a session knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Collection {
+    /// `/database/`, encoded.
+    pub(super) path: String,
+    /// What a document is.
+    pub(super) body: Body,
+    /// How many documents of its database are designs of ours.
+    pub(super) designs: u32,
+    /// Whether the last upsert met a document: the next one then asks for its revision first.
+    pub(super) met: bool,
+}
+
+/// What a session knows of its server and collections.
+#[derive(Debug)]
+pub(crate) struct CouchDialect {
+    pub(super) collections: Vec<Collection>,
+    /// Whether it is pouchdb-server, which tells revisions in bodies only.
+    pub(super) pouch: bool,
+    pub(super) read_only: bool,
+    /// Whether a write is acknowledged by a majority of the replicas, or not at all.
+    pub(super) majority: bool,
+    /// Whether reads may be stale.
+    pub(super) stale: bool,
+    pub(super) splits: u64,
+    pub(super) scratch: Vec<u8>,
+}
+
+/// Keys that CouchDB keeps for itself.
+pub(super) const RESERVED: OpError = OpError {
+    kind: ErrorKind::Refused,
+    message: Cow::Borrowed("CouchDB has no such key: one is not empty and does not begin with `_`; use another key"),
+};
+
+const READ_ONLY: OpError = OpError {
+    kind: ErrorKind::Refused,
+    message: Cow::Borrowed("the store was prepared for reading only; nothing was written"),
+};
+
+const NO_COLLECTION: OpError =
+    OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("the layout has no such collection") };
+
+const CONTENDED: OpError = OpError {
+    kind: ErrorKind::Temporary,
+    message: Cow::Borrowed(
+        "others changed the document each time between reading its revision and writing; nothing was written",
+    ),
+};
+
+/// An answer of status 200 whose body is not what CouchDB sends.
+pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
+    let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
+    OpError::new(kind, format!("the server's answer makes no sense: {}", answer.shown()))
+}
+
+impl Dialect for CouchDialect {
+    type State = Memory;
+
+    fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+        match self.first(request, memory, out) {
+            Ok(true) => Step::Send,
+            Ok(false) if memory.kind.writes() => Step::Done(Ok(Reply::written(0))),
+            Ok(false) => Step::Done(Ok(memory.found.reply(memory.contents))),
+            Err(error) => Step::Done(Err(error)),
+        }
+    }
+
+    fn answer<'a>(
+        &'a mut self,
+        memory: &'a mut Memory,
+        answer: Result<Answer<'a>, OpError>,
+        out: &mut RequestBuf,
+    ) -> Step<'a> {
+        if matches!(memory.awaits, Awaits::BulkRevisions | Awaits::BulkWrite | Awaits::BulkRead) {
+            return self.bulk_answer(memory, answer, out);
+        }
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Step::Done(Err(error)),
+        };
+        match memory.awaits {
+            Awaits::Last => Step::Done(self.last(memory, answer, out.changes())),
+            Awaits::Rows => self.rows(memory, &answer, out),
+            Awaits::Existence => Step::Done(Err(match answer.status {
+                200..=299 => CHANGED,
+                _ => status_error(&answer, false),
+            })),
+            Awaits::Revision => match self.take_revision(&answer) {
+                Ok(revision) => self.write(memory, revision, out),
+                Err(error) => Step::Done(Err(error)),
+            },
+            Awaits::Write => self.written(memory, answer, out),
+            Awaits::Document => match self.change(memory, &answer, out) {
+                Ok(()) => Step::Send,
+                Err(error) => Step::Done(Err(error)),
+            },
+            Awaits::BulkRevisions | Awaits::BulkWrite | Awaits::BulkRead => Step::Done(Err(OpError::unsupported())),
+        }
+    }
+
+    fn splits(&self) -> u64 {
+        self.splits
+    }
+}
+
+impl CouchDialect {
+    /// Writes the first request of an operation; false where there is nothing to ask for.
+    fn first(&mut self, request: &Request<'_>, memory: &mut Memory, out: &mut RequestBuf) -> Result<bool, OpError> {
+        let number = request.collection.position();
+        let collection = self.collections.get(number).ok_or(NO_COLLECTION)?;
+        let (kind, path) = (request.op.kind(), collection.path.as_str());
+        if self.read_only && kind.writes() {
+            return Err(READ_ONLY);
+        }
+        match request.op {
+            Op::Read { key } => {
+                check_key(key)?;
+                (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
+                memory.contents = request.contents;
+                out.begin(Method::Get).raw(path).segment(key).raw(if self.stale { "?r=1" } else { "" });
+            }
+            Op::Exists { key } => {
+                check_key(key)?;
+                (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
+                out.begin(Method::Head).raw(path).segment(key);
+            }
+            Op::Insert { key, body } => {
+                check_key(key)?;
+                document::check(collection.body, body)?;
+                (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
+                out.begin(Method::Put).raw(path).segment(key);
+                encode(collection.body, body, out.body());
+            }
+            Op::Upsert { key, body } | Op::Replace { key, body } => {
+                check_key(key)?;
+                document::check(collection.body, body)?;
+                memory.begin(kind, number, false, key, body);
+                if kind == OpKind::Replace || collection.met {
+                    self.ask_revision(memory, out);
+                } else {
+                    self.put(memory, out);
+                }
+            }
+            Op::Delete { key } => {
+                check_key(key)?;
+                memory.begin(kind, number, false, key, b"");
+                self.ask_revision(memory, out);
+            }
+            Op::CompareAndSwap { key, expected, body } => {
+                check_key(key)?;
+                document::check(collection.body, body)?;
+                memory.begin(kind, number, false, key, body);
+                if json::is_revision(expected) {
+                    memory.revision.extend_from_slice(expected);
+                    self.put(memory, out);
+                } else {
+                    self.ask_existence(memory, out);
+                }
+            }
+            Op::Append { key, bytes: payload }
+            | Op::Prepend { key, bytes: payload }
+            | Op::MergePatch { key, patch: payload } => {
+                check_key(key)?;
+                memory.begin(kind, number, false, key, payload);
+                self.ask_document(memory, out);
+            }
+            Op::Counter { key, delta, initial } => {
+                check_key(key)?;
+                memory.begin(kind, number, false, key, b"");
+                (memory.delta, memory.initial) = (delta, initial);
+                self.ask_document(memory, out);
+            }
+            Op::BulkWrite { kind: what, items } => {
+                memory.begin(kind, number, false, "", b"");
+                return Ok(self.begin_bulk_write(what == BulkWrite::Upsert, items, memory, out));
+            }
+            Op::BulkDelete { keys } => {
+                memory.begin(kind, number, false, "", b"");
+                return Ok(self.begin_by_keys(Awaits::BulkRevisions, keys, memory, out));
+            }
+            Op::BulkRead { keys } => {
+                memory.begin(kind, number, request.contents, "", b"");
+                memory.found.clear();
+                return Ok(self.begin_by_keys(Awaits::BulkRead, keys, memory, out));
+            }
+            Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => {
+                memory.begin(kind, number, request.contents, "", b"");
+                return self.begin_rows(&request.op, memory, out);
+            }
+            Op::Touch { .. } => return Err(OpError::unsupported()),
+        }
+        Ok(true)
+    }
+
+    fn path(&self, memory: &Memory) -> &str {
+        &self.collections[memory.collection].path
+    }
+
+    /// Asks for the revision of a document without its body.
+    fn ask_revision(&self, memory: &mut Memory, out: &mut RequestBuf) {
+        memory.awaits = Awaits::Revision;
+        if self.pouch {
+            // Its ETag is a hash of the answer.
+            out.begin(Method::Get).raw(self.path(memory)).raw("_all_docs?key=");
+            push_json(out, &memory.key);
+        } else {
+            out.begin(Method::Head).raw(self.path(memory)).segment(&memory.key);
+        }
+    }
+
+    fn take_revision<'a>(&self, answer: &Answer<'a>) -> Result<Option<&'a [u8]>, OpError> {
+        match answer.status {
+            404 => Ok(None),
+            200..=299 if self.pouch => {
+                let rows = json::member(answer.body, "rows").filter(|rows| json::is_array(rows));
+                let rows = rows.ok_or_else(|| senseless(answer, false))?;
+                let revision = json::elements(rows).next().and_then(row_revision);
+                Ok(revision)
+            }
+            200..=299 => {
+                let revision = etag(answer).ok_or_else(|| senseless(answer, false))?;
+                Ok(Some(revision))
+            }
+            _ => Err(status_error(answer, false)),
+        }
+    }
+
+    /// The revision is known: writes.
+    fn write<'a>(&'a self, memory: &'a mut Memory, revision: Option<&[u8]>, out: &mut RequestBuf) -> Step<'a> {
+        memory.revision.clear();
+        match (revision, memory.kind) {
+            (Some(revision), _) => memory.revision.extend_from_slice(revision),
+            (None, OpKind::Upsert) => {}
+            (None, _) => return Step::Done(Err(OpError::not_found())),
+        }
+        if memory.kind == OpKind::Delete {
+            memory.awaits = Awaits::Write;
+            out.begin(Method::Delete).raw(self.path(memory)).segment(&memory.key).raw("?rev=");
+            out.segment(&String::from_utf8_lossy(&memory.revision));
+        } else {
+            self.put(memory, out);
+        }
+        Step::Send
+    }
+
+    /// Stores the payload over the revision, or where there is none.
+    fn put(&self, memory: &mut Memory, out: &mut RequestBuf) {
+        memory.awaits = Awaits::Write;
+        let collection = &self.collections[memory.collection];
+        out.begin(Method::Put).raw(&collection.path).segment(&memory.key);
+        if !memory.revision.is_empty() {
+            out.raw("?rev=").segment(&String::from_utf8_lossy(&memory.revision));
+        }
+        encode(collection.body, &memory.payload, out.body());
+    }
+
+    fn ask_existence(&self, memory: &mut Memory, out: &mut RequestBuf) {
+        memory.awaits = Awaits::Existence;
+        out.begin(Method::Head).raw(self.path(memory)).segment(&memory.key);
+    }
+
+    fn ask_document(&self, memory: &mut Memory, out: &mut RequestBuf) {
+        memory.awaits = Awaits::Document;
+        out.begin(Method::Get).raw(self.path(memory)).segment(&memory.key);
+    }
+
+    /// A write was answered.
+    fn written<'a>(&'a mut self, memory: &'a mut Memory, answer: Answer<'a>, out: &mut RequestBuf) -> Step<'a> {
+        match answer.status {
+            // Deleted by somebody else meanwhile, as PouchDB says it.
+            404 if memory.kind == OpKind::Delete => return Step::Done(Err(OpError::not_found())),
+            409 => {}
+            _ => {
+                if memory.kind == OpKind::Upsert && memory.revision.is_empty() {
+                    self.collections[memory.collection].met = false;
+                }
+                let counter = memory.counter;
+                return Step::Done(self.acknowledged(answer).map(|reply| Reply { counter, ..reply }));
+            }
+        }
+        memory.tries += 1;
+        if memory.kind == OpKind::Upsert {
+            self.collections[memory.collection].met = true;
+        }
+        match memory.kind {
+            OpKind::CompareAndSwap => self.ask_existence(memory, out),
+            _ if memory.tries > TRIES => return Step::Done(Err(CONTENDED)),
+            OpKind::Upsert | OpKind::Replace | OpKind::Delete => self.ask_revision(memory, out),
+            _ => self.ask_document(memory, out),
+        }
+        Step::Send
+    }
+
+    /// The reply to a write of one document.
+    fn acknowledged<'a>(&self, answer: Answer<'a>) -> Result<Reply<'a>, OpError> {
+        if !answer.is_success() {
+            return Err(status_error(&answer, true));
+        }
+        let revision = json::member(answer.body, "rev").and_then(|rev| rev.strip_prefix(b"\"")?.strip_suffix(b"\""));
+        let revision = revision.ok_or_else(|| senseless(&answer, true))?;
+        self.check_quorum(&answer)?;
+        Ok(Reply { revision: Some(revision), ..Reply::written(1) })
+    }
+
+    /// 202 says that fewer replicas have the write than were asked for.
+    pub(super) fn check_quorum(&self, answer: &Answer<'_>) -> Result<(), OpError> {
+        if self.majority && answer.status == 202 {
+            return Err(OpError::new(
+                ErrorKind::OutcomeUnknown,
+                "the write was stored, but not by a majority of the replicas (HTTP 202)",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The answer to an operation of one request.
+    fn last<'a>(&'a mut self, memory: &Memory, answer: Answer<'a>, changes: bool) -> Result<Reply<'a>, OpError> {
+        match memory.kind {
+            OpKind::Exists => match answer.status {
+                200..=299 => Ok(Reply::written(1)),
+                404 => Ok(Reply::written(0)),
+                _ => Err(status_error(&answer, false)),
+            },
+            OpKind::Insert if answer.status == 409 => Err(EXISTS),
+            OpKind::Insert => self.acknowledged(answer),
+            OpKind::Read if answer.is_success() => {
+                let collection = &self.collections[memory.collection];
+                let revision = etag(&answer).or_else(|| json::revision(answer.body));
+                let revision = revision.ok_or_else(|| senseless(&answer, false))?;
+                let body = match collection.body {
+                    Body::Json => answer.body,
+                    kind => {
+                        decode(kind, answer.body, &mut self.scratch)?;
+                        &self.scratch
+                    }
+                };
+                Ok(Reply {
+                    documents: 1,
+                    bytes: body.len() as u64,
+                    body: memory.contents.then_some(body),
+                    revision: Some(revision),
+                    ..Reply::default()
+                })
+            }
+            _ => Err(status_error(&answer, changes)),
+        }
+    }
+
+    /// The document has come: changes it and writes it over its revision.
+    fn change(&mut self, memory: &mut Memory, answer: &Answer<'_>, out: &mut RequestBuf) -> Result<(), OpError> {
+        let kind = self.collections[memory.collection].body;
+        let mut old = Vec::new();
+        memory.revision.clear();
+        let old = match answer.status {
+            404 => None,
+            200..=299 => {
+                let revision = etag(answer).or_else(|| json::revision(answer.body));
+                memory.revision.extend_from_slice(revision.ok_or_else(|| senseless(answer, false))?);
+                if kind == Body::Json {
+                    Some(answer.body)
+                } else {
+                    decode(kind, answer.body, &mut old)?;
+                    Some(old.as_slice())
+                }
+            }
+            _ => return Err(status_error(answer, false)),
+        };
+        let op = memory.op().ok_or(OpError::unsupported())?;
+        match document::effect(&op, kind, old, &mut self.scratch)? {
+            Effect::PutScratch { counter } => memory.counter = counter,
+            Effect::Put(_) | Effect::Remove => return Err(OpError::unsupported()),
+        }
+        memory.awaits = Awaits::Write;
+        out.begin(Method::Put).raw(&self.collections[memory.collection].path).segment(&memory.key);
+        if !memory.revision.is_empty() {
+            out.raw("?rev=").segment(&String::from_utf8_lossy(&memory.revision));
+        }
+        encode(kind, &self.scratch, out.body());
+        Ok(())
+    }
+}
+
+/// Refuses keys that CouchDB cannot have.
+pub(super) fn check_key(key: &str) -> Result<(), OpError> {
+    if key.is_empty() || key.starts_with('_') { Err(RESERVED) } else { Ok(()) }
+}
+
+/// A JSON string as a query value.
+pub(super) fn push_json(out: &mut RequestBuf, text: &str) {
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    json::push_string(&mut quoted, text);
+    out.segment(&String::from_utf8_lossy(&quoted));
+}
+
+/// The revision in an ETag: a strong one in CouchDB's form.
+fn etag<'a>(answer: &Answer<'a>) -> Option<&'a [u8]> {
+    let revision = answer.header("etag")?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    json::is_revision(revision).then_some(revision)
+}
+
+/// The revision in a row of `_all_docs`, if the document exists.
+pub(super) fn row_revision(row: &[u8]) -> Option<&[u8]> {
+    let value = json::member(row, "value")?;
+    if json::member(value, "deleted") == Some(b"true") {
+        return None;
+    }
+    let revision = json::member(value, "rev")?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    json::is_revision(revision).then_some(revision)
+}
+
+/// Appends what is stored for a body: JSON as it is; bytes and counters inside a document.
+pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
+    match kind {
+        Body::Json => out.extend_from_slice(body),
+        Body::Bytes => {
+            out.extend_from_slice(b"{\"base64\":\"");
+            out.extend_from_slice(BASE64.encode(body).as_bytes());
+            out.extend_from_slice(b"\"}");
+        }
+        Body::Counter => {
+            out.extend_from_slice(b"{\"value\":");
+            out.extend_from_slice(body);
+            out.push(b'}');
+        }
+    }
+}
+
+/// The body of what is stored, into an emptied buffer.
+pub(super) fn decode(kind: Body, stored: &[u8], into: &mut Vec<u8>) -> Result<(), OpError> {
+    into.clear();
+    let found = match kind {
+        Body::Json => Some(stored),
+        Body::Counter => json::member(stored, "value"),
+        Body::Bytes => json::member(stored, "base64").and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\"")),
+    };
+    let wrong = || {
+        let what = if kind == Body::Counter { "a counter" } else { "bytes" };
+        OpError::new(ErrorKind::Failed, format!("the stored document does not hold {what} as Storebench stores them"))
+    };
+    match (kind, found) {
+        (Body::Bytes, Some(text)) => BASE64.decode_vec(text, into).map_err(|_| wrong()),
+        (_, Some(text)) => {
+            into.extend_from_slice(text);
+            Ok(())
+        }
+        (_, None) => Err(wrong()),
+    }
+}

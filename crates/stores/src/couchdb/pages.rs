@@ -1,0 +1,202 @@
+//! Pages: of keys (`_all_docs`), of an indexed field (`_find`), of a view.
+
+use storebench_core::store::{Op, OpError};
+use storebench_core::workload::Body;
+
+use super::dialect::{CouchDialect, decode, push_json, senseless};
+use super::json;
+use super::memory::{Awaits, Memory};
+use crate::http::{Answer, Method, RequestBuf, Step, status_error};
+
+/// Behind every key that anybody uses: PouchDB leaves out what lies behind U+00FF unless it is told
+/// an end.
+const LAST: &str = "\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}";
+
+/// The first key behind all that begin with `prefix`; none where there is none. Keys are ordered by
+/// their UTF-8 bytes, which is the order of code points.
+pub(super) fn behind(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        let next = (last as u32 + 1..=0x10_FFFF).find_map(char::from_u32);
+        if let Some(next) = next {
+            end.push(next);
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// The path and query, without the collection's path, of a page of keys.
+fn push_range(out: &mut RequestBuf, pouch: bool, start: &str, end: Option<&str>, limit: u32, behind_start: bool) {
+    out.raw("_all_docs?include_docs=true&limit=").number(u64::from(limit)).raw("&startkey=");
+    push_json(out, start);
+    if behind_start {
+        out.raw("&skip=1");
+    }
+    match end {
+        Some(end) => {
+            out.raw("&inclusive_end=false&endkey=");
+            push_json(out, end);
+        }
+        None if pouch => {
+            out.raw("&endkey=");
+            push_json(out, LAST);
+        }
+        None => {}
+    }
+}
+
+/// A query of Mango: documents whose top-level field equals a value of the same type.
+pub(super) fn selector(field: &str, value: &str, limit: u32, stale: bool) -> String {
+    // A dot would lead into an object.
+    let field = serde_json::Value::from(field.replace('\\', "\\\\").replace('.', "\\."));
+    let update = if stale { r#","update":false"# } else { "" };
+    format!(r#"{{"selector":{{{field}:{{"$eq":{value}}}}},"limit":{limit}{update}}}"#)
+}
+
+impl CouchDialect {
+    /// Writes the first request; false where nothing can be found.
+    pub(super) fn begin_rows(&self, op: &Op<'_>, memory: &mut Memory, out: &mut RequestBuf) -> Result<bool, OpError> {
+        memory.found.clear();
+        memory.awaits = Awaits::Rows;
+        let collection = &self.collections[memory.collection];
+        let (start, end, limit) = match *op {
+            Op::Prefix { prefix, limit } => (prefix, behind(prefix), limit),
+            Op::Scan { start, end, limit } => (start, end.map(str::to_owned), limit),
+            Op::Page { field, value, limit } => {
+                (memory.left, memory.asked) = (limit, u32::MAX);
+                out.begin(Method::Post).raw(&collection.path).raw("_find").only_reads();
+                out.body().extend_from_slice(selector(field, value, limit, self.stale).as_bytes());
+                return Ok(limit > 0);
+            }
+            Op::View { view, keys, limit } => {
+                (memory.left, memory.asked) = (limit, u32::MAX);
+                let (design, name) = view.split_once('/').unwrap_or((view, view));
+                let method = if keys.is_empty() { Method::Get } else { Method::Post };
+                out.begin(method).raw(&collection.path).raw("_design/").segment(design).raw("/_view/").segment(name);
+                out.raw("?reduce=false&include_docs=true&limit=").number(u64::from(limit)).only_reads();
+                out.raw(if self.stale { "&update=lazy" } else { "" });
+                if !keys.is_empty() {
+                    let body = out.body();
+                    body.extend_from_slice(b"{\"keys\":[");
+                    body.extend_from_slice(keys.join(",").as_bytes());
+                    body.extend_from_slice(b"]}");
+                }
+                return Ok(limit > 0);
+            }
+            _ => return Err(OpError::unsupported()),
+        };
+        // CouchDB refuses a range that is the wrong way round.
+        if limit == 0 || end.as_deref().is_some_and(|end| end <= start) {
+            return Ok(false);
+        }
+        memory.key.push_str(start);
+        (memory.end, memory.left) = (end, limit);
+        self.ask_rows(memory, out, false);
+        Ok(true)
+    }
+
+    /// Asks for the rows that are still wanted. Where the range goes past the design documents,
+    /// which lie among the others, for so many more.
+    fn ask_rows(&self, memory: &mut Memory, out: &mut RequestBuf, behind_start: bool) {
+        let collection = &self.collections[memory.collection];
+        let end = memory.end.as_deref();
+        let past_designs = memory.key.as_str() < "_design0" && end.is_none_or(|end| end > "_design/");
+        let more = if past_designs { collection.designs } else { 0 };
+        memory.asked = memory.left.saturating_add(more);
+        out.begin(Method::Get).raw(&collection.path);
+        push_range(out, self.pouch, &memory.key, end, memory.asked, behind_start);
+    }
+
+    /// Rows have come.
+    pub(super) fn rows<'a>(
+        &'a mut self,
+        memory: &'a mut Memory,
+        answer: &Answer<'_>,
+        out: &mut RequestBuf,
+    ) -> Step<'a> {
+        if !answer.is_success() {
+            return Step::Done(Err(status_error(answer, false)));
+        }
+        match self.take_rows(memory, answer.body) {
+            None => Step::Done(Err(senseless(answer, false))),
+            Some(Err(error)) => Step::Done(Err(error)),
+            // Design documents took the place of some; the others lie behind the last row.
+            Some(Ok(rows)) if rows == memory.asked && memory.left > 0 => {
+                self.ask_rows(memory, out, true);
+                Step::Send
+            }
+            Some(Ok(_)) => Step::Done(Ok(memory.found.reply(memory.contents))),
+        }
+    }
+
+    /// Adds the rows of an answer; gives how many there were, none where it is not such an answer.
+    fn take_rows(&mut self, memory: &mut Memory, body: &[u8]) -> Option<Result<u32, OpError>> {
+        let (name, rows) = json::members(body).find(|(name, _)| matches!(*name, b"rows" | b"docs"))?;
+        if !json::is_array(rows) {
+            return None;
+        }
+        let (mut count, kind) = (0, self.collections[memory.collection].body);
+        let mut last = None;
+        for row in json::elements(rows) {
+            count += 1;
+            let id = json::member(row, if name == b"rows" { "id" } else { "_id" })?;
+            last = Some(id);
+            let document = match name {
+                b"docs" => row,
+                _ => match json::member(row, "doc") {
+                    None | Some(b"null") => json::member(row, "value")?,
+                    Some(document) => document,
+                },
+            };
+            let id = json::string(id)?;
+            if memory.left == 0 || id.starts_with("_design/") {
+                continue;
+            }
+            memory.left -= 1;
+            let document = match kind {
+                Body::Json => document,
+                kind => {
+                    if let Err(error) = decode(kind, document, &mut self.scratch) {
+                        return Some(Err(error));
+                    }
+                    &self.scratch
+                }
+            };
+            memory.found.add(&id, document, memory.contents);
+        }
+        if let Some(last) = last {
+            memory.key.clear();
+            memory.key.push_str(&json::string(last)?);
+        }
+        Some(Ok(count))
+    }
+}
+
+/// How a page of keys is read, for `explain`.
+pub(super) fn shown_range(start: &str, end: Option<&str>, limit: u32) -> String {
+    let end = end.map_or_else(String::new, |end| format!(", endkey={end:?} (exclusive)"));
+    format!("_all_docs: the primary B-tree from startkey={start:?}{end}, limit={limit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_lies_behind_its_last_key() {
+        assert_eq!(behind("a"), Some("b".into()));
+        assert_eq!(behind("z\u{10FFFF}"), Some("{".into()));
+        assert_eq!(behind("\u{D7FF}"), Some("\u{E000}".into()));
+        assert_eq!(behind(""), None);
+        assert_eq!(behind("\u{10FFFF}"), None);
+    }
+
+    #[test]
+    fn a_field_with_a_dot_is_one_field() {
+        let text = selector("a.b", "\"x\"", 3, false);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["selector"]["a\\.b"]["$eq"], "x");
+        assert_eq!(value["limit"], 3);
+    }
+}

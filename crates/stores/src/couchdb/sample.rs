@@ -1,0 +1,142 @@
+//! Keys spread over a database that Storebench did not fill, without reading all of it.
+
+use std::collections::BTreeSet;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use storebench_core::store::StoreError;
+
+use super::server::Server;
+use crate::http::Method;
+
+/// So many keys from both ends begin the search.
+const ENDS: usize = 32;
+/// At most about so many jumps are made: where more keys are wanted, each gives several neighbours.
+const JUMPS: usize = 1_000;
+
+/// splitmix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % bound.max(1) as u64) as usize
+    }
+}
+
+/// Keys of a database, at most so many, decided by `seed`.
+///
+/// CouchDB cannot jump to the n-th key (`skip` reads all before it). So the search jumps to keys
+/// that might be: a known key, exchanged from where keys begin to differ for characters between the
+/// least and the greatest that were seen at those places.
+/// A database that is not much larger than the sample is read whole instead.
+pub(super) async fn keys(
+    server: &Server,
+    database: &str,
+    pouch: bool,
+    at_most: usize,
+    seed: u64,
+) -> Result<Vec<String>, StoreError> {
+    let documents = server.sizes(database).await?.map_or(0.0, |sizes| sizes.documents) as usize;
+    let mut random = Random(seed);
+    let mut known = Known::default();
+    let page = |start: Option<&str>, backwards: bool, limit: usize| {
+        let mut query = format!("_all_docs?limit={limit}");
+        if backwards {
+            query += "&descending=true";
+        }
+        let start = start.or((pouch && backwards).then_some("\u{10FFFF}\u{10FFFF}"));
+        for (name, key) in [("startkey", start), ("endkey", (pouch && !backwards).then_some("\u{10FFFF}\u{10FFFF}"))] {
+            if let Some(key) = key {
+                query += &format!("&{name}={}", utf8_percent_encode(&json!(key).to_string(), NON_ALPHANUMERIC));
+            }
+        }
+        Server::path(database, &query)
+    };
+    if documents <= at_most.saturating_mul(2).max(1_000) {
+        known.take(&server.ask(Method::Get, &page(None, false, documents + 1_000), None).await?);
+    } else {
+        for backwards in [false, true] {
+            known.take(&server.ask(Method::Get, &page(None, backwards, ENDS), None).await?);
+        }
+        let run = (at_most / JUMPS).clamp(1, 100);
+        // Jumps to a key that is known already count too, so that the search ends.
+        for _ in 0..(at_most / run) * 3 {
+            if known.keys.len() >= at_most + 2 * ENDS {
+                break;
+            }
+            let Some(start) = known.guess(&mut random) else { break };
+            known.take(&server.ask(Method::Get, &page(Some(&start), false, run), None).await?);
+        }
+    }
+    let mut keys: Vec<String> = known.keys.into_iter().collect();
+    for position in (1..keys.len()).rev() {
+        keys.swap(position, random.below(position + 1));
+    }
+    keys.truncate(at_most);
+    Ok(keys)
+}
+
+/// Keys found so far, and between which characters they lie at each place.
+#[derive(Default)]
+struct Known {
+    keys: BTreeSet<String>,
+    order: Vec<String>,
+    seen: Vec<(char, char)>,
+}
+
+impl Known {
+    fn take(&mut self, answer: &Value) {
+        let rows = answer["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for key in rows.iter().filter_map(|row| row["id"].as_str()).filter(|key| !key.starts_with('_')) {
+            if !self.keys.insert(key.to_owned()) {
+                continue;
+            }
+            self.order.push(key.to_owned());
+            for (place, character) in key.chars().enumerate() {
+                match self.seen.get_mut(place) {
+                    Some((least, greatest)) => {
+                        (*least, *greatest) = ((*least).min(character), (*greatest).max(character));
+                    }
+                    None => self.seen.push((character, character)),
+                }
+            }
+        }
+    }
+
+    /// A key that might be.
+    fn guess(&self, random: &mut Random) -> Option<String> {
+        let pattern = self.order.get(random.below(self.order.len()))?;
+        let from = self.seen.iter().position(|(least, greatest)| least < greatest)?;
+        let mut key: String = pattern.chars().take(from).collect();
+        for (least, greatest) in self.seen.iter().take(pattern.chars().count()).skip(from) {
+            let between = *greatest as usize - *least as usize;
+            let character = *least as usize + random.below(between + 1);
+            // Only surrogates are no characters.
+            key.push(u32::try_from(character).ok().and_then(char::from_u32).unwrap_or(*least));
+        }
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_lie_between_what_was_seen() {
+        let mut known = Known::default();
+        known.take(&json!({ "rows": [{ "id": "users/0001" }, { "id": "users/4999" }, { "id": "_design/x" }] }));
+        assert_eq!(known.order.len(), 2);
+        let mut random = Random(1);
+        let guesses: BTreeSet<String> = (0..200).filter_map(|_| known.guess(&mut random)).collect();
+        assert!(guesses.iter().all(|guess| guess.as_str() >= "users/0000" && guess.as_str() <= "users/4999"));
+        for digit in '0'..='4' {
+            assert!(guesses.iter().any(|guess| guess.starts_with(&format!("users/{digit}"))), "{digit}");
+        }
+        assert_eq!(Known::default().guess(&mut random), None);
+    }
+}

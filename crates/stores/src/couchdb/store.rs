@@ -1,0 +1,491 @@
+//! The store: what it can do, and what is done to its databases.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use storebench_core::store::{
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind,
+    Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+};
+
+use super::dialect::{Collection, CouchDialect};
+use super::server::{Server, Sizes, Welcome};
+use super::{SCHEME, pages, sample};
+use crate::http::{Client, HttpSession, Method, Target, common_headers};
+use crate::net::{Address, Control};
+use crate::registry::Options;
+
+/// How long a control call may take that waits for no work of the server.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take for work that it was asked to finish: an index, a compaction.
+const WORK: Duration = Duration::from_secs(24 * 3600);
+
+/// The store.
+pub(crate) struct CouchStore {
+    address: Address,
+    prefix: String,
+    control: Control,
+    welcome: Mutex<Option<Welcome>>,
+    ready: Mutex<Option<Ready>>,
+}
+
+/// What `prepare` has settled.
+#[derive(Clone)]
+struct Ready {
+    collections: Vec<Prepared>,
+    read_only: bool,
+}
+
+/// A collection and its database.
+#[derive(Clone)]
+struct Prepared {
+    database: String,
+    layout: CollectionLayout,
+}
+
+impl CouchStore {
+    /// Reads the URL; touches nothing.
+    ///
+    /// # Errors
+    /// `BadUrl`.
+    pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let tls = url.starts_with("couchdbs:");
+        let address = Address::parse(url, SCHEME.example, if tls { 6984 } else { 5984 }, tls, options)?;
+        if let Some(part) = address.path.first() {
+            return Err(StoreError::BadUrl(format!(
+                "`/{part}` follows the host, but each collection is a database of its own; leave it out, or name what \
+                 their names begin with by ?prefix="
+            )));
+        }
+        if let [_, second, ..] = address.hosts.as_slice() {
+            return Err(StoreError::BadUrl(format!(
+                "`{second}` is a second host; every node of a CouchDB cluster answers for all, so name one"
+            )));
+        }
+        let prefix = options.take("prefix").unwrap_or("storebench-").to_owned();
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+        if !prefix.starts_with(|c: char| c.is_ascii_lowercase()) || !prefix.chars().all(fits) || prefix.len() > 100 {
+            return Err(StoreError::BadUrl(format!(
+                "prefix={prefix}: the name of a database begins with a lower-case letter, and holds such letters, \
+                 digits, `_` and `-`"
+            )));
+        }
+        Ok(Self { address, prefix, control: Control::default(), welcome: Mutex::default(), ready: Mutex::default() })
+    }
+
+    fn target(&self) -> Target {
+        Target { host: self.address.host().clone(), tls: self.address.tls.clone() }
+    }
+
+    fn server(&self, patience: Duration) -> Server {
+        let client = Client::new(self.target(), common_headers(&self.address), patience);
+        Server::new(client, self.address.host().clone())
+    }
+
+    fn known(&self) -> Option<Welcome> {
+        self.welcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn ready(&self) -> Result<Ready, StoreError> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
+            StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.address.shown))
+        })
+    }
+
+    /// Asks who the server is, each time: it may have been exchanged.
+    async fn greet(&self, server: &Server) -> Result<Welcome, StoreError> {
+        let welcome = server.welcome().await?;
+        *self.welcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(welcome.clone());
+        Ok(welcome)
+    }
+
+    /// The database of a collection. Databases have no capitals; `$` stands in no collection's name.
+    fn database(&self, collection: &CollectionLayout) -> String {
+        if let Some(existing) = &collection.existing {
+            return existing.name.clone();
+        }
+        let mut name = self.prefix.clone();
+        for c in collection.name.chars() {
+            if c.is_ascii_uppercase() {
+                name.push('$');
+            }
+            name.push(c.to_ascii_lowercase());
+        }
+        name
+    }
+
+    /// Databases of our names: with the marker, and without.
+    async fn look(&self, server: &Server) -> Result<(Vec<String>, Vec<String>), StoreError> {
+        let names = server.databases(&self.prefix).await?;
+        let names = names.ok_or_else(|| {
+            StoreError::Unreachable(format!(
+                "{} lets this user in, but not list the databases; give an administrator's user and password",
+                self.address.host()
+            ))
+        })?;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for name in names {
+            if server.is_ours(&name).await? { ours.push(name) } else { theirs.push(name) }
+        }
+        Ok((ours, theirs))
+    }
+
+    async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        let server = self.server(PATIENCE);
+        self.greet(&server).await?;
+        let collections: Vec<Prepared> = layout
+            .collections
+            .iter()
+            .map(|layout| Prepared { database: self.database(layout), layout: layout.clone() })
+            .collect();
+        if how == Prepare::ReadOnly {
+            for collection in &collections {
+                if server.sizes(&collection.database).await?.is_none() {
+                    return Err(StoreError::Failed(format!(
+                        "{} has no database `{}`, so there is nothing to read; name one that exists, or load it first",
+                        self.address.shown, collection.database
+                    )));
+                }
+            }
+        } else {
+            if let Some(Prepared { layout, .. }) = collections.iter().find(|c| c.layout.existing.is_some()) {
+                return Err(StoreError::NotSupported(format!(
+                    "the collection `{}` is somebody else's; it is only read",
+                    layout.name
+                )));
+            }
+            self.make(&server, &collections, how).await?;
+        }
+        let ready = Ready { collections, read_only: how == Prepare::ReadOnly };
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        Ok(())
+    }
+
+    /// Makes the databases and indexes. Refuses before it touches anything.
+    async fn make(&self, server: &Server, collections: &[Prepared], how: Prepare) -> Result<(), StoreError> {
+        let (ours, theirs) = self.look(server).await?;
+        let in_the_way = match how {
+            Prepare::IntoExisting => theirs.iter().find(|name| collections.iter().any(|c| c.database == **name)),
+            _ => theirs.first(),
+        };
+        if let Some(database) = in_the_way {
+            let remedy = if how == Prepare::IntoExisting {
+                "rename the collection, or use another ?prefix="
+            } else {
+                "use another ?prefix=, or --into-existing to add beside it"
+            };
+            return Err(StoreError::NotOurs(format!(
+                "{} holds the database `{database}`, which Storebench did not make; nothing was touched. To go on, \
+                 {remedy}",
+                self.address.shown
+            )));
+        }
+        if how == Prepare::Fresh {
+            for database in &ours {
+                server.remove(database).await?;
+            }
+        }
+        for Prepared { database, layout } in collections {
+            if how == Prepare::Fresh || !ours.contains(database) {
+                server.create(database).await?;
+            }
+            for fields in &layout.indexes {
+                server.index(database, &index_name(fields), fields).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dialect(&self, ready: &Ready, pouch: bool, options: Option<&SessionOptions>) -> CouchDialect {
+        let collections = ready.collections.iter().map(|prepared| Collection {
+            path: Server::path(&prepared.database, ""),
+            body: prepared.layout.body,
+            designs: u32::try_from(prepared.layout.indexes.len()).unwrap_or(u32::MAX),
+            met: false,
+        });
+        CouchDialect {
+            collections: collections.collect(),
+            pouch,
+            read_only: ready.read_only,
+            majority: options.is_some_and(|options| options.durability == Durability::MAJORITY),
+            stale: !pouch && options.is_some_and(|options| options.consistency == ReadConsistency::StaleOk),
+            splits: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The databases of the prepared collections, or else all of ours.
+    async fn databases(&self, server: &Server) -> Result<Vec<String>, StoreError> {
+        match self.ready() {
+            Ok(ready) => Ok(ready.collections.into_iter().map(|c| c.database).collect()),
+            Err(_) => Ok(self.look(server).await?.0),
+        }
+    }
+}
+
+/// The name of an index and of the design document it lies in.
+fn index_name(fields: &[String]) -> String {
+    format!("storebench-{}", fields.join("-"))
+}
+
+impl Store for CouchStore {
+    type Session = HttpSession<CouchDialect>;
+
+    fn describe(&self) -> Description {
+        let version = self.known().map_or_else(|| "CouchDB, not yet reached".to_owned(), |known| known.version);
+        Description { scheme: SCHEME.name, url: self.address.shown.clone(), version }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let known = self.known();
+        let pouch = known.as_ref().is_some_and(|known| known.pouch);
+        let in_memory = known.as_ref().is_some_and(|known| known.in_memory);
+        let durability = match (pouch, in_memory) {
+            (true, true) => vec![(Durability::MEMORY, "pouchdb-server in memory: gone when it ends")],
+            (true, false) => vec![(Durability::OS, "LevelDB writes to its log and does not sync it")],
+            (false, _) => vec![
+                (Durability::FSYNC, "each write is synced to disk before it is answered"),
+                (Durability::OS, "as fsync: CouchDB has nothing weaker"),
+                (Durability::MAJORITY, "quorum w: more than half of the replicas have it; each syncs it to disk"),
+            ],
+        };
+        let consistency = if pouch {
+            vec![
+                (ReadConsistency::StaleOk, "as strong"),
+                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Strong, "one node; an index is brought up to date before it answers"),
+            ]
+        } else {
+            vec![
+                (ReadConsistency::StaleOk, "r=1; indexes answer as they are"),
+                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Strong, "quorum r over what quorum w wrote; indexes are brought up to date first"),
+            ]
+        };
+        Capabilities {
+            operations: operations(),
+            durability,
+            consistency,
+            indexes: true,
+            gives_up_at_timeout: true,
+            embedded: false,
+            notes: vec![
+                "An upsert is a write without a revision while the last one met no document, else the revision is \
+                 read first.",
+                "Bytes are kept as base64 in a JSON document, a third larger; counters as a number in one.",
+                "On a cluster, pages, prefixes, scans, views and bulk reads read one copy of each shard, whatever \
+                 consistency is asked for.",
+                "Old revisions stay in the file until it is compacted.",
+                "Tested against pouchdb-server 4.2 only; for CouchDB itself the driver follows the documentation of 3.x.",
+            ],
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            self.greet(&server).await?;
+            if server.databases(&self.prefix).await?.is_none() {
+                // Not an administrator: may read what exists, and make nothing.
+                return Ok(Namespace::Absent);
+            }
+            let (ours, theirs) = self.look(&server).await?;
+            Ok(match (ours.is_empty(), theirs.first()) {
+                (_, Some(database)) => Namespace::Foreign(format!("the database `{database}`")),
+                (true, None) => Namespace::Absent,
+                (false, None) => Namespace::Ours,
+            })
+        })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.control.block_on(self.make_ready(layout, how))
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
+        let ready = self.ready()?;
+        let welcome = self.greet(&self.server(options.timeout.max(Duration::from_secs(1)))).await?;
+        let capabilities = self.capabilities();
+        if !ready.read_only && capabilities.promises(options.durability).is_none() {
+            return Err(StoreError::NotSupported(format!(
+                "{} cannot promise `{}`; it promises {}",
+                welcome.version,
+                options.durability,
+                capabilities.durability.iter().map(|(level, _)| format!("`{level}`")).collect::<Vec<_>>().join(", ")
+            )));
+        }
+        let mut common = common_headers(&self.address).to_vec();
+        if welcome.major == 2 {
+            common.extend_from_slice(b"X-Couch-Full-Commit: true\r\n");
+        }
+        let dialect = self.dialect(&ready, welcome.pouch, Some(options));
+        HttpSession::open(dialect, self.target(), Arc::from(common), options).await
+    }
+
+    /// Asks each index for a row, which brings it up to date, and waits until the server is busy with
+    /// none of our databases.
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        let begun = Instant::now();
+        let settled = self.control.block_on(async {
+            let server = self.server(WORK);
+            let wait = async {
+                if let Ok(ready) = self.ready() {
+                    for Prepared { database, layout } in &ready.collections {
+                        for field in layout.indexes.iter().filter_map(|fields| fields.first()) {
+                            server.touch_index(database, field).await?;
+                        }
+                    }
+                }
+                let databases = self.databases(&server).await?;
+                loop {
+                    if server.tasks(&databases).await?.is_empty() {
+                        return Ok(true);
+                    }
+                    if begun.elapsed() >= at_most {
+                        return Ok(false);
+                    }
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            };
+            tokio::time::timeout(at_most.max(Duration::from_millis(100)), wait).await.unwrap_or(Ok(false))
+        })?;
+        Ok(settled)
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            let ready = self.ready()?;
+            if ready.read_only {
+                return Err(StoreError::NotSupported("the store was prepared for reading only".into()));
+            }
+            // pouchdb-server compacts databases only.
+            let pouch = self.greet(&server).await?.pouch;
+            let compacting = async {
+                for Prepared { database, layout } in &ready.collections {
+                    let indexes = layout.indexes.iter().filter(|_| !pouch);
+                    let designs: Vec<String> = indexes.map(|fields| index_name(fields)).collect();
+                    server.compact(database, &designs).await?;
+                }
+                Ok(())
+            };
+            tokio::time::timeout(WORK, compacting).await.unwrap_or_else(|_| {
+                Err(StoreError::Failed(format!("{}: compaction did not end within {WORK:?}", self.address.shown)))
+            })
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            let databases = self.databases(&server).await?;
+            let mut sum = Sizes::default();
+            for database in &databases {
+                let sizes = server.sizes(database).await?.unwrap_or_default();
+                sum.documents += sizes.documents;
+                sum.deleted += sizes.deleted;
+                sum.file_bytes += sizes.file_bytes;
+                sum.active_bytes += sizes.active_bytes;
+                sum.external_bytes += sizes.external_bytes;
+            }
+            let mut stats = vec![
+                ("documents".to_owned(), sum.documents),
+                ("deleted_documents".to_owned(), sum.deleted),
+                ("file_bytes".to_owned(), sum.file_bytes),
+            ];
+            if sum.active_bytes > 0.0 {
+                stats.push(("active_bytes".to_owned(), sum.active_bytes));
+                stats.push(("external_bytes".to_owned(), sum.external_bytes));
+                // What compaction would give back, as a share of the file.
+                let fragmentation = (1.0 - sum.active_bytes / sum.file_bytes.max(1.0)).max(0.0);
+                stats.push(("fragmentation_share".to_owned(), fragmentation));
+            }
+            let tasks = server.tasks(&databases).await?;
+            for (name, ending) in [("compaction", "compaction"), ("index", "indexer")] {
+                let matching = || tasks.iter().filter(|(kind, _)| kind.ends_with(ending));
+                stats.push((format!("{name}_tasks"), matching().count() as f64));
+                stats.push((format!("{name}_changes_pending"), matching().map(|(_, left)| left).sum()));
+            }
+            Ok(stats)
+        })
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let ready = self.ready()?;
+            let prepared = ready
+                .collections
+                .get(collection.position())
+                .ok_or_else(|| StoreError::Failed("the layout has no such collection".into()))?;
+            let server = self.server(PATIENCE);
+            let pouch = self.known().is_some_and(|known| known.pouch);
+            sample::keys(&server, &prepared.database, pouch, at_most, seed).await
+        })
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let ready = self.ready()?;
+        let Some(prepared) = ready.collections.get(request.collection.position()) else { return Ok(None) };
+        let range = |start: &str, end: Option<&str>, limit| {
+            Some(Explanation { plan: pages::shown_range(start, end, limit), full_scan: false })
+        };
+        Ok(match request.op {
+            Op::Prefix { prefix, limit } => range(prefix, pages::behind(prefix).as_deref(), limit),
+            Op::Scan { start, end, limit } => range(start, end, limit),
+            Op::View { view, limit, .. } => {
+                Some(Explanation { plan: format!("the index of the view {view}, limit={limit}"), full_scan: false })
+            }
+            Op::Page { field, value, limit } => {
+                let query: Value = serde_json::from_str(&pages::selector(field, value, limit, false))
+                    .map_err(|e| StoreError::Failed(format!("`{value}` is no JSON value to look for: {e}")))?;
+                let path = Server::path(&prepared.database, "_explain");
+                let plan = self
+                    .control
+                    .block_on(async { self.server(PATIENCE).ask(Method::Post, &path, Some(&query)).await })?;
+                // `_all_docs`, of the type `special`, reads every document.
+                let full_scan = plan["index"]["type"] != "json" && plan["index"]["type"] != "text";
+                Some(Explanation { plan: plan.to_string(), full_scan })
+            }
+            _ => None,
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            self.greet(&server).await?;
+            let (ours, _) = self.look(&server).await?;
+            for database in &ours {
+                server.remove(database).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn operations() -> Vec<(OpKind, Support)> {
+    let loops = "reads the document, changes it and writes it over its revision; begins again when another was quicker";
+    let supports = |kind| match kind {
+        OpKind::Touch => None,
+        OpKind::Upsert | OpKind::Replace | OpKind::Delete => Some(Support::Approximated(
+            "CouchDB writes over a revision only: the revision is read first, and again when another was quicker",
+        )),
+        OpKind::Append | OpKind::Prepend | OpKind::Counter | OpKind::MergePatch => Some(Support::Approximated(loops)),
+        OpKind::BulkUpsert | OpKind::BulkDelete => Some(Support::Approximated(
+            "_bulk_docs, after _all_docs for the revisions; again for those that others changed meanwhile",
+        )),
+        _ => Some(Support::Native),
+    };
+    OpKind::ALL.into_iter().filter_map(|kind| supports(kind).map(|support| (kind, support))).collect()
+}

@@ -1,0 +1,229 @@
+//! Against servers that do what a good one seldom does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use storebench_core::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Namespace, Op, Prepare, StoreError};
+
+use super::help::{Ask, Say, couchdb, fake, layout, options};
+
+fn open(port: u16) -> std::sync::Arc<dyn storebench_core::store::AnyStore> {
+    storebench_stores::open(&format!("couchdb://127.0.0.1:{port}")).unwrap()
+}
+
+fn answer(status: u16, text: &str) -> Say {
+    Say::Answer(status, "", text.to_owned())
+}
+
+#[test]
+fn another_server_behind_the_port_is_named_as_such() {
+    let ssh = fake(|_, _| Say::Bytes(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()));
+    let api = fake(|_, _| answer(200, r#"{"hello":"world"}"#));
+    let page = fake(|_, _| answer(404, "<html>no such page</html>"));
+    let nothing = fake(|_, _| Say::Bytes(Vec::new()));
+    for (port, said) in [(ssh, "not answer in HTTP"), (api, "is not CouchDB"), (page, "is not CouchDB"), (nothing, "")]
+    {
+        let store = open(port);
+        for error in [store.inspect().unwrap_err(), store.prepare(&layout("users"), Prepare::Keep).unwrap_err()] {
+            assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains(said) && text.contains(&port.to_string()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_user_says_how_to_give_one() {
+    let port = fake(|_, _| answer(401, r#"{"error":"unauthorized","reason":"Authentication required."}"#));
+    let error = open(port).inspect().unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
+    assert!(error.to_string().contains("STOREBENCH_PASSWORD"), "{error}");
+}
+
+#[test]
+fn a_version_that_is_too_old_is_refused() {
+    let old = fake(|_, _| answer(200, r#"{"couchdb":"Welcome","uuid":"x","version":"1.7.2"}"#));
+    let error = open(old).inspect().unwrap_err();
+    assert!(matches!(error, StoreError::NotSupported(_)) && error.to_string().contains("1.7.2"), "{error:?}");
+}
+
+#[test]
+fn a_bulk_write_that_is_too_large_is_cut_until_it_fits() {
+    let largest = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&largest);
+    let port = fake(move |line, body| {
+        if let Some(say) = couchdb(line) {
+            return say;
+        }
+        if body.len() > 2_000 {
+            return answer(413, r#"{"error":"too_large","reason":"the request entity is too large"}"#);
+        }
+        seen.fetch_max(body.len(), Ordering::SeqCst);
+        let docs: serde_json::Value = serde_json::from_str(body).unwrap();
+        let rows: Vec<String> = docs["docs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|doc| format!(r#"{{"ok":true,"id":{},"rev":"1-a"}}"#, doc["_id"]))
+            .collect();
+        answer(201, &format!("[{}]", rows.join(",")))
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 2);
+    let mut items = BatchBuf::new();
+    for n in 0..100 {
+        let size = if n == 7 { 5_000 } else { 50 };
+        items.push(&format!("k{n}"), format!(r#"{{"t":"{}"}}"#, "x".repeat(size)).as_bytes());
+    }
+    let reply = ask.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
+    let reply = reply.as_reply();
+    assert_eq!((reply.documents, reply.rejects.len()), (99, 1));
+    assert_eq!((reply.rejects[0].item, reply.rejects[0].error.kind), (7, ErrorKind::Refused));
+    assert!(reply.rejects[0].error.message.contains("larger than the server takes"), "{:?}", reply.rejects);
+    assert!(ask.counters().splits >= 3, "{:?}", ask.counters());
+    assert!(largest.load(Ordering::SeqCst) > 500);
+}
+
+#[test]
+fn a_throttled_operation_is_temporary_and_tells_how_long_to_wait() {
+    let port = fake(|line, _| match couchdb(line) {
+        Some(say) => say,
+        None => Say::Answer(429, "Retry-After: 3\r\n", r#"{"error":"too_many_requests"}"#.to_owned()),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    for op in [Op::Read { key: "a" }, Op::Insert { key: "a", body: b"{}" }, Op::Delete { key: "a" }] {
+        let error = ask.run(op).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Temporary, "{error}");
+        assert!(error.message.contains("wait 3"), "{error}");
+    }
+}
+
+#[test]
+fn a_half_closed_connection_is_unknown_for_a_write_and_mended() {
+    let times = AtomicUsize::new(0);
+    let port = fake(move |line, _| match couchdb(line) {
+        Some(say) => say,
+        // The first write is read and never answered: the server closes its end.
+        None if times.fetch_add(1, Ordering::SeqCst) == 0 => Say::Bytes(b"HTTP/1.1 201 Cre".to_vec()),
+        None => answer(201, r#"{"ok":true,"id":"a","rev":"1-a"}"#),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    assert_eq!(ask.run(Op::Insert { key: "a", body: b"{}" }).unwrap_err().kind, ErrorKind::OutcomeUnknown);
+    assert_eq!(ask.counters().disconnects, 1);
+    ask.run(Op::Insert { key: "a", body: b"{}" }).unwrap();
+}
+
+#[test]
+fn a_silent_server_leaves_operations_to_their_timeout_and_the_next_one_gets_its_own_answer() {
+    let port = fake(|line, _| match couchdb(line) {
+        Some(say) => say,
+        None if line.contains("silent") => Say::Nothing,
+        None => Say::Answer(200, "ETag: \"1-a\"\r\n", format!(r#"{{"_id":"x","_rev":"1-a","line":"{line}"}}"#)),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    assert!(ask.all(&[Op::Read { key: "silent" }], Duration::from_millis(50)).is_empty());
+    assert_eq!(ask.read("next").unwrap()["line"], "GET /storebench%2Dusers/next");
+}
+
+#[test]
+fn a_write_that_fewer_than_a_majority_have_is_unknown() {
+    let port = fake(|line, _| couchdb(line).unwrap_or_else(|| answer(202, r#"{"ok":true,"id":"a","rev":"1-a"}"#)));
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut one = Ask::new(&*store, 1);
+    one.run(Op::Insert { key: "a", body: b"{}" }).unwrap();
+    let mut majority = Ask::open(&*store, &options(Durability::MAJORITY, 1)).unwrap();
+    let error = majority.run(Op::Insert { key: "a", body: b"{}" }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}");
+}
+
+/// splitmix64 (Steele, Lea, Flood 2014).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Good HTTP around answers that are nearly right, or the answer to something else.
+fn nearly(state: &mut u64) -> Say {
+    const TEXTS: [&str; 10] = [
+        r#"{"ok":true,"id":"a","rev":"1-a"}"#,
+        r#"{"_id":"a","_rev":"1-a","n":1}"#,
+        r#"[{"ok":true,"id":"a","rev":"1-a"},{"id":"b","error":"conflict","reason":"x"}]"#,
+        r#"{"total_rows":1,"rows":[{"id":"a","key":"a","value":{"rev":"1-a"},"doc":{"_id":"a","_rev":"1-a"}}]}"#,
+        r#"{"rows":[{"key":"a","error":"not_found"},{"id":"b","key":"b","value":{"rev":"2-b","deleted":true},"doc":null}]}"#,
+        r#"{"docs":[{"_id":"a","n":1}],"bookmark":"nil"}"#,
+        r#"{"error":"conflict","reason":"Document update conflict."}"#,
+        "",
+        "null",
+        "[[[[[[[[",
+    ];
+    let mut text = TEXTS[next(state) as usize % TEXTS.len()].to_owned();
+    for _ in 0..next(state) % 3 {
+        let at = next(state) as usize % (text.len() + 1);
+        match next(state) % 3 {
+            0 => text.truncate(at),
+            1 => text.insert(at, char::from(b"{}[]\",:\\0"[next(state) as usize % 9])),
+            _ => drop((at < text.len()).then(|| text.remove(at))),
+        }
+    }
+    let status = [200, 200, 201, 201, 202, 400, 404, 409, 412, 413, 500, 503][next(state) as usize % 12];
+    let headers = ["", "ETag: \"1-a\"\r\n", "ETag: W/\"x\"\r\n", "ETag: \"\r\n"][next(state) as usize % 4];
+    Say::Answer(status, headers, text)
+}
+
+#[test]
+fn senseless_answers_end_every_operation_once() {
+    let seed = AtomicU64::new(435);
+    let port = fake(move |line, _| {
+        couchdb(line).unwrap_or_else(|| nearly(&mut seed.fetch_add(0x1234_5678_9ABC, Ordering::SeqCst)))
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 4);
+    let mut items = BatchBuf::new();
+    items.push("a", br#"{"n":1}"#);
+    items.push("b", br#"{"n":2}"#);
+    let batch = items.as_batch();
+    let (key, body) = ("a", &br#"{"n":3}"#[..]);
+    let ops = [
+        Op::Read { key },
+        Op::Exists { key },
+        Op::Insert { key, body },
+        Op::Upsert { key, body },
+        Op::Replace { key, body },
+        Op::Delete { key },
+        Op::CompareAndSwap { key, expected: b"1-a", body },
+        Op::CompareAndSwap { key, expected: b"?", body },
+        Op::MergePatch { key, patch: body },
+        Op::BulkWrite { kind: BulkWrite::Insert, items: batch },
+        Op::BulkWrite { kind: BulkWrite::Upsert, items: batch },
+        Op::BulkRead { keys: batch },
+        Op::BulkDelete { keys: batch },
+        Op::Page { field: "user", value: "1", limit: 3 },
+        Op::Prefix { prefix: "a", limit: 3 },
+        Op::Scan { start: "", end: None, limit: 3 },
+        Op::View { view: "a/b", keys: &["1"], limit: 3 },
+    ];
+    for round in 0..60 {
+        let ended = ask.all(&ops, Duration::from_secs(60));
+        let mut tokens: Vec<u64> = ended.iter().map(|(token, _)| *token).collect();
+        tokens.sort_unstable();
+        assert_eq!(tokens, (0..ops.len() as u64).collect::<Vec<_>>(), "round {round}");
+    }
+    // Control calls too.
+    for _ in 0..60 {
+        let _ = (store.stats(), store.sample_keys(storebench_core::store::CollectionId(0), 10, 1));
+    }
+    assert!(matches!(store.inspect(), Ok(Namespace::Absent)));
+}
