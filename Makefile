@@ -18,8 +18,12 @@ demo: ## Build, then measure sqlite: and fjall: with a study and with real docum
 	scripts/demo.sh
 
 .PHONY: test
-test: lint ## Lint, then run every test; the last line counts them
-	python3 scripts/count-tests.py $(CARGO) test --workspace --locked
+test: ## Lint, then run every test, also on real servers; the last lines count them
+	servers/install all & $(MAKE) --no-print-directory lint && wait $$!
+	python3 scripts/count-tests.py --stores $(CONFORMING) $(CARGO) test --workspace --locked
+
+# The stores on which the conformance suite has to run. A server that does not start fails the tests.
+CONFORMING = sqlite,fjall,redb,memory,postgres,redis,memcached,mongodb,couchdb,ravendb,couchbase
 
 .PHONY: lint
 lint: ## Format, clippy, documentation, licences

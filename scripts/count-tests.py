@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Runs `cargo test` and counts what became of every test, over all test binaries.
 
-    scripts/count-tests.py cargo test --workspace
+    scripts/count-tests.py [--stores sqlite,redis,…] cargo test --workspace
 
 The output passes through. The last line is `N passed, N failed, N skipped`. Skipped are tests marked
 `#[ignore]`, and tests that end early with a line `skipped: why` because the machine lacks something:
 both are named. Exit code 1 when a test failed or the command did.
+
+With `--stores` the lines before say how the conformance suite ended on each store that it ran on. A
+store of that list on which it did not run, or not to its end, is a failure.
 """
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 
 TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<outcome>ok|FAILED|ignored)(?P<why>, .*)?$")
 RESULT = re.compile(r"^test result: .* (\d+) passed; (\d+) failed; (\d+) ignored;")
@@ -61,9 +66,10 @@ class Counter:
             self.failures.append(test["name"])
         return True
 
-    def summary(self, code):
+    def summary(self, code, conformance=(), missing=()):
         """The closing lines and the exit code, given that of the command."""
-        lines = [f"skipped  {name}: {why}" for name, why in self.skipped]
+        lines = list(conformance)
+        lines += [f"skipped  {name}: {why}" for name, why in self.skipped]
         lines += [f"failed   {name}" for name in self.failures]
         if code != 0 and self.failed == 0:
             lines.append(f"the command ended with code {code}: something failed to build, or a test binary was ended")
@@ -71,8 +77,27 @@ class Counter:
         if self.passed == 0 and self.failed == 0:
             lines.append("no test ran at all")
             self.failed = 1
+        if missing:
+            lines.append(f"the conformance suite did not run to its end on {', '.join(missing)}")
+            self.failed += 1
         lines.append(f"{self.passed} passed, {self.failed} failed, {len(self.skipped)} skipped")
         return lines, int(self.failed > 0)
+
+
+def conformance(log, expected):
+    """Of the lines that the tests have logged: a table of them, and which stores have none."""
+    runs = {}
+    for line in log.splitlines():
+        url, _, counts = line.partition("\t")
+        scheme = url.partition(":")[0]
+        # Where it was is of no interest, with what options is.
+        options = url.partition("?")[2]
+        runs.setdefault(scheme, []).append((f"{scheme}?{options}" if options else scheme, counts))
+    order = [*expected, *sorted(set(runs) - set(expected))]
+    rows = [row for scheme in order for row in sorted(runs.get(scheme, []))]
+    width = max((len(name) for name, _ in rows), default=0)
+    table = [f"conformance  {name:<{width}}  {counts}" for name, counts in rows]
+    return table, [scheme for scheme in expected if scheme not in runs]
 
 
 def self_test():
@@ -115,22 +140,40 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     assert lines[-1] == "2 passed, 1 failed, 2 skipped" and code == 1, lines
     assert "skipped  b: no tmpfs here" in lines and "skipped  soak_d: soak: takes an hour" in lines, lines
     assert Counter().summary(101)[1] == 1 and Counter().summary(0)[1] == 1
+    log = "redb:/tmp/x?cache=1MiB\t5 passed, 0 failed, 1 not supported\nredb:/tmp/y\t6 passed, 0 failed, 0 not supported\n"
+    table, missing = conformance(log, ["redis", "redb"])
+    assert missing == ["redis"] and table == [
+        "conformance  redb             6 passed, 0 failed, 0 not supported",
+        "conformance  redb?cache=1MiB  5 passed, 0 failed, 1 not supported",
+    ], (table, missing)
+    counter = Counter()
+    counter.passed = 3
+    lines, code = counter.summary(0, table, missing)
+    assert lines[-2:] == ["the conformance suite did not run to its end on redis", "3 passed, 1 failed, 0 skipped"]
+    assert code == 1 and lines[:2] == table
 
 
 def main():
     self_test()
     command = sys.argv[1:]
+    stores = []
+    if command[:1] == ["--stores"]:
+        stores = command[1].split(",")
+        command = command[2:]
     if not command:
         sys.exit("give the command to run: scripts/count-tests.py cargo test --workspace")
     at = command.index("--") if "--" in command else len(command)
     command = [*command[:at], "--no-fail-fast", *(command[at:] or ["--"]), "--show-output"]
     counter = Counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
-        for line in process.stdout:
-            if counter.line(line.rstrip("\n")):
-                sys.stdout.write(line)
-                sys.stdout.flush()
-    lines, code = counter.summary(process.returncode)
+    with tempfile.NamedTemporaryFile(prefix="storebench-conformance-") as log:
+        environment = os.environ | {"STOREBENCH_CONFORMANCE_LOG": log.name}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace", env=environment) as process:
+            for line in process.stdout:
+                if counter.line(line.rstrip("\n")):
+                    sys.stdout.write(line)
+                    sys.stdout.flush()
+        table, missing = conformance(log.read().decode(), stores)
+    lines, code = counter.summary(process.returncode, table, missing)
     print()
     print("\n".join(lines))
     sys.exit(code)

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -33,10 +34,22 @@ def data_folder(path):
 
 
 def free_port():
-    """A TCP port of this host that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A TCP port that nobody listens on now, and that the kernel gives no client.
+
+    So that a node that is started again finds its port free.
+    """
+    clients = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    others = [port for port in range(1024, 65536) if not int(clients[0]) <= port <= int(clients[1])]
+    # Where clients get every port, any that is free.
+    for port in [*random.sample(others, min(len(others), 100)), 0]:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return listener.getsockname()[1]
+    raise Fault("no TCP port is free")
 
 
 def kept_port(folder, node):

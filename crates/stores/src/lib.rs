@@ -14,6 +14,8 @@ mod fair;
 mod fjall;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod found;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]

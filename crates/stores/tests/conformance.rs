@@ -1,15 +1,13 @@
 //! Every driver against the conformance suite, with each option that changes what it does.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
-use storebench_core::store::conformance;
+mod report;
 
 fn conforms(scheme: &str, query: &str) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("{scheme}:{}/store{query}", folder.path().display());
     let store = storebench_stores::open(&url).unwrap();
-    let report = conformance::run(&*store);
-    println!("{report}");
-    assert!(report.passed(), "{report}");
+    report::conforms(&*store);
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?} is left behind");
 }
@@ -42,4 +40,9 @@ fn fjall_uncompressed() {
 #[test]
 fn redb() {
     conforms("redb", "");
+}
+
+#[test]
+fn memory() {
+    report::conforms(&*storebench_stores::open("memory:").unwrap());
 }

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 
+mod scripts;
 mod server;
 
 #[cfg(feature = "couchbase")]

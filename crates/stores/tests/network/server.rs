@@ -1,95 +1,127 @@
 //! Real servers for tests, started by the scripts in `servers/` and stopped when dropped.
+#![allow(dead_code, unused_imports, reason = "each driver's tests use their part")]
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
-use storebench_core::store::{AnyStore, conformance};
+#[path = "../report/mod.rs"]
+mod report;
+
+pub(crate) use report::conforms;
 
 /// A server that runs as long as this value lives.
-pub struct Server {
+pub(crate) struct Server {
     /// The URL that a driver opens, as the script printed it.
-    pub url: String,
+    pub(crate) url: String,
     /// The TCP port it listens on.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Its data folder, removed with it.
-    pub folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
     name: &'static str,
+    arguments: Vec<String>,
 }
 
-fn script(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../servers").join(name)
+fn script(name: &str) -> Command {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../servers").join(name);
+    let mut command = Command::new(path);
+    command.stdin(Stdio::null());
+    command
 }
 
-/// A TCP port that nobody listens on now.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A TCP port that nobody listens on now, and that the kernel gives no client: a server that is
+/// started again finds it free.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Each test binary begins elsewhere.
+    let begin = u16::try_from(std::process::id() % 200).unwrap() * 100;
+    loop {
+        let port = 12_000 + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl Server {
     /// Starts a server of this name (see `servers/README.md`). One that does not start fails the test.
-    pub fn start(name: &'static str) -> Self {
+    pub(crate) fn start(name: &'static str) -> Self {
         Self::start_with(name, &[])
     }
 
     /// The same with further arguments of the script.
-    pub fn start_with(name: &'static str, arguments: &[&str]) -> Self {
-        let folder = tempfile::Builder::new().prefix("storebench-server-").tempdir().unwrap();
-        let port = free_port();
-        let url = launch(name, port, &folder, arguments);
-        Self { url, port, folder, name }
+    pub(crate) fn start_with(name: &'static str, arguments: &[&str]) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let mut tries = 0;
+        loop {
+            let folder = tempfile::Builder::new().prefix("storebench-server-").tempdir().unwrap();
+            let mut server = Self { url: String::new(), port: free_port(), folder, name, arguments: arguments.clone() };
+            match server.launch() {
+                Ok(url) => {
+                    server.url = url;
+                    return server;
+                }
+                // Somebody took the port after it was found free.
+                Err(said) if said.contains("Address already in use") && tries < 5 => tries += 1,
+                Err(said) => panic!("servers/start {name} failed: {said}"),
+            }
+        }
     }
 
     /// Kills it with SIGKILL, as a crash would. Its data stay.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.stop_with(&["--kill"]);
     }
 
-    /// Starts it again on its port and data, after [`Server::kill`].
-    pub fn restart(&self) {
-        assert_eq!(launch(self.name, self.port, &self.folder, &[]), self.url);
+    /// Kills one node of several, such as the `replica` of `postgres-standby` and `redis-replica`.
+    pub(crate) fn kill_only(&self, node: &str) {
+        self.stop_with(&["--kill", "--only", node]);
+    }
+
+    /// Stops it in good order. Its data stay.
+    pub(crate) fn stop(&self) {
+        self.stop_with(&[]);
+    }
+
+    /// Starts it again (all nodes that do not run) on its port and data, with its arguments.
+    pub(crate) fn restart(&self) {
+        let url = self.launch().unwrap_or_else(|said| panic!("servers/start {} failed: {said}", self.name));
+        assert_eq!(url, self.url);
+    }
+
+    /// The port of a further node, such as `replica`, `node-2` or `node-3`.
+    pub(crate) fn port_of(&self, node: &str) -> u16 {
+        let text = std::fs::read_to_string(self.folder.path().join(format!("{node}.port"))).unwrap();
+        text.trim().parse().unwrap()
     }
 
     fn stop_with(&self, arguments: &[&str]) {
-        let data = self.folder.path();
-        let done = Command::new(script("stop")).arg(self.name).arg("--data").arg(data).args(arguments).output();
-        let done = done.unwrap();
+        let mut stop = script("stop");
+        let done = stop.arg(self.name).arg("--data").arg(self.folder.path()).args(arguments).output().unwrap();
         assert!(done.status.success(), "servers/stop {}: {}", self.name, String::from_utf8_lossy(&done.stderr));
+    }
+
+    fn launch(&self) -> Result<String, String> {
+        let mut start = script("start");
+        start.arg(self.name).args(["--port", &self.port.to_string()]).arg("--data").arg(self.folder.path());
+        let done = start.args(&self.arguments).output().unwrap();
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+        }
+        Ok(String::from_utf8(done.stdout).unwrap().trim().to_owned())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let data = self.folder.path();
-            let _ = Command::new(script("stop")).arg(self.name).arg("--data").arg(data).arg("--kill").status();
-        } else {
-            self.stop_with(&["--kill"]);
+        let mut stop = script("stop");
+        stop.arg(self.name).arg("--data").arg(self.folder.path()).arg("--kill");
+        let done = stop.output();
+        // A second panic would end all tests of this binary.
+        if !std::thread::panicking() {
+            let done = done.unwrap();
+            assert!(done.status.success(), "servers/stop {}: {}", self.name, String::from_utf8_lossy(&done.stderr));
         }
     }
-}
-
-fn launch(name: &str, port: u16, folder: &tempfile::TempDir, arguments: &[&str]) -> String {
-    let mut child = Command::new(script("start"))
-        .arg(name)
-        .args(["--port", &port.to_string()])
-        .arg("--data")
-        .arg(folder.path())
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-    let ended = child.wait().unwrap();
-    assert!(ended.success(), "servers/start {name} failed; what it said is above");
-    url.trim().to_owned()
-}
-
-/// Runs the conformance suite and prints its table; the last line of `make test` counts these.
-pub fn conforms(store: &dyn AnyStore) {
-    let report = conformance::run(store);
-    println!("{report}");
-    assert!(report.passed(), "{report}");
 }

@@ -1,0 +1,116 @@
+//! The scripts in `servers/`: every server starts, stops, survives a kill, and refuses clearly.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::server::{Server, free_port};
+
+/// Whether something takes connections there. A listener of a test before has its port to itself.
+fn listens(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+fn starts_and_stops(name: &'static str, nodes: &[&str]) {
+    let server = Server::start(name);
+    let ports = || nodes.iter().map(|node| if *node == "server" { server.port } else { server.port_of(node) });
+    assert!(ports().all(listens), "{name} printed its URL before it answered");
+    server.stop();
+    assert!(!ports().any(listens), "{name} goes on after it was stopped");
+    server.stop();
+    server.restart();
+    server.kill();
+    assert!(!ports().any(listens), "{name} goes on after it was killed");
+    server.kill();
+    server.restart();
+    assert!(ports().all(listens));
+    // What runs is left running.
+    server.restart();
+    for node in nodes.iter().filter(|node| **node != "server") {
+        server.kill_only(node);
+        assert!(!listens(server.port_of(node)) && listens(server.port), "only {node} of {name} was to be killed");
+    }
+    server.restart();
+    assert!(ports().all(listens));
+    refuses_a_taken_port(name);
+    refuses_a_folder_it_cannot_have(name);
+}
+
+fn start(name: &str, port: u16, data: &Path) -> Output {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../servers/start");
+    Command::new(script).args([name, "--port", &port.to_string(), "--data"]).arg(data).output().unwrap()
+}
+
+fn refuses_a_taken_port(name: &str) {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let done = start(name, port, folder.path());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{name}: {said}");
+    assert!(done.stdout.is_empty(), "{name} has no URL to print");
+    let expected = format!("cannot listen on 127.0.0.1:{port}: Address already in use; give another --port");
+    assert!(said.contains(&expected), "{name}: {said}");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        !left.iter().any(|file| file.to_string_lossy().ends_with(".pid")),
+        "{name} left something running: {left:?}"
+    );
+}
+
+fn refuses_a_folder_it_cannot_have(name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    // Below a file there is nothing to write for anybody, root included.
+    let done = start(name, free_port(), &file.join("data"));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{name}: {said}");
+    assert!(said.contains("cannot write into the data folder") && said.contains("--data"), "{name}: {said}");
+}
+
+macro_rules! servers {
+    ($($test:ident: $name:literal with $nodes:expr;)+) => {
+        $(#[test] fn $test() { starts_and_stops($name, &$nodes); })+
+    };
+}
+
+servers! {
+    postgres: "postgres" with ["server"];
+    postgres_standby: "postgres-standby" with ["server", "replica"];
+    redis: "redis" with ["server"];
+    redis_replica: "redis-replica" with ["server", "replica"];
+    redis_cluster: "redis-cluster" with ["server", "node-2", "node-3"];
+    memcached: "memcached" with ["server"];
+    pouchdb_server: "pouchdb-server" with ["server"];
+    ravendb: "ravendb" with ["server"];
+    nx_27017: "nx-27017" with ["server"];
+}
+
+#[test]
+fn an_option_that_a_server_lacks_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../servers/start");
+    let mut start = Command::new(script);
+    let done =
+        start.args(["memcached", "--port", "1", "--password", "x", "--data"]).arg(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(2) && said.contains("memcached has no --password"), "{said}");
+}
+
+/// A record whose process id now belongs to somebody else: nobody is ended.
+#[test]
+fn only_what_was_started_is_stopped() {
+    let mut bystander = Command::new("sleep").arg("60").spawn().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let record = format!(r#"{{"pid": {}, "started": "1@another boot", "stop": 15}}"#, bystander.id());
+    std::fs::write(folder.path().join("server.pid"), record).unwrap();
+    for how in [&[][..], &["--kill"]] {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../servers/stop");
+        let done = Command::new(script).args(["redis", "--data"]).arg(folder.path()).args(how).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(bystander.try_wait().unwrap().is_none(), "a process was ended that no script started");
+    }
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
