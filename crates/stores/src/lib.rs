@@ -22,6 +22,8 @@ mod index_entry;
 mod location;
 #[cfg(feature = "net")]
 mod net;
+#[cfg(feature = "ravendb")]
+mod ravendb;
 #[cfg(feature = "redb")]
 mod redb;
 mod registry;

@@ -46,6 +46,8 @@ static SCHEMES: &[Scheme] = &[
     crate::fjall::SCHEME,
     #[cfg(feature = "redb")]
     crate::redb::SCHEME,
+    #[cfg(feature = "ravendb")]
+    crate::ravendb::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -181,6 +183,8 @@ fn make(
         "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        #[cfg(feature = "ravendb")]
+        "ravendb" => Ok(Arc::new(crate::ravendb::RavenStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }
