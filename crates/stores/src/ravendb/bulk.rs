@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use storebench_core::store::{Batch, BatchBuf, ErrorKind, OpError, Reject, Reply};
 
-use super::dialect::{Next, Raven, State, Task, append_body, push_body, push_delete, push_put};
+use super::dialect::{Next, Raven, State, Task, append_body, push_body, push_delete, push_put, was_deleted};
 use super::errors::{EXISTS, GARBLED, GARBLED_WRITE, op_error};
 use super::json::{self, Walk};
 use super::target::Collection;
@@ -272,15 +272,19 @@ fn take_results(kind: BulkKind, state: &mut State, answer: &Answer<'_>) -> Resul
     }
     let mut walk = Walk::new(answer.body);
     walk.results().ok_or(GARBLED_WRITE)?;
-    if kind != BulkKind::Delete {
-        // One transaction: all are written.
-        state.documents += u32::try_from(state.bulk.part().len()).unwrap_or(u32::MAX);
-        return Ok(());
-    }
+    let (mut results, mut removed) = (0, 0);
     while walk.element().ok_or(GARBLED_WRITE)? {
         let result = walk.value().ok_or(GARBLED_WRITE)?;
-        state.documents += u32::from(json::member(result, "Deleted") == Some(b"true"));
+        results += 1;
+        if kind == BulkKind::Delete {
+            removed += u32::from(was_deleted(result).ok_or(GARBLED_WRITE)?);
+        }
     }
+    // One transaction: all or none are done, so that fewer results are no answer of RavenDB's.
+    if results != state.bulk.part().len() {
+        return Err(GARBLED_WRITE);
+    }
+    state.documents += if kind == BulkKind::Delete { removed } else { u32::try_from(results).unwrap_or(u32::MAX) };
     Ok(())
 }
 

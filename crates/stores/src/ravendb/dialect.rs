@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use storebench_core::store::{
-    BatchBuf, BulkWrite, ErrorKind, Op, OpError, Reject, Reply, Request, merge_patch,
-};
+use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpError, Reject, Reply, Request, merge_patch};
 use storebench_core::workload::Body;
 
 use super::bulk::{Bulk, BulkKind};
@@ -372,6 +370,7 @@ impl Raven {
         }
         let mut walk = Walk::new(answer.body);
         let document = walk.results().and_then(|()| walk.document()).ok_or(GARBLED)?;
+        document.meta("@change-vector").ok_or(GARBLED)?;
         let collection = &self.target.collections[state.collection];
         if !collection.holds(&document) {
             return Err(OpError::not_found());
@@ -440,7 +439,8 @@ fn again(state: &mut State) -> Result<(), OpError> {
 fn merged(document: &[u8], patch: &[u8]) -> Result<Vec<u8>, OpError> {
     let patch: Value = serde_json::from_slice(patch)
         .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-    let wrong = |e: serde_json::Error| OpError::new(ErrorKind::Failed, format!("the stored document cannot be merged: {e}"));
+    let wrong =
+        |e: serde_json::Error| OpError::new(ErrorKind::Failed, format!("the stored document cannot be merged: {e}"));
     let mut document: Value = serde_json::from_slice(document).map_err(wrong)?;
     merge_patch(&mut document, &patch);
     serde_json::to_vec(&document).map_err(wrong)
@@ -483,11 +483,22 @@ pub(super) fn push_put(id: &str, expected: Option<&str>, document: &[u8], into: 
     into.push(b'}');
 }
 
-/// Appends the command that removes a document.
+/// Appends the command that removes a document. A script does it, which is done only where there is
+/// one: the answer to a DELETE calls deleted what was deleted before, too.
 pub(super) fn push_delete(id: &str, into: &mut Vec<u8>) {
-    into.extend_from_slice(b"{\"Type\":\"DELETE\",\"ChangeVector\":null,\"Id\":");
+    into.extend_from_slice(b"{\"Type\":\"PATCH\",\"ChangeVector\":null,\"Id\":");
     json::push_text(id, into);
-    into.push(b'}');
+    into.extend_from_slice(b",\"Patch\":{\"Script\":\"del(id(this));\",\"Values\":{}}}");
+}
+
+/// Whether there was a document that [`push_delete`] has removed.
+pub(super) fn was_deleted(result: &[u8]) -> Option<bool> {
+    match json::member(result, "PatchStatus")? {
+        b"\"DocumentDoesNotExist\"" => Some(false),
+        // It is gone, and as for the script, nothing else was changed of it.
+        b"\"NotModified\"" | b"\"Patched\"" => Some(true),
+        _ => None,
+    }
 }
 
 /// The answer to a `bulk_docs` of one PUT.
@@ -511,10 +522,10 @@ fn answer_delete<'a>(answer: &Answer<'_>) -> Next<'a> {
         return Err(op_error(answer, true));
     }
     let result = first_result(answer).ok_or(GARBLED_WRITE)?;
-    match json::member(result, "Deleted") {
-        Some(b"true") => Ok(Step::Done(Ok(Reply::written(1)))),
-        Some(b"false") => Err(OpError::not_found()),
-        _ => Err(GARBLED_WRITE),
+    match was_deleted(result) {
+        Some(true) => Ok(Step::Done(Ok(Reply::written(1)))),
+        Some(false) => Err(OpError::not_found()),
+        None => Err(GARBLED_WRITE),
     }
 }
 

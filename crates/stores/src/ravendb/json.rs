@@ -237,7 +237,12 @@ pub(super) fn push_text(text: &str, into: &mut Vec<u8>) {
 ///
 /// # Errors
 /// Says what is wrong with the text: not one JSON object.
-pub(super) fn push_document(document: &[u8], collection: &str, more: &str, into: &mut Vec<u8>) -> Result<(), &'static str> {
+pub(super) fn push_document(
+    document: &[u8],
+    collection: &str,
+    more: &str,
+    into: &mut Vec<u8>,
+) -> Result<(), &'static str> {
     const WRONG: &str = "RavenDB stores JSON objects only, and this is none";
     let mut walk = Walk::new(document);
     if walk.peek() != Some(b'{') {
@@ -254,9 +259,14 @@ pub(super) fn push_document(document: &[u8], collection: &str, more: &str, into:
     into.extend_from_slice(more.as_bytes());
     into.push(b'}');
     let start = into.len();
-    if memchr::memmem::find(text, b"@metadata").is_some() || memchr::memmem::find(text, b"\\u0040").is_some() {
+    let find = |part: &str| memchr::memmem::find(text, part.as_bytes()).is_some();
+    if find("@metadata") || find("\\u0040") {
         let found = Walk::new(text).document().ok_or(WRONG)?;
-        found.append_to(into);
+        let mut own = Vec::with_capacity(found.len());
+        found.append_to(&mut own);
+        push_joined(&own, into);
+    } else if find("\\ud") || find("\\uD") {
+        push_joined(text, into);
     } else {
         into.extend_from_slice(text);
     }
@@ -267,6 +277,36 @@ pub(super) fn push_document(document: &[u8], collection: &str, more: &str, into:
         into.push(b'}');
     }
     Ok(())
+}
+
+/// Appends JSON with each character that is escaped as two halves (`\ud83d\ude00`) written as it
+/// is: RavenDB 4.1 stores the halves as two characters that are none.
+fn push_joined(text: &[u8], into: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        let (before, escape) = rest.split_at(at);
+        into.extend_from_slice(before);
+        let half = |at: usize| {
+            let digits = escape.get(at..at + 6)?.strip_prefix(b"\\u")?;
+            u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+        };
+        let joined = half(0).zip(half(6)).and_then(|pair| char::decode_utf16([pair.0, pair.1]).next()?.ok());
+        let taken = match joined {
+            // One that is whole by itself, and another behind it.
+            Some(c) if c.len_utf16() == 2 => {
+                into.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                12
+            }
+            // The character behind the backslash goes with it, as that may be another backslash.
+            _ => {
+                let taken = escape.len().min(2);
+                into.extend_from_slice(&escape[..taken]);
+                taken
+            }
+        };
+        rest = &escape[taken..];
+    }
+    into.extend_from_slice(rest);
 }
 
 #[cfg(test)]
@@ -324,6 +364,9 @@ mod tests {
         assert_eq!(put(" { \"a\" : 1 } ").unwrap(), format!("{meta}, \"a\" : 1 }}"));
         assert_eq!(put(r#"{"a":1,"@metadata":{"@collection":"D"}}"#).unwrap(), format!(r#"{meta},"a":1}}"#));
         assert_eq!(put(r#"{"@metadata":{"@collection":"D"}}"#).unwrap(), format!("{meta}}}"));
+        let pair = r#"{"a":"\\ud83d\ude00 \uD83D\uDE00 \ud83d \ude00\ud83d \u00e9\u00e8 \"","b":1}"#;
+        let joined = r#","a":"\\ud83d\ude00 😀 \ud83d \ude00\ud83d \u00e9\u00e8 \"","b":1}"#;
+        assert_eq!(put(pair).unwrap(), format!("{meta}{joined}"));
         for text in ["", "7", "[]", "{", "{}{}", r#"{"a":1},"Type":"DELETE"}"#, r#"{"a":"x}"#, "{]", "x{}"] {
             assert!(put(text).is_err(), "{text}");
         }

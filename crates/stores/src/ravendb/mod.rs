@@ -12,6 +12,11 @@
 //! - a PATCH script that changes nothing but metadata is taken for no change, and scripts that put
 //!   nested arrays or empty names end in an exception of the server: so touch and merge read the
 //!   document and store it again on condition of its change vector;
+//! - the answer to a DELETE calls deleted what was deleted before, too, and tells a document that
+//!   exists from none only by a script that removes it, at about 0.2 ms of the server's time for each
+//!   document of a bulk instead of 0.06;
+//! - two halves of an escaped character (`\ud83d\ude00`) are stored as two characters that are none,
+//!   so they are sent as the one they make;
 //! - `startAfter` a document that does not exist skips one: see [`range`].
 //!
 //! | promise | means |
@@ -348,6 +353,10 @@ fn support(kind: OpKind) -> Support {
         OpKind::Replace => Support::Approximated(
             "reads the change vector, then writes on condition of it, and again if another write came between",
         ),
+        OpKind::Delete | OpKind::BulkDelete => Support::Approximated(
+            "a PATCH script removes the document, in the same request: DELETE does not tell what was deleted before \
+             from what is there",
+        ),
         OpKind::Touch => Support::Approximated(
             "reads the document and stores it again with @expires, on condition of its change vector",
         ),
@@ -383,7 +392,8 @@ mod tests {
         assert_eq!(store("ravendb://h").unwrap().server.shown(), "h:8080/storebench");
         assert_eq!(store("ravendb://h:7/a.b-c_1").unwrap().server.shown(), "h:7/a.b-c_1");
         assert!(store("ravendbs://h/x").unwrap().address.tls.is_some());
-        for url in ["ravendb://h/a/b", "ravendb://h/a%20b", "ravendb://h/..", "ravendb://u:secret@h", "ravendb://a,b/c"] {
+        for url in ["ravendb://h/a/b", "ravendb://h/a%20b", "ravendb://h/..", "ravendb://u:secret@h", "ravendb://a,b/c"]
+        {
             let error = store(url).map(drop).unwrap_err();
             assert!(matches!(error, StoreError::BadUrl(_)), "{url}: {error}");
             assert!(!error.to_string().contains("secret"), "{error}");

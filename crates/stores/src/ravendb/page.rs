@@ -88,7 +88,7 @@ impl Raven {
         let written = write!(
             body,
             ",\"QueryParameters\":{{\"v\":{}}},\"Start\":{},\"PageSize\":{}{}}}",
-            page.text,
+            page.value,
             page.seen,
             page.asked.min(i32::MAX as u64),
             self.wait
@@ -158,7 +158,8 @@ mod tests {
             let value_read = serde_json::from_str(value).unwrap();
             Page { text: value.into(), value: value_read, ..Page::default() }.matches(member.as_bytes())
         };
-        for (value, member) in [("1", "1"), ("1", "1.0"), ("\"a\"", "\"\\u0061\""), ("null", "null"), ("-0.5", "-5e-1")] {
+        for (value, member) in [("1", "1"), ("1", "1.0"), ("\"a\"", "\"\\u0061\""), ("null", "null"), ("-0.5", "-5e-1")]
+        {
             assert!(matches(value, member), "{value} {member}");
         }
         for (value, member) in [

@@ -250,9 +250,9 @@ fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, Stri
     let mut queries: Vec<(String, String)> = Vec::new();
     let of_collection = |index: &&Value| {
         index["Type"] == "AutoMap"
-            && index["Maps"][0].as_str().is_some_and(|map| {
-                map.split_once(":[").is_some_and(|(name, _)| name.eq_ignore_ascii_case(collection))
-            })
+            && index["Maps"][0]
+                .as_str()
+                .is_some_and(|map| map.split_once(":[").is_some_and(|(name, _)| name.eq_ignore_ascii_case(collection)))
     };
     for index in definitions["Results"].as_array().into_iter().flatten().filter(of_collection) {
         let Some(name) = index["Name"].as_str() else { continue };
@@ -267,7 +267,8 @@ fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, Stri
             }
             // In a quoted name of RQL, a quote is written with a backslash.
             let name = name.replace('\'', "\\'");
-            let test = if exact { format!("exact('{field}' = $v)") } else { format!("'{field}' = $v") };
+            // What the index calls the exact form of a field.
+            let test = if exact { format!("exact('exact({field})' = $v)") } else { format!("'{field}' = $v") };
             let query = format!("from index '{name}' where {test}");
             match queries.iter_mut().find(|(known, _)| known == field) {
                 Some(known) if exact => known.1 = query,
@@ -331,9 +332,12 @@ mod tests {
         let mut queries = automatic_queries(&definitions, "users");
         queries.sort();
         let index = r"from index 'Auto/Users/ByNameAndExact(\'a b\')' where";
-        assert_eq!(queries, [
-            ("a b".to_owned(), format!("{index} exact('a b' = $v)")),
-            ("name".to_owned(), format!("{index} 'name' = $v")),
-        ]);
+        assert_eq!(
+            queries,
+            [
+                ("a b".to_owned(), format!("{index} exact('exact(a b)' = $v)")),
+                ("name".to_owned(), format!("{index} 'name' = $v")),
+            ]
+        );
     }
 }

@@ -119,7 +119,9 @@ mod tests {
 
     #[test]
     fn places_lie_apart_and_within() {
-        for (count, at_most) in [(0, 5), (5, 0), (5, 5), (5, 9), (3_000, 3_000), (1_000, 10), (1_000_000, 5_000), (7, 6)] {
+        for (count, at_most) in
+            [(0, 5), (5, 0), (5, 5), (5, 9), (3_000, 3_000), (1_000, 10), (1_000_000, 5_000), (7, 6)]
+        {
             let places = places(count, at_most, 7);
             let total: usize = places.iter().map(|(_, length)| length).sum();
             assert!(total >= at_most.min(count), "{count} {at_most}: {places:?}");

@@ -199,7 +199,9 @@ impl Server {
         match answer.status {
             200 if told["CountOfDocuments"].is_u64() => Ok(Some(told)),
             // A new server, which has no database at all, calls itself passive.
-            _ if kind.ends_with("DatabaseDoesNotExistException") || kind.ends_with("NodeIsPassiveException") => Ok(None),
+            _ if kind.ends_with("DatabaseDoesNotExistException") || kind.ends_with("NodeIsPassiveException") => {
+                Ok(None)
+            }
             200 => Err(StoreError::Unreachable(format!(
                 "{} answered what RavenDB would not; is there a proxy, or another server, between?",
                 self.shown()

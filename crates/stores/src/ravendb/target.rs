@@ -41,17 +41,15 @@ impl Collection {
         let mut queries: Vec<(String, String)> = Vec::new();
         for fields in &layout.indexes {
             if let Some(field) = fields.first().filter(|field| !queries.iter().any(|(known, _)| known == *field)) {
-                let query =
-                    format!("from index '{}' where exact('{}' = $v)", index_name(layout, fields), output_name(field, 0));
+                let query = format!(
+                    "from index '{}' where exact('{}' = $v)",
+                    index_name(layout, fields),
+                    output_name(field, 0)
+                );
                 queries.push((field.clone(), query));
             }
         }
-        Self {
-            naming: Naming::ours(&layout.name),
-            name: names::collection(&layout.name),
-            body: layout.body,
-            queries,
-        }
+        Self { naming: Naming::ours(&layout.name), name: names::collection(&layout.name), body: layout.body, queries }
     }
 
     /// Whether a document is of this collection. Ids of ours tell by themselves.
@@ -123,11 +121,13 @@ mod tests {
     #[test]
     fn an_index_is_named_and_written_so_that_ravendb_compiles_it() {
         let indexes = vec![vec!["user".to_owned(), "a b".to_owned()], vec!["class".into()], vec!["id".into()]];
-        let layout =
-            CollectionLayout { name: "users-books".into(), body: Body::Json, indexes, existing: None };
+        let layout = CollectionLayout { name: "users-books".into(), body: Body::Json, indexes, existing: None };
         let definition = index_definition(&layout, &layout.indexes[0]);
         assert_eq!(definition["Name"], "Storebench/users-books/0-user-a_b");
-        assert_eq!(definition["Maps"][0], r#"from d in docs.Users_books select new { @user = d["user"], @field_1 = d["a b"] }"#);
+        assert_eq!(
+            definition["Maps"][0],
+            r#"from d in docs.Users_books select new { @user = d["user"], @field_1 = d["a b"] }"#
+        );
         let collection = Collection::ours(&layout);
         assert_eq!(
             collection.query("user", true).unwrap(),
