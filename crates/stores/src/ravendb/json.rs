@@ -182,15 +182,17 @@ pub(super) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// How long it is without its metadata, in bytes.
+    /// How many bytes [`Document::append_to`] appends.
     pub(super) fn len(&self) -> usize {
-        self.text.len() - self.cut.len()
+        let unescaped = |text: &[u8]| text.iter().filter(|byte| is_bare_control(**byte)).count();
+        let bare = unescaped(&self.text[..self.cut.start]) + unescaped(&self.text[self.cut.end..]);
+        self.text.len() - self.cut.len() + bare * (ESCAPE_BYTES - 1)
     }
 
-    /// Appends it without its metadata.
+    /// Appends it without its metadata, as JSON should be.
     pub(super) fn append_to(&self, into: &mut Vec<u8>) {
-        into.extend_from_slice(&self.text[..self.cut.start]);
-        into.extend_from_slice(&self.text[self.cut.end..]);
+        push_escaped(&self.text[..self.cut.start], into);
+        push_escaped(&self.text[self.cut.end..], into);
     }
 
     /// Its metadata, an object.
@@ -217,11 +219,38 @@ pub(super) fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     walk.value()
 }
 
+/// What a control character is escaped as: `\u0001`.
+const ESCAPE_BYTES: usize = 6;
+
+/// Whether RavenDB 4.1 leaves this byte unescaped in a string, where JSON allows none. Those that
+/// may stand between values it does escape within them.
+fn is_bare_control(byte: u8) -> bool {
+    byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r')
+}
+
+/// Appends JSON of RavenDB's with its control characters escaped.
+fn push_escaped(text: &[u8], into: &mut Vec<u8>) {
+    // The usual document has none: looking is much quicker than copying byte by byte.
+    if !text.iter().fold(false, |found, byte| found | is_bare_control(*byte)) {
+        return into.extend_from_slice(text);
+    }
+    for byte in text {
+        if is_bare_control(*byte) {
+            let digit = b"0123456789abcdef"[usize::from(byte & 15)];
+            into.extend_from_slice(&[b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), digit]);
+        } else {
+            into.push(*byte);
+        }
+    }
+}
+
 /// What a JSON string says.
 pub(super) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if inner.contains(&b'\\') {
-        return serde_json::from_slice::<String>(json).ok().map(Cow::Owned);
+        let mut clean = Vec::with_capacity(json.len());
+        push_escaped(json, &mut clean);
+        return serde_json::from_slice::<String>(&clean).ok().map(Cow::Owned);
     }
     std::str::from_utf8(inner).ok().map(Cow::Borrowed)
 }
@@ -328,6 +357,7 @@ mod tests {
             (r#"{"@metadata":{"@id":"x"},"a":1}"#, r#"{"a":1}"#),
             (r#"{"a":1,"@metadata":{"@id":"x"},"b":{"@metadata":7}}"#, r#"{"a":1,"b":{"@metadata":7}}"#),
             (r#"{"@metadata":{}}"#, "{}"),
+            ("{\"a\":\"\u{1}\u{1f}\",\n\"@metadata\":{}}", r#"{"a":"\u0001\u001f"}"#),
             (r#"{"a":"}\"@metadata\":{"}"#, r#"{"a":"}\"@metadata\":{"}"#),
         ] {
             assert_eq!(body(text).as_deref(), Some(expected));
