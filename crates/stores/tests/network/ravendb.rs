@@ -98,7 +98,7 @@ impl Ask {
             match self.call(op) {
                 Err(error) if error.kind == ErrorKind::Temporary && begun.elapsed() < Duration::from_secs(60) => {
                     // On the runtime, which connects again meanwhile.
-                    self.runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+                    self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
                 }
                 other => return other,
             }
