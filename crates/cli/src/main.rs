@@ -4,10 +4,12 @@ mod args;
 mod bench_study;
 mod failure;
 mod jsonl;
+mod listing;
 mod output;
 mod progress;
 mod signals;
 mod stores;
+mod stores_page;
 mod studies;
 mod verbs;
 
