@@ -14,6 +14,7 @@ mod options;
 mod pacing;
 mod pin;
 mod rounds;
+mod servers;
 mod subject;
 mod table;
 
@@ -40,6 +41,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "pacing", figures: pacing::FIGURES, measure: pacing::measure },
     Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
+    Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 
 fn main() -> ExitCode {

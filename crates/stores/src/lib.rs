@@ -5,7 +5,11 @@
 
 // The drivers share some parts; a build with a few of them leaves others unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
+// The futures of Couchbase's client are nested more than 128 deep.
+#![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
+#[cfg(feature = "couchbase")]
+mod couchbase;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
 #[cfg(feature = "sqlite")]
@@ -20,10 +24,20 @@ mod http;
 mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod location;
+#[cfg(feature = "memcached")]
+mod memcached;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 #[cfg(feature = "net")]
 mod net;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod pipeline;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redis")]
+mod redis;
 mod registry;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -46,6 +46,16 @@ static SCHEMES: &[Scheme] = &[
     crate::fjall::SCHEME,
     #[cfg(feature = "redb")]
     crate::redb::SCHEME,
+    #[cfg(feature = "postgres")]
+    crate::postgres::SCHEME,
+    #[cfg(feature = "redis")]
+    crate::redis::SCHEME,
+    #[cfg(feature = "memcached")]
+    crate::memcached::SCHEME,
+    #[cfg(feature = "mongodb")]
+    crate::mongodb::SCHEME,
+    #[cfg(feature = "couchbase")]
+    crate::couchbase::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -181,6 +191,16 @@ fn make(
         "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
         #[cfg(feature = "redb")]
         "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" => Ok(Arc::new(crate::postgres::PostgresStore::new(url, typed, options)?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(crate::redis::RedisStore::new(url, options)?)),
+        #[cfg(feature = "memcached")]
+        "memcached" => Ok(Arc::new(crate::memcached::MemcachedStore::new(url, options)?)),
+        #[cfg(feature = "mongodb")]
+        "mongodb" => Ok(Arc::new(crate::mongodb::MongoStore::new(url, options)?)),
+        #[cfg(feature = "couchbase")]
+        "couchbase" => Ok(Arc::new(crate::couchbase::CouchbaseStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }

@@ -10,6 +10,7 @@ mod address;
 mod backoff;
 mod control;
 mod lost;
+mod mix;
 mod secret;
 mod stream;
 mod tls;
@@ -18,8 +19,9 @@ pub(crate) use address::{Address, Host};
 pub(crate) use backoff::Backoff;
 pub(crate) use control::Control;
 pub(crate) use lost::{lost, not_connected};
+pub(crate) use mix::mix;
 pub(crate) use secret::Secret;
-pub(crate) use stream::{Stream, connect};
+pub(crate) use stream::{Stream, connect, encrypt};
 pub(crate) use tls::Tls;
 
 use crate::registry::OptionHelp;

@@ -38,7 +38,17 @@ pub(crate) async fn connect(host: &Host, tls: Option<&Tls>, within: Duration) ->
 async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreError> {
     let tcp = TcpStream::connect((host.name.as_str(), host.port)).await.map_err(|e| not_reached(host, &e))?;
     tcp.set_nodelay(true).map_err(|e| not_reached(host, &e))?;
-    let Some(tls) = tls else { return Ok(Stream::Plain(tcp)) };
+    match tls {
+        None => Ok(Stream::Plain(tcp)),
+        Some(tls) => encrypt(tcp, host, tls).await,
+    }
+}
+
+/// Begins TLS on a connection, for protocols that ask for it in words of their own first.
+///
+/// # Errors
+/// As [`connect`].
+pub(crate) async fn encrypt(tcp: TcpStream, host: &Host, tls: &Tls) -> Result<Stream, StoreError> {
     let connector = TlsConnector::from(tls.config()?);
     let name = tls.server_name(host)?;
     let stream = connector.connect(name, tcp).await.map_err(|e| not_trusted(host, &e))?;

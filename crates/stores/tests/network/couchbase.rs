@@ -1,1 +1,602 @@
-//! The `couchbase` driver against a server.
+//! The `couchbase` driver against a fake cluster: no Couchbase Server is in any package registry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::engine::{Caller, RealClock};
+use storebench_core::store::{
+    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind, Existing,
+    Layout, Namespace, Op, OpError, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency, Request, Session,
+    SessionOptions, StoreError, Token, conformance,
+};
+use storebench_core::workload::Body;
+use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
+
+use crate::server;
+
+const DOCUMENTS: CollectionId = CollectionId(0);
+
+fn fake(options: FakeOptions) -> Fake {
+    Fake::start(options).unwrap()
+}
+
+/// Three nodes, and so many replicas of each document.
+fn three(replicas: usize) -> Fake {
+    fake(FakeOptions { nodes: 3, replicas, durability_timeout: Duration::from_millis(300), ..FakeOptions::default() })
+}
+
+fn store(url: &str) -> Arc<dyn AnyStore> {
+    storebench_stores::open(url).unwrap()
+}
+
+fn layout() -> Layout {
+    let collection = |name: &str, body, indexes| CollectionLayout { name: name.into(), body, indexes, existing: None };
+    Layout {
+        collections: vec![
+            collection("documents", Body::Json, vec![vec!["user".to_owned()]]),
+            collection("blobs", Body::Bytes, vec![]),
+        ],
+    }
+}
+
+fn prepared(fake: &Fake) -> Arc<dyn AnyStore> {
+    let store = store(&fake.url());
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    store
+}
+
+fn options() -> SessionOptions {
+    SessionOptions {
+        durability: Durability::MEMORY,
+        consistency: ReadConsistency::Strong,
+        timeout: Duration::from_secs(10),
+        in_flight: 64,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    }
+}
+
+fn caller(store: &Arc<dyn AnyStore>, options: &SessionOptions) -> Caller {
+    Caller::open(&**store, options).unwrap()
+}
+
+fn call(caller: &mut Caller, op: Op<'_>) -> Result<OwnedReply, OpError> {
+    let mut answer = None;
+    caller.call(&Request { collection: DOCUMENTS, op, contents: true }, |result| {
+        answer = Some(result.map(OwnedReply::from));
+    });
+    answer.expect("every call is answered")
+}
+
+fn upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError> {
+    call(caller, Op::Upsert { key, body: br#"{"user":"ann"}"# })
+}
+
+/// Upserts until one is not answered as *temporary*.
+fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError> {
+    loop {
+        match upsert(caller, key) {
+            Err(error) if error.kind == ErrorKind::Temporary => std::thread::sleep(Duration::from_millis(5)),
+            answer => return answer,
+        }
+    }
+}
+
+/// Runs the suite. Of keys it asks for 250 bytes, where the server takes 246 in a collection: the two
+/// checks of that must fail by a clear refusal, and no other may.
+fn conforms_but_for_keys_over_246_bytes(store: &dyn AnyStore) {
+    const LONG_KEYS: [&str; 2] = ["keys: of 1 byte and of 250 bytes", "prefix: keys of 1 byte and of 250 bytes"];
+    let report = conformance::run(store);
+    println!("{report}");
+    for row in &report.rows {
+        match &row.outcome {
+            conformance::Outcome::Fail(text) => {
+                assert!(LONG_KEYS.contains(&row.check) && text.contains("refused"), "{report}");
+            }
+            conformance::Outcome::Pass => assert!(!LONG_KEYS.contains(&row.check), "the exception is needed no more"),
+            conformance::Outcome::NotSupported(_) => {}
+        }
+    }
+}
+
+#[test]
+fn one_node_conforms() {
+    let fake = fake(FakeOptions::default());
+    conforms_but_for_keys_over_246_bytes(&*store(&fake.url()));
+    assert_eq!(fake.collections(), ["_default._default"], "nothing is left behind");
+}
+
+#[test]
+fn three_nodes_with_replicas_conform() {
+    let fake = three(2);
+    conforms_but_for_keys_over_246_bytes(&*store(&fake.url()));
+    assert_eq!(fake.collections(), ["_default._default"], "nothing is left behind");
+}
+
+#[test]
+fn compressed_documents_come_back() {
+    let fake = fake(FakeOptions::default());
+    let store = store(&format!("{}?compression=snappy", fake.url()));
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    let mut c = caller(&store, &options());
+    let body = format!("{{\"text\":\"{}\"}}", "again and ".repeat(100));
+    call(&mut c, Op::Upsert { key: "a", body: body.as_bytes() }).unwrap();
+    assert_eq!(call(&mut c, Op::Read { key: "a" }).unwrap().as_reply().body, Some(body.as_bytes()));
+    assert_eq!(fake.documents("storebench", "documents"), [("a".to_owned(), body.into_bytes())]);
+}
+
+#[test]
+fn what_cannot_be_reached_is_named_with_a_remedy_and_without_the_password() {
+    let fake = fake(FakeOptions { password: "right-secret".into(), ..FakeOptions::default() });
+    let url = fake.url();
+    let port = url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
+    let http = fake.management_url().rsplit(':').next().unwrap().to_owned();
+    let cases = [
+        (url.replace("right-secret", "wrong-secret"), "password"),
+        (url.replace("storebench:", "somebody:"), "somebody"),
+        (format!("{}x", url), "no bucket `defaultx`"),
+        (url.replace(&port, &http), "no data service of Couchbase"),
+        (url.replace(&port, &server::free_port().to_string()), "nothing listens"),
+        (url.replace("couchbase:", "couchbases:"), "TLS"),
+    ];
+    for (url, says) in cases {
+        let error = store(&url).inspect().unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(says), "`{says}` is missing: {text}");
+        assert!(!text.contains("-secret"), "{text}");
+    }
+    assert!(!store(&url).describe().url.contains("secret"));
+}
+
+#[test]
+fn urls_that_cannot_work_are_refused_without_contact() {
+    for url in [
+        "couchbase://user:p@127.0.0.1:1",
+        "couchbase://user:p@127.0.0.1:1/bucket/more",
+        "couchbase://127.0.0.1:1/bucket",
+        "couchbase://user:p@127.0.0.1:1/bucket?scope=_system",
+        "couchbase://user:p@127.0.0.1:1/bucket?keys=some",
+        "couchbase://user:p@127.0.0.1:1/bucket?tls_ca=/x",
+        "couchbases://user:p@127.0.0.1:1/bucket?tls_name=x",
+    ] {
+        let Err(error) = storebench_stores::open(url) else { panic!("{url} was taken") };
+        assert!(matches!(error, StoreError::BadUrl(_)), "{url}: {error:?}");
+    }
+}
+
+#[test]
+fn a_server_without_collections_is_too_old() {
+    let fake = fake(FakeOptions { version: "6.6.5-0000-fake".into(), ..FakeOptions::default() });
+    let error = store(&fake.url()).inspect().unwrap_err();
+    assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("6.6.5")), "{error:?}");
+}
+
+#[test]
+fn tls_is_checked_against_the_authority_and_the_name() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let fake = fake(FakeOptions { tls: Some(Tls(Arc::new(config))), ..FakeOptions::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, made.cert.pem()).unwrap();
+    let url = fake.tls_url().unwrap();
+    let trusted = format!("{url}?tls_ca={}", ca.display());
+
+    let error = store(&url).inspect().unwrap_err();
+    assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("tls_ca")), "{error:?}");
+    let store = store(&trusted);
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    upsert(&mut caller(&store, &options()), "a").unwrap();
+    assert_eq!(fake.documents("storebench", "documents").len(), 1);
+}
+
+#[test]
+fn what_others_made_is_neither_written_nor_removed() {
+    let fake = fake(FakeOptions::default());
+    fake.put_foreign("storebench", "theirs", "key", b"precious");
+    let store = store(&fake.url());
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(text) if text.contains("`storebench`")));
+    for how in [Prepare::Fresh, Prepare::Keep] {
+        assert!(matches!(store.prepare(&layout(), how), Err(StoreError::NotOurs(_))), "{how:?}");
+    }
+    store.remove().unwrap();
+    assert_eq!(fake.collections(), ["_default._default", "storebench.theirs"]);
+
+    // With leave: beside theirs, and only what is ours goes again.
+    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    upsert(&mut caller(&store, &options()), "a").unwrap();
+    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    assert_eq!(fake.documents("storebench", "documents").len(), 1, "kept as it is");
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
+    store.remove().unwrap();
+    assert_eq!(fake.collections(), ["_default._default", "storebench.theirs"]);
+    assert_eq!(fake.documents("storebench", "theirs"), [("key".to_owned(), b"precious".to_vec())]);
+
+    // A collection of theirs that has a study's name.
+    fake.put_foreign("storebench", "documents", "key", b"precious too");
+    assert!(matches!(store.prepare(&layout(), Prepare::IntoExisting), Err(StoreError::NotOurs(_))));
+    assert_eq!(fake.documents("storebench", "documents"), [("key".to_owned(), b"precious too".to_vec())]);
+}
+
+#[test]
+fn documents_of_others_are_read_and_sampled_and_stay_as_they_were() {
+    let fake = fake(FakeOptions::default());
+    for i in 0..200 {
+        fake.put_foreign("travel", "hotels", &format!("hotel-{i:03}"), format!("{{\"n\":{i}}}").as_bytes());
+    }
+    let before = (fake.collections(), fake.documents("travel", "hotels"));
+    let store = store(&fake.url());
+    let mut layout = layout();
+    layout.collections.truncate(1);
+    layout.collections[0].existing = Some(Existing { name: "travel.motels".into(), key: None, body: None });
+    assert!(store.prepare(&layout, Prepare::ReadOnly).is_err());
+    layout.collections[0].existing = Some(Existing { name: "travel.hotels".into(), key: None, body: None });
+    store.prepare(&layout, Prepare::ReadOnly).unwrap();
+    let mut c = caller(&store, &options());
+    assert_eq!(call(&mut c, Op::Read { key: "hotel-007" }).unwrap().as_reply().body, Some(&b"{\"n\":7}"[..]));
+    assert_eq!(upsert(&mut c, "hotel-007").unwrap_err().kind, ErrorKind::Refused);
+
+    let error = store.sample_keys(DOCUMENTS, 10, 1).unwrap_err();
+    assert!(error.to_string().contains("index"), "{error}");
+    fake.put_foreign_index("travel", "hotels");
+    let keys = store.sample_keys(DOCUMENTS, 50, 1).unwrap();
+    assert_eq!(keys.len(), 50);
+    assert_ne!(keys, store.sample_keys(DOCUMENTS, 50, 2).unwrap());
+    let (first, last) = (keys.iter().min().unwrap(), keys.iter().max().unwrap());
+    assert!(first.as_str() < "hotel-020" && last.as_str() > "hotel-180", "spread from {first} to {last}");
+    assert_eq!((fake.collections(), fake.documents("travel", "hotels")), before);
+}
+
+#[test]
+fn durability_is_what_the_copies_hold() {
+    let fake = three(1);
+    let store = prepared(&fake);
+    let majority = SessionOptions { durability: Durability::MAJORITY, ..options() };
+    let mut durable = caller(&store, &majority);
+    let mut plain = caller(&store, &options());
+    for i in 0..20 {
+        upsert(&mut durable, &format!("before-{i}")).unwrap();
+    }
+    // The replicas take nothing more: with one replica a majority is both copies.
+    for node in 0..3 {
+        fake.set_replicating(node, false);
+    }
+    let error = upsert(&mut durable, "during").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}");
+    upsert(&mut plain, "during-plain").unwrap();
+    for (op, what) in [
+        (Op::MergePatch { key: "before-1", patch: br#"{"a":1}"# }, "merge"),
+        (Op::Delete { key: "before-2" }, "delete"),
+        (Op::Replace { key: "before-3", body: b"{}" }, "replace"),
+        (Op::Insert { key: "new", body: b"{}" }, "insert"),
+    ] {
+        let error = call(&mut durable, op).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{what}: {error}");
+    }
+    for node in 0..3 {
+        fake.set_replicating(node, true);
+    }
+    upsert(&mut durable, "after").unwrap();
+
+    // Two nodes leave the map for good: no document has two copies any more.
+    fake.kill(1);
+    fake.fail_over(1);
+    fake.kill(2);
+    fake.fail_over(2);
+    let error = loop {
+        match upsert(&mut durable, "impossible") {
+            Err(error) if error.message.contains("map") => break error,
+            Err(error) if error.kind == ErrorKind::Temporary => std::thread::sleep(Duration::from_millis(5)),
+            other => panic!("expected that it cannot be durable; got {other:?}"),
+        }
+    };
+    assert_eq!(error.kind, ErrorKind::Temporary);
+    settled_upsert(&mut plain, "possible").unwrap();
+    assert!(!fake.documents("storebench", "documents").iter().any(|(key, _)| key == "impossible"));
+}
+
+#[test]
+fn levels_that_persist_wait_for_the_disks() {
+    let fake = three(2);
+    let store = prepared(&fake);
+    let with = |acknowledged_by, on| {
+        let durability = Durability { acknowledged_by, persisted: Persisted::Disk, on };
+        caller(&store, &SessionOptions { durability, ..options() })
+    };
+    let mut on_active = with(Acknowledged::Majority, 1);
+    let mut on_majority = with(Acknowledged::Nodes(2), 2);
+    upsert(&mut on_active, "a").unwrap();
+    upsert(&mut on_majority, "b").unwrap();
+    // One of three copies persists: enough where it is the active one, never a majority.
+    fake.set_disk(1, false);
+    fake.set_disk(2, false);
+    let outcomes: Vec<bool> = (0..12).map(|i| upsert(&mut on_active, &format!("a{i}")).is_ok()).collect();
+    assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
+    assert_eq!(upsert(&mut on_majority, "c").unwrap_err().kind, ErrorKind::OutcomeUnknown);
+    let stats = store.stats().unwrap();
+    assert!(stats.iter().any(|(name, value)| name == "write_queue_items" && *value > 0.0), "{stats:?}");
+    assert!(!store.settle(Duration::from_millis(600)).unwrap(), "the disk has work left");
+    fake.set_disk(1, true);
+    fake.set_disk(2, true);
+    upsert(&mut on_majority, "c").unwrap();
+    assert!(store.settle(Duration::from_secs(30)).unwrap());
+}
+
+#[test]
+fn what_a_bucket_cannot_promise_is_refused_at_open() {
+    let fake = fake(FakeOptions::default());
+    let store = prepared(&fake);
+    for durability in [Durability { acknowledged_by: Acknowledged::Nodes(2), persisted: Persisted::None, on: 0 }, Durability::OS] {
+        let options = SessionOptions { durability, ..options() };
+        assert!(matches!(Caller::open(&*store, &options), Err(StoreError::NotSupported(_))), "{durability}");
+    }
+    upsert(&mut caller(&store, &SessionOptions { durability: Durability::FSYNC, ..options() }), "a").unwrap();
+}
+
+#[test]
+fn a_moved_partition_is_followed() {
+    for tell in [false, true] {
+        let fake = three(0);
+        let store = prepared(&fake);
+        let mut c = caller(&store, &options());
+        for i in 0..100 {
+            upsert(&mut c, &format!("key-{i}")).unwrap();
+        }
+        fake.move_vbuckets(0, 1, tell);
+        for i in 0..100 {
+            let key = format!("key-{i}");
+            let reply = call(&mut c, Op::Read { key: &key }).unwrap();
+            assert_eq!(reply.as_reply().documents, 1);
+            upsert(&mut c, &key).unwrap();
+        }
+        assert_eq!(fake.documents("storebench", "documents").len(), 100);
+        if !tell {
+            assert!(fake.counts().1 > 0, "nobody was sent on, so this showed nothing");
+        }
+    }
+}
+
+#[test]
+fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back() {
+    let fake = fake(FakeOptions::default());
+    let store = prepared(&fake);
+    let mut c = caller(&store, &options());
+    upsert(&mut c, "a").unwrap();
+    fake.fail_temporarily(3);
+    for _ in 0..3 {
+        assert_eq!(upsert(&mut c, "a").unwrap_err().kind, ErrorKind::Temporary);
+    }
+    upsert(&mut c, "a").unwrap();
+    // A bulk of which some items fail for now tells which.
+    fake.fail_temporarily(2);
+    let mut items = BatchBuf::new();
+    (0..10).for_each(|i| items.push(&format!("k{i}"), b"{}"));
+    let reply = call(&mut c, Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap();
+    assert_eq!((reply.as_reply().documents, reply.as_reply().rejects.len()), (8, 2));
+    fake.fail_temporarily(10);
+    let all = call(&mut c, Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() });
+    assert_eq!(all.unwrap_err().kind, ErrorKind::Temporary);
+    let none = call(&mut c, Op::BulkRead { keys: Batch::default() }).unwrap();
+    assert_eq!(none.as_reply().documents, 0);
+}
+
+#[test]
+fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on() {
+    let fake = fake(FakeOptions::default());
+    let store = prepared(&fake);
+    let mut c = caller(&store, &SessionOptions { timeout: Duration::from_millis(300), ..options() });
+    upsert(&mut c, "a").unwrap();
+    fake.stall(true);
+    assert_eq!(upsert(&mut c, "stalled").unwrap_err().kind, ErrorKind::OutcomeUnknown);
+    fake.stall(false);
+    loop {
+        // A slow machine may need more than the timeout for the first ones.
+        match upsert(&mut c, "b") {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}"),
+        }
+    }
+    let keys: Vec<String> = fake.documents("storebench", "documents").into_iter().map(|(key, _)| key).collect();
+    assert!(keys.contains(&"stalled".to_owned()), "it was done after all, which is why its outcome was unknown");
+}
+
+/// A session driven by hand, with several operations in flight.
+struct ByHand {
+    runtime: tokio::runtime::Runtime,
+    session: Option<Box<dyn Session>>,
+}
+
+impl Drop for ByHand {
+    fn drop(&mut self) {
+        let _within = self.runtime.enter();
+        drop(self.session.take());
+    }
+}
+
+impl ByHand {
+    fn open(store: &Arc<dyn AnyStore>) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let session = Some(runtime.block_on(store.open_any(&options())).unwrap());
+        Self { runtime, session }
+    }
+
+    /// Submits, then does something, then waits for all answers.
+    fn run(&mut self, ops: &[Op<'_>], between: impl FnOnce()) -> Vec<Result<OwnedReply, OpError>> {
+        let session = self.session.as_mut().unwrap();
+        let mut answers: Vec<Option<Result<OwnedReply, OpError>>> = ops.iter().map(|_| None).collect();
+        let mut take = |token: Token, result: Result<storebench_core::store::Reply<'_>, OpError>| {
+            answers[token.0 as usize] = Some(result.map(OwnedReply::from));
+        };
+        self.runtime.block_on(async {
+            for (i, op) in ops.iter().enumerate() {
+                session.submit(&Request { collection: DOCUMENTS, op: *op, contents: true }, Token(i as u64), &mut take);
+            }
+            session.flush();
+            // What was submitted is on its way.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            between();
+            std::future::poll_fn(|cx| session.poll(cx, &mut take)).await;
+        });
+        answers.into_iter().map(|answer| answer.expect("every operation is answered")).collect()
+    }
+
+    fn disconnects(&self) -> u64 {
+        self.session.as_ref().unwrap().counters().disconnects
+    }
+}
+
+#[test]
+fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back() {
+    let fake = three(0);
+    let store = prepared(&fake);
+    let mut c = ByHand::open(&store);
+    let keys: Vec<String> = (0..30).map(|i| format!("key-{i}")).collect();
+    let writes: Vec<Op<'_>> = keys.iter().map(|key| Op::Upsert { key, body: b"{}" }).collect();
+    let reads: Vec<Op<'_>> = keys.iter().map(|key| Op::Read { key }).collect();
+    assert!(c.run(&writes, || ()).iter().all(Result::is_ok));
+    assert_eq!(c.disconnects(), 0);
+
+    for (ops, expected) in [(&writes, ErrorKind::OutcomeUnknown), (&reads, ErrorKind::Temporary)] {
+        fake.stall(true);
+        let answers = c.run(ops, || {
+            for node in 0..3 {
+                fake.kill(node);
+            }
+        });
+        for answer in answers {
+            let error = answer.expect_err("nobody answered");
+            assert_eq!(error.kind, expected, "{error}");
+            assert!(!error.message.contains("127.0.0.1"), "equal errors must have equal texts: {error}");
+        }
+        fake.stall(false);
+        // Nothing is sent while the nodes are away, and each operation is told so at once.
+        for answer in c.run(ops, || ()) {
+            assert_eq!(answer.expect_err("all nodes are away").kind, ErrorKind::Temporary);
+        }
+        for node in 0..3 {
+            fake.revive(node);
+        }
+        while c.run(ops, || ()).iter().any(Result::is_err) {}
+    }
+    assert_eq!(c.disconnects(), 6, "three nodes were lost twice");
+}
+
+#[test]
+fn a_node_that_is_away_leaves_the_documents_of_the_others_alone() {
+    let fake = three(1);
+    let store = prepared(&fake);
+    let mut c = ByHand::open(&store);
+    let keys: Vec<String> = (0..60).map(|i| format!("key-{i}")).collect();
+    let writes: Vec<Op<'_>> = keys.iter().map(|key| Op::Upsert { key, body: b"{}" }).collect();
+    assert!(c.run(&writes, || ()).iter().all(Result::is_ok));
+    fake.stall(true);
+    c.run(&writes, || {
+        fake.kill(1);
+        fake.stall(false);
+    });
+    let answers = c.run(&writes, || ());
+    let temporary = answers.iter().filter(|a| a.as_ref().is_err_and(|e| e.kind == ErrorKind::Temporary)).count();
+    let done = answers.iter().filter(|a| a.is_ok()).count();
+    assert_eq!(temporary + done, 60, "{answers:?}");
+    assert!(temporary > 0 && done > 0, "{temporary} temporary, {done} done");
+    // Its replicas take over.
+    fake.fail_over(1);
+    while c.run(&writes, || ()).iter().any(Result::is_err) {}
+}
+
+#[test]
+fn a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not() {
+    let fake = fake(FakeOptions { largest_value_bytes: 100_000, ..FakeOptions::default() });
+    let store = prepared(&fake);
+    let mut c = caller(&store, &options());
+    let large = format!("{{\"t\":\"{}\"}}", "x".repeat(100_000));
+    let error = call(&mut c, Op::Upsert { key: "large", body: large.as_bytes() }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("larger"), "{error}");
+    let mut items = BatchBuf::new();
+    items.push("small", b"{}");
+    items.push("large", large.as_bytes());
+    let reply = call(&mut c, Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
+    let reply = reply.as_reply();
+    assert_eq!((reply.documents, reply.rejects.len(), reply.rejects[0].item), (1, 1, 1));
+    assert_eq!(reply.rejects[0].error.kind, ErrorKind::Refused);
+    let error = upsert(&mut c, &"k".repeat(247)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+}
+
+#[test]
+fn a_query_waits_for_its_index_unless_stale_is_fine() {
+    let fake = fake(FakeOptions::default());
+    let store = prepared(&fake);
+    let mut c = caller(&store, &options());
+    let mut stale = caller(&store, &SessionOptions { consistency: ReadConsistency::StaleOk, ..options() });
+    let page = Op::Page { field: "user", value: "\"ann\"", limit: 10 };
+    upsert(&mut c, "a").unwrap();
+    assert_eq!(call(&mut c, page).unwrap().as_reply().documents, 1);
+    fake.freeze_indexes(true);
+    upsert(&mut c, "b").unwrap();
+    assert_eq!(call(&mut stale, page).unwrap().as_reply().documents, 1, "the index knows nothing of b yet");
+    let mut impatient = caller(&store, &SessionOptions { timeout: Duration::from_millis(300), ..options() });
+    assert!(call(&mut impatient, page).is_err(), "it waits for an index that does not come");
+    fake.freeze_indexes(false);
+    assert_eq!(call(&mut c, page).unwrap().as_reply().documents, 2);
+}
+
+#[test]
+fn plans_tell_whether_a_query_reads_everything() {
+    let fake = fake(FakeOptions::default());
+    let store = prepared(&fake);
+    let explain = |op| store.explain(&Request { collection: DOCUMENTS, op, contents: true }).unwrap();
+    let by_index = explain(Op::Page { field: "user", value: "1", limit: 1 }).unwrap();
+    assert!(!by_index.full_scan && by_index.plan.contains("storebench_user"), "{by_index:?}");
+    let by_nothing = explain(Op::Page { field: "other", value: "1", limit: 1 }).unwrap();
+    assert!(by_nothing.full_scan, "{by_nothing:?}");
+    assert!(!explain(Op::Prefix { prefix: "a", limit: 1 }).unwrap().full_scan);
+    assert_eq!(explain(Op::Read { key: "a" }), None);
+
+    let without = storebench_stores::open(&format!("{}?keys=none", fake.url())).unwrap();
+    without.prepare(&layout(), Prepare::Fresh).unwrap();
+    let op = Op::Prefix { prefix: "a", limit: 1 };
+    assert!(without.capabilities().supports(op.kind()).is_none());
+}
+
+#[test]
+fn garbage_ends_operations_with_errors_and_never_the_program() {
+    // Before the connection.
+    for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(15).enumerate() {
+        let fake = fake(FakeOptions::default());
+        fake.garble(Some((garbage, seed as u64)));
+        // Some seeds leave alone what matters.
+        if let Err(error) = store(&fake.url()).inspect() {
+            assert!(matches!(error, StoreError::Unreachable(_) | StoreError::Failed(_)), "{garbage:?} {seed}: {error:?}");
+        }
+    }
+    // In the middle of work.
+    let fake = fake(FakeOptions::default());
+    let store = prepared(&fake);
+    let short = SessionOptions { timeout: Duration::from_millis(100), ..options() };
+    for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(25).enumerate() {
+        let mut c = caller(&store, &short);
+        fake.garble(Some((garbage, seed as u64)));
+        for i in 0..4 {
+            let key = format!("key-{i}");
+            let _ = upsert(&mut c, &key);
+            let _ = call(&mut c, Op::Read { key: &key });
+            let _ = call(&mut c, Op::Counter { key: &key, delta: 1, initial: 0 });
+            let _ = call(&mut c, Op::MergePatch { key: &key, patch: br#"{"a":1}"# });
+            let _ = call(&mut c, Op::Page { field: "user", value: "\"ann\"", limit: 3 });
+        }
+        let _ = store.stats();
+        fake.garble(None);
+    }
+    // The server has come to its senses: a new session works as if nothing had been.
+    upsert(&mut caller(&store, &options()), "after").unwrap();
+}

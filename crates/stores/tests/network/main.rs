@@ -3,6 +3,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod driven;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod proxy;
 mod scripts;
 mod server;
 

@@ -1,1 +1,471 @@
-//! The `mongodb` driver against a server.
+//! The `mongodb` driver against nx-27017 (MongoDB's protocol over SQLite), the official crate as the
+//! other user of the same database, and a fake for what nx-27017 does not do.
+
+mod drive;
+mod fake;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use storebench_core::store::{
+    Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Persisted, Prepare,
+    ReadConsistency, Request, SessionOptions, StoreError,
+};
+
+use crate::server::{Server, conforms, free_port};
+use drive::{Driven, layout, options};
+use fake::{Reply, serve, single, usual};
+
+fn open(url: &str) -> Arc<dyn AnyStore> {
+    storebench_stores::open(url).unwrap()
+}
+
+fn unreachable(result: Result<Namespace, StoreError>) -> String {
+    match result {
+        Err(StoreError::Unreachable(text)) => text,
+        other => panic!("expected Unreachable, got {other:?}"),
+    }
+}
+
+/// Somebody else, by the official crate.
+struct Other {
+    runtime: tokio::runtime::Runtime,
+    client: mongodb::Client,
+}
+
+impl Other {
+    fn new(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(mongodb::Client::with_uri_str(format!("{url}/?retryWrites=false"))).unwrap();
+        Self { runtime, client }
+    }
+
+    fn insert(&self, database: &str, collection: &str, documents: Vec<Document>) {
+        let collection = self.client.database(database).collection::<Document>(collection);
+        self.runtime.block_on(async { collection.insert_many(documents).await }).unwrap();
+    }
+
+    fn read(&self, database: &str, collection: &str, key: Bson) -> Option<Document> {
+        let collection = self.client.database(database).collection::<Document>(collection);
+        self.runtime.block_on(async { collection.find_one(doc! { "_id": key }).await }).unwrap()
+    }
+
+    /// Everything in a database: names of collections, documents, indexes.
+    fn everything(&self, database: &str) -> Vec<String> {
+        let database = self.client.database(database);
+        self.runtime.block_on(async {
+            let mut names = database.list_collection_names().await.unwrap();
+            names.sort();
+            let mut all = Vec::new();
+            for name in names {
+                let collection = database.collection::<Document>(&name);
+                let mut cursor = collection.find(doc! {}).sort(doc! { "_id": 1 }).await.unwrap();
+                while cursor.advance().await.unwrap() {
+                    all.push(format!("{name}: {:?}", cursor.deserialize_current().unwrap()));
+                }
+                all.push(format!("{name}: {:?}", collection.list_index_names().await.unwrap()));
+            }
+            all
+        })
+    }
+}
+
+#[test]
+fn nx_27017_conforms() {
+    let server = Server::start("nx-27017");
+    let store = open(&format!("{}/conformance", server.url));
+    conforms(&*store);
+    let version = store.describe().version;
+    assert!(version.contains("nx-27017") && version.contains("not MongoDB"), "{version}");
+}
+
+#[test]
+fn the_official_crate_and_this_driver_read_each_other() {
+    let server = Server::start("nx-27017");
+    let other = Other::new(&server.url);
+    let store = open(&format!("{}/shared", server.url));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    let body = r#"{"whole":7,"large":9007199254740991,"half":0.5,"one":1.0,"list":[1,{"a":null}],"text":"ключ"}"#;
+    session.run(Op::Upsert { key: "k", body: body.as_bytes() }).unwrap();
+    let stored = other.read("shared", "books", "k".into()).unwrap();
+    assert_eq!(stored.get_i32("whole").unwrap(), 7);
+    assert_eq!(stored.get_i64("large").unwrap(), 9_007_199_254_740_991);
+    assert_eq!(stored.get_f64("one").unwrap(), 1.0);
+    assert_eq!(stored.get_str("text").unwrap(), "ключ");
+    other.insert("shared", "books", vec![doc! { "_id": "theirs", "n": 1, "f": 2.5 }]);
+    assert_eq!(session.read("theirs").unwrap(), r#"{"n":1,"f":2.5}"#);
+    assert_eq!(session.read("k").unwrap(), body);
+}
+
+#[test]
+fn what_others_made_is_neither_written_nor_dropped() {
+    let server = Server::start("nx-27017");
+    let other = Other::new(&server.url);
+    other.insert("theirs", "users", vec![doc! { "_id": 1, "name": "ann" }]);
+    let before = other.everything("theirs");
+    let store = open(&format!("{}/theirs", server.url));
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(what) if what.contains("`users`")));
+    for how in [Prepare::Fresh, Prepare::Keep] {
+        let refused = store.prepare(&layout("books", None), how);
+        assert!(matches!(refused, Err(StoreError::NotOurs(_))), "{how:?}: {refused:?}");
+    }
+    let refused = store.prepare(&layout("users", None), Prepare::IntoExisting);
+    assert!(matches!(refused, Err(StoreError::NotOurs(_))), "{refused:?}");
+    store.remove().unwrap();
+    assert_eq!(other.everything("theirs"), before);
+    // Beside theirs, if the user insists; and removed again without theirs.
+    store.prepare(&layout("books", None), Prepare::IntoExisting).unwrap();
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    session.run(Op::Insert { key: "k", body: b"{}" }).unwrap();
+    drop(session);
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
+    assert!(matches!(store.prepare(&layout("books", None), Prepare::Fresh), Err(StoreError::NotOurs(_))));
+    store.remove().unwrap();
+    assert_eq!(other.everything("theirs"), before);
+}
+
+#[test]
+fn documents_of_others_are_read_and_nothing_changes() {
+    let server = Server::start("nx-27017");
+    let other = Other::new(&server.url);
+    let ids: Vec<ObjectId> = (0..40).map(|_| ObjectId::new()).collect();
+    let documents = ids.iter().map(|id| doc! { "_id": *id, "when": DateTime::from_millis(5), "user": "ann" });
+    other.insert("theirs", "events", documents.collect());
+    let before = other.everything("theirs");
+    for (database, name) in [("theirs", "events"), ("storebench", "theirs.events")] {
+        let store = open(&format!("{}/{database}", server.url));
+        store.prepare(&layout("mine", Some(name)), Prepare::ReadOnly).unwrap();
+        let keys = store.sample_keys(CollectionId(0), 20, 7).unwrap();
+        assert_eq!(keys.len(), 20);
+        assert!(keys.iter().all(|key| ids.iter().any(|id| id.to_hex() == *key)), "{keys:?}");
+        let mut session = Driven::open(&*store, &options()).unwrap();
+        for key in &keys {
+            assert_eq!(session.read(key).unwrap(), r#"{"when":{"$date":{"$numberLong":"5"}},"user":"ann"}"#);
+        }
+        let mut batch = BatchBuf::new();
+        keys.iter().for_each(|key| batch.push(key, b""));
+        assert_eq!(session.run(Op::BulkRead { keys: batch.as_batch() }).unwrap().as_reply().documents, 20);
+        assert_eq!(session.run(Op::Scan { start: "", end: None, limit: 7 }).unwrap().as_reply().documents, 7);
+        let refused = session.run(Op::Delete { key: &keys[0] }).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Refused);
+        store.settle(Duration::from_secs(1)).unwrap();
+        store.stats().unwrap();
+        assert!(matches!(store.compact(), Err(StoreError::NotSupported(_))));
+        store.close().unwrap();
+    }
+    assert_eq!(other.everything("theirs"), before);
+    let store = open(&format!("{}/theirs", server.url));
+    let missing = store.prepare(&layout("mine", Some("nothing")), Prepare::ReadOnly).unwrap_err().to_string();
+    assert!(missing.contains("nothing") && missing.contains("events"), "{missing}");
+}
+
+#[test]
+fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
+    let server = Server::start("nx-27017");
+    let store = open(&format!("{}/crash", server.url));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let mut session = Driven::open(&*store, &SessionOptions { in_flight: 8, ..options() }).unwrap();
+    session.run(Op::Upsert { key: "before", body: b"{}" }).unwrap();
+    let mut answers = Vec::new();
+    for n in 0..200 {
+        session.submit(Op::Upsert { key: &format!("k{n}"), body: b"{}" }, &mut answers);
+    }
+    server.kill();
+    session.wait(200, &mut answers);
+    let errors: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert!(errors.iter().any(|e| e.kind == ErrorKind::OutcomeUnknown), "{errors:?}");
+    assert!(errors.iter().all(|e| matches!(e.kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary)), "{errors:?}");
+    // Nobody is there: told at once, and nothing was done.
+    let error = session.run(Op::Insert { key: "during", body: b"{}" }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Temporary, "{error}");
+    server.restart();
+    let mut tries = 0;
+    while let Err(error) = session.run(Op::Upsert { key: "after", body: b"{}" }) {
+        assert!(matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown), "{error}");
+        tries += 1;
+        assert!(tries < 300, "the session does not come back: {error}");
+        session.pass(Duration::from_millis(50));
+    }
+    assert_eq!(session.read("before").unwrap(), "{}");
+    assert!(session.counters().disconnects > 0);
+}
+
+#[test]
+fn a_plan_says_whether_it_reads_everything() {
+    let server = Server::start("nx-27017");
+    let store = open(&format!("{}/plans", server.url));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let explain = |op| store.explain(&Request { collection: CollectionId(0), op, contents: true }).unwrap();
+    let indexed = explain(Op::Page { field: "user", value: "\"ann\"", limit: 5 }).unwrap();
+    assert!(!indexed.full_scan, "{}", indexed.plan);
+    let scanned = explain(Op::Page { field: "title", value: "\"ann\"", limit: 5 }).unwrap();
+    assert!(scanned.full_scan, "{}", scanned.plan);
+    assert_eq!(explain(Op::Read { key: "k" }), None);
+    let stats = store.stats().unwrap();
+    assert!(stats.iter().any(|(name, value)| name == "storage_bytes" && *value > 0.0), "{stats:?}");
+}
+
+#[test]
+fn a_wrong_host_port_or_server_is_named_with_a_remedy() {
+    let port = free_port();
+    let text = unreachable(open(&format!("mongodb://u:hunter2@127.0.0.1:{port}/d")).inspect());
+    assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("is the server running"), "{text}");
+    assert!(!text.contains("hunter2"));
+    let text = unreachable(open("mongodb://no-such-host.invalid/d").inspect());
+    assert!(text.contains("no-such-host.invalid:27017"), "{text}");
+    // An HTTP server, which takes our message for a bad request.
+    let port = serve(|_, _| Reply::Bytes(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec()));
+    let text = unreachable(open(&format!("mongodb://u:hunter2@127.0.0.1:{port}/d")).inspect());
+    assert!(text.contains("does not speak MongoDB's protocol") && !text.contains("hunter2"), "{text}");
+    let port = serve(|_, _| Reply::Close);
+    let text = unreachable(open(&format!("mongodb://127.0.0.1:{port}/d")).inspect());
+    assert!(text.contains("closed the connection") && text.contains("tls=true"), "{text}");
+    let port = serve(|_, _| Reply::Answer(doc! { "ok": 0.0, "code": 59, "errmsg": "no such command: 'hello'" }));
+    let text = unreachable(open(&format!("mongodb://127.0.0.1:{port}/d")).inspect());
+    assert!(text.contains("too old") && text.contains("4.4"), "{text}");
+    let text = unreachable(open(&format!("mongodb://127.0.0.1:{port}/d?tls=true")).inspect());
+    assert!(text.contains("TLS"), "{text}");
+    let port = serve(|name, _| Reply::Answer(usual(name, &single())));
+    let text = unreachable(open(&format!("mongodb://127.0.0.1:{port}/d?replicaSet=rs0")).inspect());
+    assert!(text.contains("`rs0`"), "{text}");
+}
+
+#[test]
+fn a_wrong_password_is_told_without_it() {
+    // It even repeats the password.
+    let port = serve(|name, _| match name {
+        "saslStart" => Reply::Answer(doc! { "ok": 0.0, "code": 18, "errmsg": "Authentication failed (hunter2)." }),
+        _ => Reply::Answer(usual(name, &single())),
+    });
+    let store = open(&format!("mongodb://ann:hunter2@127.0.0.1:{port}/d"));
+    let text = unreachable(store.inspect());
+    assert!(text.contains("`ann`") && text.contains("authSource"), "{text}");
+    let told = format!("{text} {:?}", store.describe());
+    assert!(!told.contains("hunter2"), "{told}");
+    // nx-27017 knows no users and says that everything is well: that proves nothing, so it is refused.
+    let server = Server::start("nx-27017");
+    let store = open(&format!("mongodb://ann:hunter2@127.0.0.1:{}/d", server.port));
+    let text = unreachable(store.inspect());
+    assert!(text.contains("SCRAM") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn garbage_never_panics_and_never_passes_for_an_answer() {
+    let mut state = 0x1234_5678_9ABC_DEF1_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut answers: Vec<Vec<u8>> = (0..60).map(|_| (0..random() % 200).map(|_| random() as u8).collect()).collect();
+    // Right headers over wrong contents.
+    let length = |n: u32, rest: &[u8]| [&n.to_le_bytes()[..], rest].concat();
+    answers.push(length(u32::MAX, &[0; 40]));
+    answers.push(length(60 << 20, &[0; 40]));
+    answers.push(length(3, &[0; 40]));
+    let right = |document: &[u8]| {
+        let head = [0, 1, 2013_u32].map(u32::to_le_bytes).concat();
+        length(21 + document.len() as u32, &[&head[..], &[0; 5], document].concat())
+    };
+    answers.push(right(&[5, 0, 0, 0, 0]));
+    answers.push(right(&[255, 0, 0, 0, 0]));
+    answers.push(right(&doc! { "ok": "yes" }.to_vec().unwrap()));
+    answers.push(right(&doc! { "ok": 1, "cursor": 7 }.to_vec().unwrap()));
+    answers.push(right(&doc! { "ok": 1, "cursor": { "id": 0_i64, "firstBatch": [7] } }.to_vec().unwrap()));
+    let present = Arc::new(Mutex::new(None::<Vec<u8>>));
+    let told = Arc::clone(&present);
+    let port = serve(move |name, _| match told.lock().unwrap().clone() {
+        Some(bytes) if name != "hello" => Reply::Bytes(bytes),
+        _ => Reply::Answer(usual(name, &single())),
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    for bytes in answers {
+        *present.lock().unwrap() = Some(bytes.clone());
+        let mut session = Driven::open(&*store, &options()).unwrap();
+        let write = session.run(Op::Upsert { key: "k", body: b"{}" }).unwrap_err();
+        assert_eq!(write.kind, ErrorKind::OutcomeUnknown, "{bytes:?}: {write}");
+        let mut session = Driven::open(&*store, &options()).unwrap();
+        let read = session.run(Op::Read { key: "k" }).unwrap_err();
+        assert!(matches!(read.kind, ErrorKind::Failed | ErrorKind::Temporary), "{bytes:?}: {read}");
+        assert!(store.inspect().is_err(), "{bytes:?}");
+        assert!(store.stats().is_err() || store.stats().unwrap().is_empty(), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    let silent = Arc::new(Mutex::new(false));
+    let told = Arc::clone(&silent);
+    let port = serve(move |name, _| match (*told.lock().unwrap(), name) {
+        (true, _) => Reply::Silence,
+        _ => Reply::Answer(usual(name, &single())),
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    *silent.lock().unwrap() = true;
+    let error = Driven::open(&*store, &SessionOptions { timeout: Duration::from_millis(200), ..options() }).err();
+    let text = error.expect("nobody answered").to_string();
+    assert!(text.contains("said nothing") || text.contains("no answer"), "{text}");
+}
+
+#[test]
+fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let mut hello = single();
+    hello.insert("maxMessageSizeBytes", 20_000);
+    hello.insert("maxBsonObjectSize", 4_000);
+    hello.insert("maxWriteBatchSize", 100);
+    let port = serve(move |name, command| {
+        if name == "insert" && command.get_str("insert").is_ok_and(|name| name == "books") {
+            let documents = command.get_array("documents").unwrap();
+            told.lock().unwrap().push(documents.len());
+            // The last of each message exists already.
+            let error = doc! { "index": documents.len() as i32 - 1, "code": 11000, "errmsg": "E11000 duplicate key" };
+            return Reply::Answer(doc! { "ok": 1.0, "n": documents.len() as i32 - 1, "writeErrors": [error] });
+        }
+        Reply::Answer(usual(name, &hello))
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    let mut items = BatchBuf::new();
+    for n in 0..250 {
+        // One that no server of this limit takes, one that is no JSON.
+        let text = "x".repeat(if n == 7 { 5_000 } else { n });
+        let body = if n == 8 { "nonsense".to_owned() } else { format!(r#"{{"t":"{text}"}}"#) };
+        items.push(&format!("k{n:03}"), body.as_bytes());
+    }
+    let reply = session.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
+    let messages = seen.lock().unwrap().clone();
+    assert!(messages.len() >= 3 && messages.iter().all(|n| *n <= 100), "{messages:?}");
+    assert_eq!(messages.iter().sum::<usize>(), 248);
+    assert_eq!(session.counters().splits, messages.len() as u64 - 1);
+    let reply = reply.as_reply();
+    assert_eq!(reply.documents as usize, 248 - messages.len());
+    // Positions: 7 and 8 were not sent, so everything behind them is two further on.
+    let mut ends: Vec<usize> = messages.iter().scan(1, |sum, n| { *sum += n; Some(*sum) }).collect();
+    ends.extend([7, 8]);
+    ends.sort_unstable();
+    let mut rejected: Vec<usize> = reply.rejects.iter().map(|reject| reject.item).collect();
+    rejected.sort_unstable();
+    assert_eq!(rejected, ends);
+    for reject in reply.rejects {
+        let expected = if [7, 8].contains(&reject.item) { ErrorKind::Refused } else { ErrorKind::Conflict };
+        assert_eq!(reject.error.kind, expected, "{reject:?}");
+    }
+    let body = format!(r#"{{"t":"{}"}}"#, "x".repeat(30_000));
+    let refused = session.run(Op::Insert { key: "k", body: body.as_bytes() }).unwrap_err();
+    assert!(refused.kind == ErrorKind::Refused && refused.message.contains("over the 4000"), "{refused}");
+}
+
+/// A replica set of three whose primary is this fake; and the commands it got.
+fn replica_set(answer: impl Fn(&str) -> Option<Document> + Send + Sync + 'static) -> (u16, Arc<Mutex<Vec<Document>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let port = serve(move |name, command| {
+        told.lock().unwrap().push(command.clone());
+        let mut hello = single();
+        hello.insert("setName", "rs");
+        hello.insert("hosts", vec!["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]);
+        Reply::Answer(answer(name).unwrap_or_else(|| usual(name, &hello)))
+    });
+    (port, seen)
+}
+
+fn last<'d>(commands: &'d [Document], name: &str) -> &'d Document {
+    commands.iter().rev().find(|command| command.keys().next().is_some_and(|first| first == name)).unwrap()
+}
+
+#[test]
+fn durability_is_the_write_concern_and_what_cannot_be_is_refused() {
+    let (port, seen) = replica_set(|_| None);
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d?replicaSet=rs"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let nodes = |n, persisted, on| Durability { acknowledged_by: Acknowledged::Nodes(n), persisted, on };
+    let majority = |persisted, on| Durability { acknowledged_by: Acknowledged::Majority, persisted, on };
+    for (durability, expected) in [
+        (Durability::MEMORY, doc! { "w": 1, "j": false }),
+        (Durability::OS, doc! { "w": 1, "j": true }),
+        (Durability::FSYNC, doc! { "w": 1, "j": true }),
+        (nodes(2, Persisted::Os, 1), doc! { "w": 2, "j": true, "wtimeout": 5_000_i64 }),
+        (nodes(3, Persisted::None, 0), doc! { "w": 3, "j": false, "wtimeout": 5_000_i64 }),
+        (Durability::MAJORITY, doc! { "w": "majority", "j": false, "wtimeout": 5_000_i64 }),
+        (majority(Persisted::Disk, 2), doc! { "w": "majority", "j": true, "wtimeout": 5_000_i64 }),
+    ] {
+        let mut session = Driven::open(&*store, &SessionOptions { durability, ..options() }).unwrap();
+        session.run(Op::Upsert { key: "k", body: b"{}" }).unwrap();
+        let commands = seen.lock().unwrap().clone();
+        assert_eq!(last(&commands, "update").get_document("writeConcern").unwrap(), &expected, "{durability}");
+    }
+    for durability in [nodes(4, Persisted::None, 0), majority(Persisted::Disk, 3)] {
+        let refused = Driven::open(&*store, &SessionOptions { durability, ..options() }).err();
+        assert!(matches!(&refused, Some(StoreError::NotSupported(text)) if text.contains("replica set of 3")), "{refused:?}");
+    }
+    let single_port = serve(|name, _| Reply::Answer(usual(name, &single())));
+    let store = open(&format!("mongodb://127.0.0.1:{single_port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let durability = nodes(2, Persisted::None, 0);
+    let refused = Driven::open(&*store, &SessionOptions { durability, ..options() }).err();
+    assert!(matches!(&refused, Some(StoreError::NotSupported(text)) if text.contains("one server")), "{refused:?}");
+}
+
+#[test]
+fn reads_say_where_and_how_fresh() {
+    let (port, seen) = replica_set(|_| None);
+    let read = |url: String, consistency| {
+        let store = open(&url);
+        store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+        let mut session = Driven::open(&*store, &SessionOptions { consistency, ..options() }).unwrap();
+        assert_eq!(session.run(Op::Read { key: "k" }).unwrap_err().kind, ErrorKind::NotFound);
+        let commands = seen.lock().unwrap().clone();
+        last(&commands, "find").clone()
+    };
+    let url = format!("mongodb://127.0.0.1:{port}/d");
+    let strong = read(url.clone(), ReadConsistency::Strong);
+    assert!(!strong.contains_key("$readPreference") && !strong.contains_key("readConcern"), "{strong}");
+    // The secondaries of this set cannot be reached, so the primary answers.
+    let stale = read(url.clone(), ReadConsistency::StaleOk);
+    assert_eq!(stale.get_document("$readPreference").unwrap(), &doc! { "mode": "secondaryPreferred" });
+    let linear = read(format!("{url}?readConcernLevel=linearizable"), ReadConsistency::Strong);
+    assert_eq!(linear.get_document("readConcern").unwrap(), &doc! { "level": "linearizable" });
+}
+
+#[test]
+fn errors_of_the_server_mean_what_they_mean_everywhere() {
+    let error = |code: i32| doc! { "ok": 0.0, "code": code, "errmsg": "as it says" };
+    let item = |code: i32| doc! { "ok": 1.0, "n": 0, "writeErrors": [{ "index": 0, "code": code, "errmsg": "so" }] };
+    let concern = doc! { "ok": 1.0, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
+    let present = Arc::new(Mutex::new(Document::new()));
+    let told = Arc::clone(&present);
+    let (port, _) = replica_set(move |name| (name == "update").then(|| told.lock().unwrap().clone()));
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    for (answer, expected) in [
+        (concern, ErrorKind::OutcomeUnknown),
+        (error(13), ErrorKind::Refused),
+        (error(112), ErrorKind::Temporary),
+        (error(50), ErrorKind::OutcomeUnknown),
+        (error(14_031), ErrorKind::Failed),
+        (item(11_000), ErrorKind::Conflict),
+        (item(10_334), ErrorKind::Refused),
+        (item(121), ErrorKind::Refused),
+        (error(10_107), ErrorKind::Temporary),
+        (error(11_600), ErrorKind::OutcomeUnknown),
+    ] {
+        *present.lock().unwrap() = answer.clone();
+        let mut got = session.run(Op::Upsert { key: "k", body: b"{}" });
+        // After an election the session looks for the primary again.
+        while matches!(&got, Err(error) if error.message.contains("not connected")) {
+            session.pass(Duration::from_millis(20));
+            got = session.run(Op::Upsert { key: "k", body: b"{}" });
+        }
+        let got = got.unwrap_err();
+        assert_eq!(got.kind, expected, "{answer}: {got}");
+    }
+}

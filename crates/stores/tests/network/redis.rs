@@ -1,1 +1,434 @@
 //! The `redis` driver against a server.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use storebench_core::store::{
+    Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare,
+    StoreError,
+};
+
+use crate::driven::{Driven, existing, layout};
+use crate::proxy::{Fault, answering, proxy, random_bytes};
+use crate::server::{Server, conforms, free_port};
+
+/// A raw connection, to do behind the driver's back what it must not notice, or must.
+struct Raw(TcpStream);
+
+impl Raw {
+    fn open(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self(stream)
+    }
+
+    /// The answer to a command: strings as they are, arrays flat, nil as nothing.
+    fn ask(&mut self, words: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.0.write_all(&request).unwrap();
+        let mut all = Vec::new();
+        self.read(&mut all);
+        all
+    }
+
+    fn one(&mut self, words: &[&str]) -> String {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        String::from_utf8(self.ask(&words).pop().unwrap_or_default()).unwrap()
+    }
+
+    fn read(&mut self, into: &mut Vec<Vec<u8>>) {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        let text = String::from_utf8(line[1..line.len() - 2].to_vec()).unwrap();
+        match line[0] {
+            b'$' if text != "-1" => {
+                let mut bytes = vec![0; text.parse::<usize>().unwrap() + 2];
+                self.0.read_exact(&mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                into.push(bytes);
+            }
+            b'*' => (0..text.parse().unwrap()).for_each(|_| self.read(into)),
+            b'$' => {}
+            _ => into.push(text.into_bytes()),
+        }
+    }
+
+    /// Every key with its serialized value and its life, to compare.
+    fn everything(&mut self) -> BTreeMap<Vec<u8>, (Vec<u8>, bool)> {
+        let keys = self.ask(&[b"KEYS", b"*"]);
+        keys.into_iter()
+            .map(|key| {
+                let dump = self.ask(&[b"DUMP", &key]).remove(0);
+                let lives_forever = self.ask(&[b"PTTL", &key])[0] == b"-1";
+                (key, (dump, lives_forever))
+            })
+            .collect()
+    }
+}
+
+fn open(url: &str) -> std::sync::Arc<dyn AnyStore> {
+    storebench_stores::open(url).unwrap()
+}
+
+fn prepared(url: &str, durability: Durability) -> Driven {
+    let store = open(url);
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    Driven::open(&*store, durability).unwrap()
+}
+
+#[test]
+fn redis_conforms() {
+    let server = Server::start("redis");
+    conforms(&*open(&server.url));
+}
+
+#[test]
+fn redis_with_an_order_that_syncs_conforms() {
+    let options = ["--option=appendonly yes", "--option=appendfsync always"];
+    let server = Server::start_with("redis", &options);
+    let store = open(&format!("{}?ordered=yes", server.url));
+    store.inspect().unwrap();
+    let promised: Vec<_> = store.capabilities().durability.iter().map(|(level, _)| *level).collect();
+    assert_eq!(promised, [Durability::MEMORY, Durability::OS, Durability::FSYNC]);
+    conforms(&*store);
+}
+
+#[test]
+fn redis_cluster_conforms() {
+    let server = Server::start("redis-cluster");
+    conforms(&*open(&server.url));
+}
+
+#[test]
+fn wrong_port_password_or_database_is_told_without_the_password() {
+    let port = free_port();
+    let error = open(&format!("redis://127.0.0.1:{port}")).inspect().unwrap_err();
+    assert!(matches!(&error, StoreError::Unreachable(text) if text.contains(&port.to_string())), "{error}");
+    let server = Server::start_with("redis", &["--password", "hemlich+1"]);
+    let at = format!("127.0.0.1:{}", server.port);
+    let cases = [
+        (format!("redis://{at}"), "asks for a password"),
+        (format!("redis://:falsch-hemlich@{at}"), "does not accept"),
+        (format!("redis://somebody:hemlich+1@{at}"), "does not accept"),
+        (format!("redis://:hemlich+1@{at}/99"), "no database 99"),
+        (format!("redis://:hemlich+1@{at}?cluster=yes"), "no node of a cluster"),
+    ];
+    for (url, expected) in cases {
+        let store = open(&url);
+        let error = store.inspect().unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        let kind = matches!(error, StoreError::BadUrl(_));
+        assert_eq!(kind, expected.contains("database") || expected.contains("cluster"), "{error:?}");
+        assert!(!format!("{error:?} {:?}", store.describe()).contains("hemlich"), "{error}");
+    }
+    let store = open(&format!("redis://:hemlich+1@{at}/3"));
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    Driven::open(&*store, Durability::MEMORY).unwrap().call(Op::Upsert { key: "a", body: b"{}" }).unwrap();
+    assert!(!format!("{:?}", store.describe()).contains("hemlich"));
+    // A login that is not asked for is not passed over either.
+    let open_server = Server::start("redis");
+    let error = open(&format!("redis://:hemlich+1@127.0.0.1:{}", open_server.port)).inspect().unwrap_err();
+    assert!(error.to_string().contains("asks for no password"), "{error}");
+}
+
+#[test]
+fn another_server_behind_the_port_is_told() {
+    let memcached = Server::start("memcached");
+    let http = answering(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec());
+    for port in [memcached.port, http] {
+        let error = open(&format!("redis://127.0.0.1:{port}")).inspect().unwrap_err();
+        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("another server")), "{error:?}");
+    }
+    let error = open(&format!("redis://127.0.0.1:{}", answering(Vec::new()))).inspect().unwrap_err();
+    assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("closed")), "{error:?}");
+}
+
+#[test]
+fn random_answers_are_errors_and_never_panics() {
+    for seed in 0..200 {
+        let bytes = random_bytes(seed, 300);
+        // Sometimes after a beginning that is right.
+        let bytes = if seed % 2 == 0 { [&b"+PONG\r\n"[..], &bytes].concat() } else { bytes };
+        let store = open(&format!("redis://127.0.0.1:{}", answering(bytes)));
+        assert!(store.inspect().is_err(), "seed {seed}");
+        assert!(store.stats().is_err(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_session_that_gets_garbage_gives_up_the_connection_and_goes_on() {
+    let server = Server::start("redis");
+    open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
+    for seed in 0..20 {
+        // What comes before the session's own answers depends on the version: found by a first try.
+        let port = proxy(server.port, move |number| match number {
+            1 => Fault::Garbage { after: 12_000 + seed as usize * 7, seed },
+            _ => Fault::None,
+        });
+        let store = open(&format!("redis://127.0.0.1:{port}"));
+        store.prepare(&layout(), Prepare::ReadOnly).unwrap();
+        let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+        let keys: Vec<String> = (0..50).map(|i| format!("no-such-{i}")).collect();
+        let mut failed = 0;
+        for _ in 0..100 {
+            keys.iter().for_each(|key| {
+                driven.submit(Op::Read { key });
+            });
+            for (_, answer) in driven.finish(50) {
+                let error = answer.unwrap_err();
+                match error.kind {
+                    ErrorKind::NotFound => {}
+                    // A random answer may look like one of the server's own errors.
+                    _ => failed += 1,
+                }
+            }
+        }
+        assert!(failed > 0 && driven.counters().disconnects >= 1, "seed {seed}: {:?}", driven.counters());
+        let error = driven.call_again(Op::Read { key: "no-such-1" }).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound, "seed {seed}: {error}");
+    }
+}
+
+#[test]
+fn a_killed_server_leaves_writes_unknown_and_comes_back() {
+    let server = Server::start_with("redis", &["--option=appendonly yes", "--option=appendfsync always"]);
+    let mut driven = prepared(&server.url, Durability::FSYNC);
+    driven.call(Op::Upsert { key: "before", body: b"{}" }).unwrap();
+    // Nothing is answered any more, so that there is something in flight when it dies.
+    Raw::open(server.port).one(&["CLIENT", "PAUSE", "60000", "ALL"]);
+    let keys: Vec<String> = (0..16).map(|i| format!("k{i}")).collect();
+    for key in &keys[..8] {
+        driven.submit(Op::Upsert { key, body: b"{}" });
+    }
+    for key in &keys[8..15] {
+        driven.submit(Op::Read { key });
+    }
+    let mut items = BatchBuf::new();
+    keys.iter().for_each(|key| items.push(key, b"{}"));
+    let bulk = driven.submit(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() });
+    driven.wait(Duration::from_millis(300), |_| false);
+    server.kill();
+    let answers = driven.finish(16);
+    for (token, answer) in &answers {
+        let kind = answer.as_ref().unwrap_err().kind;
+        let writes = token.0 <= 9 || *token == bulk;
+        let expected = if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::Temporary };
+        assert_eq!(kind, expected, "{token:?} {answer:?}");
+    }
+    assert_eq!(driven.call(Op::Upsert { key: "a", body: b"{}" }).unwrap_err().kind, ErrorKind::Temporary);
+    assert_eq!(driven.counters().disconnects, 1);
+    server.restart();
+    driven.call_again(Op::Read { key: "before" }).unwrap();
+    driven.call_again(Op::Counter { key: "x", delta: 1, initial: 1 }).unwrap_err();
+    driven.call(Op::CompareAndSwap { key: "before", expected: b"{}", body: b"[]" }).unwrap();
+    assert_eq!(driven.counters().disconnects, 1);
+}
+
+#[test]
+fn a_half_closed_connection_is_left() {
+    let server = Server::start("redis");
+    open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
+    let port = proxy(server.port, |number| match number {
+        1 => Fault::HalfClosed { after: 9_000 },
+        _ => Fault::None,
+    });
+    let store = open(&format!("redis://127.0.0.1:{port}"));
+    store.prepare(&layout(), Prepare::Keep).unwrap();
+    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+    let mut unknown = 0;
+    for i in 0..3_000 {
+        match driven.call_again(Op::Upsert { key: &format!("k{i}"), body: b"{}" }) {
+            Ok(_) => {}
+            Err(error) if error.kind == ErrorKind::OutcomeUnknown => unknown += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // None, if the way back was closed between two answers.
+    assert!(unknown <= 1);
+    assert_eq!(driven.counters().disconnects, 1);
+}
+
+#[test]
+fn what_others_put_there_is_read_and_left_as_it_is() {
+    let server = Server::start("redis");
+    let mut raw = Raw::open(server.port);
+    for i in 0..500 {
+        raw.one(&["SET", &format!("theirs:{i}"), &format!("{{\"n\":{i}}}")]);
+    }
+    raw.one(&["HSET", "theirs:hash", "a", "b"]);
+    raw.one(&["RPUSH", "storebench:list", "a"]);
+    raw.one(&["SET", "storebench:documentsx", "no collection of ours"]);
+    raw.one(&["SET", "expires", "1", "PX", "3600000"]);
+    let before = raw.everything();
+    let store = open(&server.url);
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
+    for how in [Prepare::Fresh, Prepare::Keep] {
+        assert!(matches!(store.prepare(&layout(), how), Err(StoreError::NotOurs(_))), "{how:?}");
+    }
+    assert!(matches!(store.prepare(&existing("theirs:"), Prepare::IntoExisting), Err(StoreError::NotOurs(_))));
+    store.remove().unwrap();
+    assert!(raw.everything() == before);
+    // Read only.
+    store.prepare(&existing("theirs:"), Prepare::ReadOnly).unwrap();
+    let keys = store.sample_keys(CollectionId(0), 100, 7).unwrap();
+    assert_eq!((keys.len(), store.sample_keys(CollectionId(0), 100, 7).unwrap()), (100, keys.clone()));
+    assert_ne!(store.sample_keys(CollectionId(0), 100, 8).unwrap(), keys);
+    assert_eq!(store.sample_keys(CollectionId(0), 1_000, 8).unwrap().len(), 500);
+    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+    for key in &keys {
+        let reply = driven.call(Op::Read { key }).unwrap();
+        assert_eq!(reply.as_reply().body, Some(format!("{{\"n\":{key}}}").as_bytes()));
+    }
+    for op in
+        [Op::Upsert { key: "1", body: b"{}" }, Op::Delete { key: "1" }, Op::Touch { key: "1", expiry: Duration::ZERO }]
+    {
+        assert_eq!(driven.call(op).unwrap_err().kind, ErrorKind::Refused);
+    }
+    store.stats().unwrap();
+    assert!(raw.everything() == before);
+    // Beside it.
+    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
+    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+    for i in 0..1_500 {
+        driven.submit(Op::Upsert { key: &format!("{i}"), body: b"{}" });
+    }
+    assert!(driven.finish(1_500).iter().all(|(_, answer)| answer.is_ok()));
+    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    driven.call(Op::Read { key: "7" }).unwrap();
+    store.remove().unwrap();
+    assert!(raw.everything() == before);
+    // Keys that look like a collection of ours, but carry no marker.
+    raw.one(&["SET", "storebench:documents:1", "{}"]);
+    let error = store.prepare(&layout(), Prepare::IntoExisting).unwrap_err();
+    assert!(matches!(error, StoreError::NotOurs(_)), "{error}");
+}
+
+#[test]
+fn two_nodes_acknowledge_only_while_there_are_two() {
+    let server = Server::start("redis-replica");
+    let both = Durability { acknowledged_by: Acknowledged::Nodes(2), ..Durability::MEMORY };
+    let three = Durability { acknowledged_by: Acknowledged::Nodes(3), ..Durability::MEMORY };
+    let store = open(&server.url);
+    store.inspect().unwrap();
+    assert!(store.capabilities().promises(both).is_some());
+    let mut by_two = prepared(&server.url, both);
+    let mut by_one = prepared_again(&server.url, Durability::MEMORY);
+    let refused = Driven::open(
+        &*{
+            store.prepare(&layout(), Prepare::Keep).unwrap();
+            store
+        },
+        three,
+    )
+    .err()
+    .unwrap();
+    assert!(matches!(&refused, StoreError::NotSupported(text) if text.contains("1 are connected")), "{refused}");
+    let keys: Vec<String> = (0..40).map(|i| format!("k{i}")).collect();
+    for key in &keys {
+        by_two.submit(Op::Upsert { key, body: b"{}" });
+    }
+    assert!(by_two.finish(40).iter().all(|(_, answer)| answer.is_ok()));
+    assert_eq!(by_two.call(Op::Delete { key: "none" }).unwrap_err().kind, ErrorKind::NotFound);
+    server.kill_only("replica");
+    let error = by_two.call(Op::Upsert { key: "k1", body: b"[]" }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}");
+    assert!(error.message.contains("0 of 1"), "{error}");
+    by_one.call(Op::Upsert { key: "k2", body: b"[]" }).unwrap();
+    by_two.call(Op::Read { key: "k1" }).unwrap();
+    server.restart();
+    let begun = std::time::Instant::now();
+    while by_two.call(Op::Upsert { key: "k1", body: b"{}" }).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "acknowledgements must come back with the replica");
+    }
+}
+
+fn prepared_again(url: &str, durability: Durability) -> Driven {
+    let store = open(url);
+    store.prepare(&layout(), Prepare::Keep).unwrap();
+    Driven::open(&*store, durability).unwrap()
+}
+
+#[test]
+fn a_slot_that_moves_is_followed() {
+    let server = Server::start("redis-cluster");
+    let mut driven = prepared(&server.url, Durability::MEMORY);
+    let keys: Vec<String> = (0..200).map(|i| format!("{{tag}}{i}")).collect();
+    let (there, missing) = keys.split_at(100);
+    for key in there {
+        driven.call(Op::Insert { key, body: b"{}" }).unwrap();
+    }
+    let mut ports = vec![server.port, server.port_of("node-2"), server.port_of("node-3")];
+    let slot = Raw::open(server.port).one(&["CLUSTER", "KEYSLOT", "storebench:documents:{tag}0"]);
+    let from =
+        ports.iter().position(|port| Raw::open(*port).one(&["CLUSTER", "COUNTKEYSINSLOT", &slot]) == "100").unwrap();
+    let from = ports.swap_remove(from);
+    let (mut source, mut target) = (Raw::open(from), Raw::open(ports[0]));
+    let (source_id, target_id) = (source.one(&["CLUSTER", "MYID"]), target.one(&["CLUSTER", "MYID"]));
+    assert_eq!(target.one(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]), "OK");
+    assert_eq!(source.one(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]), "OK");
+    // On its way: keys that the source does not have are asked for at the target (ASK).
+    for key in &missing[..50] {
+        driven.call(Op::Insert { key, body: b"{}" }).unwrap();
+    }
+    assert_eq!(target.one(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), "50");
+    let moved = source.ask(&[b"CLUSTER", b"GETKEYSINSLOT", slot.as_bytes(), b"1000"]);
+    for key in moved {
+        let port = ports[0].to_string();
+        let answer = source.ask(&[b"MIGRATE", b"127.0.0.1", port.as_bytes(), &key, b"0", b"5000"]);
+        assert_eq!(answer, [b"OK"]);
+    }
+    for raw in [&mut target, &mut source] {
+        assert_eq!(raw.one(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]), "OK");
+    }
+    // It has moved (MOVED): single operations, merges and bulk operations all follow.
+    driven.call(Op::MergePatch { key: &keys[0], patch: br#"{"a":1}"# }).unwrap();
+    for key in &missing[50..] {
+        driven.submit(Op::Insert { key, body: b"{}" });
+    }
+    assert!(driven.finish(50).iter().all(|(_, answer)| answer.is_ok()));
+    let mut all = BatchBuf::new();
+    keys.iter().for_each(|key| all.push(key, b""));
+    assert_eq!(driven.call(Op::BulkRead { keys: all.as_batch() }).unwrap().as_reply().documents, 200);
+    assert_eq!(driven.call(Op::BulkDelete { keys: all.as_batch() }).unwrap().as_reply().documents, 200);
+    assert_eq!(target.one(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), "0");
+    assert_eq!(driven.counters().disconnects, 0);
+}
+
+#[test]
+fn tls_with_an_authority_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let server = Server::start_with("redis", &["--tls", certificate.to_str().unwrap(), key.to_str().unwrap()]);
+    let base = format!("rediss://localhost:{}", server.port);
+    let ca = format!("tls_ca={}", certificate.display());
+    let mut driven = prepared(&format!("{base}?{ca}"), Durability::MEMORY);
+    let body = vec![b'x'; 300_000];
+    for i in 0..40 {
+        driven.submit(Op::Upsert { key: &format!("k{i}"), body: &body });
+    }
+    assert!(driven.finish(40).iter().all(|(_, answer)| answer.is_ok()));
+    assert_eq!(driven.call(Op::Read { key: "k39" }).unwrap().as_reply().bytes, 300_000);
+    for (url, expected) in [
+        (base.clone(), "tls_ca"),
+        (format!("{base}?{ca}&tls_name=other.example"), "another name"),
+        (format!("redis://localhost:{}", server.port), "rediss://"),
+    ] {
+        let error = open(&url).inspect().unwrap_err();
+        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains(expected)), "{url}: {error}");
+    }
+}

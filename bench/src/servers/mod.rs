@@ -1,0 +1,152 @@
+//! Drivers of servers beside other clients of the same server: processor time of the client for an
+//! operation. The servers are started by the scripts in `servers/`.
+
+mod memcached;
+mod postgres;
+mod redis;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Failure;
+use crate::figure::Figure;
+use crate::options::Options;
+
+pub(crate) const TOPIC: &str = "servers";
+
+pub(crate) const FIGURES: &[&str] = &[
+    "postgres load",
+    "postgres upsert",
+    "redis set 1",
+    "redis get 1",
+    "redis set 16",
+    "redis get 16",
+    "redis set 64",
+    "redis get 64",
+    "memcached set 1",
+    "memcached get 1",
+    "memcached get 16",
+    "memcached get 64",
+];
+
+/// What measures one server.
+type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
+
+const MEASURES: [(&str, Measure); 3] =
+    [("postgres", postgres::measure), ("redis", redis::measure), ("memcached", memcached::measure)];
+
+pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let mut figures = Vec::new();
+    for (server, measure) in MEASURES {
+        let wanted = |name: &&&str| name.starts_with(server) && options.wants(TOPIC, name);
+        if !FIGURES.iter().any(|name| wanted(&name)) {
+            continue;
+        }
+        match measure(options) {
+            Ok(measured) => figures.extend(measured),
+            Err(failure) => {
+                let lost = FIGURES.iter().filter(wanted);
+                figures.extend(lost.map(|name| Figure::not_measured(TOPIC, name, &failure.to_string())));
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// A server that runs as long as this value lives.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) port: u16,
+    name: &'static str,
+    folder: tempfile::TempDir,
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../servers").join(name)
+}
+
+impl Server {
+    pub(crate) fn start(name: &'static str, arguments: &[&str]) -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut start = Command::new(script("start"));
+        start.args([name, "--port", &port.to_string(), "--data"]).arg(folder.path()).args(arguments);
+        let output = start.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+        let url = String::from_utf8(output.stdout)?.trim().to_owned();
+        if !output.status.success() || url.is_empty() {
+            return Err(format!("servers/start {name} did not start it; see above").into());
+        }
+        Ok(Self { url, port, name, folder })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let mut stop = Command::new(script("stop"));
+        // What cannot be stopped is told by the script, on stderr.
+        let _ = stop.args([self.name, "--kill", "--data"]).arg(self.folder.path()).stdin(Stdio::null()).status();
+    }
+}
+
+/// A tool of this name: from the path, else from where `servers/install` has unpacked a package.
+pub(crate) fn tool(name: &str, package: &str) -> Command {
+    let in_path = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()));
+    if in_path {
+        return Command::new(name);
+    }
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let places = [cache, Some(PathBuf::from("/var/cache")), home()];
+    let found = places
+        .into_iter()
+        .flatten()
+        .map(|place| place.join("storebench-servers").join(package))
+        .find(|root| root.is_dir());
+    let Some(root) = found else { return Command::new(name) };
+    let mut command = Command::new(root.join("usr/bin").join(name));
+    command.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    command
+}
+
+/// Runs a program to its end. Gives the processor time that it took, in µs, and what it printed.
+///
+/// The system counts the time of ended children in steps of 10 ms: let it run for a second.
+pub(crate) fn child_cpu_us(command: &mut Command) -> Result<(f64, String), Failure> {
+    let before = children_ticks()?;
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|e| {
+        format!("{name} cannot be run: {e}; install the package that holds it (see docs/benchmarks.md)")
+    })?;
+    if !output.status.success() {
+        return Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let ticks = children_ticks()? - before;
+    let per_second = rustix::param::clock_ticks_per_second() as f64;
+    Ok((ticks as f64 * 1e6 / per_second, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// `cutime` and `cstime` of proc_pid_stat(5).
+fn children_ticks() -> Result<u64, Failure> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let mut ticks = fields.split_ascii_whitespace().skip(13).map(str::parse::<u64>);
+    match (ticks.next(), ticks.next()) {
+        (Some(Ok(user)), Some(Ok(system))) => Ok(user + system),
+        _ => Err("/proc/self/stat does not tell the time of children".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_child_is_counted() {
+        let mut busy = Command::new("sh");
+        busy.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done"]);
+        let (cpu_us, printed) = child_cpu_us(&mut busy).unwrap();
+        assert!(cpu_us > 0.0 && printed == "done\n");
+        assert!(child_cpu_us(&mut Command::new("no-such-program")).is_err());
+    }
+}

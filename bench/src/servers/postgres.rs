@@ -1,0 +1,206 @@
+//! PostgreSQL: a load beside `psql \copy` of the same documents into the same table, and single
+//! upserts beside `pgbench -f` with the same statement, keys and connections.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use storebench_core::store::{AnyStore, Prepare};
+
+use super::{Server, TOPIC, child_cpu_us};
+use crate::Failure;
+use crate::figure::{Figure, Samples, Target, Unit};
+use crate::options::Options;
+use crate::rounds::interleave;
+use crate::subject::Subject;
+
+const BATCH: u64 = 1_000;
+/// Keys that single upserts are spread over.
+const KEYS: u64 = 20_000;
+const CONNECTIONS: u64 = 8;
+
+/// The statement of an upsert, as the driver prepares it, with pgbench's variables.
+const UPSERT: &str = "\\set key random(1000000000, LAST)
+INSERT INTO storebench.documents (key, doc) VALUES (:key, :doc) ON CONFLICT (key) DO UPDATE SET doc = EXCLUDED.doc
+";
+
+/// Keys are decimal numbers of ten digits, which pgbench can make too.
+fn study(count: u64, operations: u64) -> String {
+    format!(
+        r#"
+title = "Load and upsert"
+seed = 435
+[collections.documents]
+count = {count}
+key = "1{{index:09}}"
+size = "1KiB"
+fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+[[phases]]
+name = "load"
+load = ["documents"]
+batch = {BATCH}
+workers = 1
+in_flight = 2
+durability = "fsync"
+[[phases]]
+name = "upsert"
+mix = {{ upsert = 1 }}
+popularity = "uniform"
+workers = 1
+connections = {CONNECTIONS}
+in_flight = 1
+operations = {operations}
+durability = "none"
+"#
+    )
+}
+
+pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let server = Server::start("postgres", &[])?;
+    let mut figures = Vec::new();
+    if options.wants(TOPIC, "postgres load") {
+        figures.push(load(options, &server)?);
+    }
+    if options.wants(TOPIC, "postgres upsert") {
+        figures.extend(upserts(options, &server)?);
+    }
+    Ok(figures)
+}
+
+fn load(options: &Options, server: &Server) -> Result<Figure, Failure> {
+    let count = options.work(100_000);
+    let subject = Subject::new(&study(count, 1))?;
+    let store = storebench_stores::open(&server.url)?;
+    store.inspect()?;
+    let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
+    let file = folder.path().join("documents.copy");
+    write_file(&subject, count, &file)?;
+    let mut engine = || {
+        store.prepare(&subject.layout(), Prepare::Fresh)?;
+        let record = subject.run(&store, "load")?;
+        let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
+        let loaded: u64 = record.total.ops.iter().map(|tally| tally.documents).sum();
+        if loaded != count {
+            return Err(format!("{loaded} of {count} documents were loaded").into());
+        }
+        Ok([count as f64 * 1e9 / record.elapsed_ns as f64, cpu as f64 / 1e3 / count as f64])
+    };
+    let mut psql = || {
+        // The table that the driver makes, emptied.
+        store.prepare(&subject.layout(), Prepare::Fresh)?;
+        let text = format!("\\copy storebench.documents (key, doc) FROM '{}'", file.display());
+        let mut command = client("psql")?;
+        command.args(["-X", "-q", "-d", &server.url, "-c", "SET synchronous_commit = local", "-c", &text]);
+        let begun = Instant::now();
+        let (cpu_us, _) = child_cpu_us(&mut command)?;
+        Ok([count as f64 / begun.elapsed().as_secs_f64(), cpu_us / count as f64])
+    };
+    let all = interleave::<2>(options.rounds, vec![&mut engine, &mut psql])?;
+    store.remove()?;
+    let [[ours, ours_cpu], [theirs, theirs_cpu]] = &all[..] else { return Err("two sides give two results".into()) };
+    Ok(Figure::new(TOPIC, "postgres load: bulk load of 1 KiB documents", Unit::DocsPerS, ours.clone())
+        .beside("psql \\copy", theirs.clone())
+        .target(Target::RatioAtLeast(1.0))
+        .note(format!(
+            "client CPU of a document {:.1} µs, of which making it is a part; psql, from a file, {:.1} µs",
+            ours_cpu.median(),
+            theirs_cpu.median()
+        )))
+}
+
+/// The documents of a collection in COPY's text format.
+fn write_file(subject: &Subject, count: u64, file: &Path) -> Result<(), Failure> {
+    let mut out = BufWriter::new(std::fs::File::create(file)?);
+    let (mut key, mut body) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        key.clear();
+        body.clear();
+        subject.documents().write_key(index, &mut key);
+        subject.documents().write_document(index, 0, &mut body);
+        out.write_all(&key)?;
+        out.write_all(b"\t")?;
+        for byte in &body {
+            match byte {
+                b'\\' => out.write_all(b"\\\\")?,
+                byte => out.write_all(&[*byte])?,
+            }
+        }
+        out.write_all(b"\n")?;
+    }
+    out.flush().map_err(Into::into)
+}
+
+fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
+    let count = options.work(160_000);
+    let subject = Subject::new(&study(KEYS, count))?;
+    let store = storebench_stores::open(&server.url)?;
+    store.inspect()?;
+    store.prepare(&subject.layout(), Prepare::Fresh)?;
+    subject.run(&store, "load")?;
+    let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
+    let script = folder.path().join("upsert.sql");
+    std::fs::write(&script, UPSERT.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
+    let mut document = Vec::new();
+    subject.documents().write_document(0, 0, &mut document);
+    let document = String::from_utf8(document)?;
+    let mut engine = || through_the_engine(&subject, &store);
+    let mut pgbench = || {
+        // What connecting costs is not the statement's.
+        let (start_us, _) = run_pgbench(server, &script, &document, 1)?;
+        let (cpu_us, printed) = run_pgbench(server, &script, &document, count / CONNECTIONS)?;
+        let rate = printed
+            .lines()
+            .find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next()?.parse::<f64>().ok())
+            .ok_or_else(|| format!("pgbench printed no rate: {printed}"))?;
+        Ok([rate, (cpu_us - start_us) / count as f64])
+    };
+    let all = interleave::<2>(options.rounds, vec![&mut engine, &mut pgbench])?;
+    store.remove()?;
+    let [[rate, cpu], [their_rate, their_cpu]] = &all[..] else { return Err("two sides give two results".into()) };
+    let figure = |what: &str, unit, ours: &Samples, theirs: &Samples, target| {
+        Figure::new(TOPIC, format!("postgres upsert: {what}, {CONNECTIONS} connections"), unit, ours.clone())
+            .beside("pgbench -f", theirs.clone())
+            .target(target)
+    };
+    Ok([
+        figure("operations", Unit::DocsPerS, rate, their_rate, Target::RatioAtLeast(1.0)),
+        figure("client CPU", Unit::Us, cpu, their_cpu, Target::RatioAtMost(1.0))
+            .note("ours makes a unique document of 1 KiB each time; pgbench sends the same one again"),
+    ])
+}
+
+/// Operations a second, and processor time of one in µs.
+fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>) -> Result<[f64; 2], Failure> {
+    let record = subject.run(store, "upsert")?;
+    let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
+    let operations = record.operations().max(1) as f64;
+    Ok([operations * 1e9 / record.elapsed_ns as f64, cpu as f64 / 1e3 / operations])
+}
+
+fn run_pgbench(server: &Server, script: &Path, document: &str, each: u64) -> Result<(f64, String), Failure> {
+    let mut command = client("pgbench")?;
+    command.env("PGOPTIONS", "-c synchronous_commit=off").args(["-n", "-M", "prepared", "-j", "1"]);
+    command.args(["-c", &CONNECTIONS.to_string(), "-t", &each.to_string(), "-D", &format!("doc={document}"), "-f"]);
+    command.arg(script).arg(&server.url);
+    child_cpu_us(&mut command)
+}
+
+/// A client program of the server's own package: not Debian's wrapper, which would be measured too.
+fn client(name: &str) -> Result<Command, Failure> {
+    let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../servers");
+    let where_is_it = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n\
+        from lib import debian, postgres\n\
+        root = postgres.install()\n\
+        print(root / postgres.BINARIES); print(debian.environment(root)['LD_LIBRARY_PATH'])";
+    let found = Command::new("python3").args(["-c", where_is_it, servers]).output()?;
+    let text = String::from_utf8(found.stdout)?;
+    let mut lines = text.lines();
+    let folder = lines.next().ok_or_else(|| {
+        format!("the programs of PostgreSQL were not found: {}", String::from_utf8_lossy(&found.stderr))
+    })?;
+    let mut command = Command::new(Path::new(folder).join(name));
+    command.env("LD_LIBRARY_PATH", lines.next().unwrap_or_default());
+    Ok(command)
+}

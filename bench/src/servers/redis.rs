@@ -1,0 +1,225 @@
+//! Redis: the driver beside `redis-benchmark` and beside the `redis` crate.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use storebench_core::store::{
+    AnyStore, Capabilities, Description, ErrorKind, FutureSession, Layout, Namespace, Op, OpError, OwnedReply, Prepare,
+    Request, Respond, Runtime, SessionOptions, Store, StoreError,
+};
+
+use super::{Server, TOPIC, child_cpu_us, tool};
+use crate::Failure;
+use crate::figure::{Figure, Target, Unit};
+use crate::options::Options;
+use crate::rounds::interleave;
+use crate::subject::Subject;
+
+/// As many as `redis-benchmark` opens.
+const CONNECTIONS: u32 = 50;
+const KEYS: u64 = 100_000;
+const DEPTHS: [u32; 3] = [1, 16, 64];
+
+/// A study of single writes and reads of 1 KiB at each depth; `extra` names further phases.
+pub(super) fn study(operations: impl Fn(u32) -> u64) -> String {
+    let phases: String = DEPTHS
+        .iter()
+        .flat_map(|depth| [("set", "upsert", *depth), ("get", "read", *depth)])
+        .map(|(name, op, depth)| {
+            format!(
+                r#"
+[[phases]]
+name = "{name}-{depth}"
+mix = {{ {op} = 1 }}
+popularity = "uniform"
+workers = 1
+connections = {CONNECTIONS}
+in_flight = {depth}
+operations = {}
+durability = "none"
+"#,
+                operations(depth)
+            )
+        })
+        .collect();
+    format!(
+        r#"
+title = "Single writes and reads"
+seed = 435
+[collections.documents]
+count = {KEYS}
+key = "documents/{{index:010}}"
+size = "1KiB"
+fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+[[phases]]
+name = "load"
+load = ["documents"]
+batch = 1_000
+workers = 1
+durability = "none"
+{phases}"#
+    )
+}
+
+/// So much that the time of a child can be told: a second or so.
+pub(super) fn operations(options: &Options, depth: u32) -> u64 {
+    options.work(if depth == 1 { 300_000 } else { 2_000_000 })
+}
+
+pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let server = Server::start("redis", &[])?;
+    let subject = Subject::new(&study(|depth| operations(options, depth)))?;
+    let ours = storebench_stores::open(&server.url)?;
+    ours.inspect()?;
+    ours.prepare(&subject.layout(), Prepare::Fresh)?;
+    subject.run(&ours, "load")?;
+    let theirs: Arc<dyn AnyStore> = Arc::new(CrateStore { url: server.url.clone(), driver: Arc::clone(&ours) });
+    let mut figures = Vec::new();
+    for depth in DEPTHS {
+        for test in ["set", "get"] {
+            if !options.wants(TOPIC, &format!("redis {test} {depth}")) {
+                continue;
+            }
+            let (phase, count) = (format!("{test}-{depth}"), operations(options, depth));
+            let mut engine = || through_the_engine(&subject, &ours, &phase).map(|us| [us]);
+            let mut by_crate = || through_the_engine(&subject, &theirs, &phase).map(|us| [us]);
+            let mut benchmark = || redis_benchmark(&server, test, depth, count).map(|us| [us]);
+            let all = interleave::<1>(options.rounds, vec![&mut engine, &mut by_crate, &mut benchmark])?;
+            let [[engine], [by_crate], [benchmark]] = &all[..] else {
+                return Err("three sides give three results".into());
+            };
+            let mut figure =
+                Figure::new(TOPIC, format!("redis {test} {depth}: CPU of a 1 KiB document"), Unit::Us, engine.clone())
+                    .beside("redis-benchmark", benchmark.clone())
+                    .target(Target::RatioAtMost(1.0));
+            if test == "set" {
+                figure = figure.note(format!("of ours, {:.2} µs make the document", generation_us(&subject)));
+            }
+            figures.push(figure);
+            let what = format!("redis {test} {depth}: the same through the `redis` crate");
+            figures
+                .push(Figure::new(TOPIC, what, Unit::Us, by_crate.clone()).beside("our own wire code", engine.clone()));
+        }
+    }
+    Ok(figures)
+}
+
+/// Processor time of an operation, in µs.
+pub(super) fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>, phase: &str) -> Result<f64, Failure> {
+    let record = subject.run(store, phase)?;
+    let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
+    Ok(cpu as f64 / 1e3 / record.operations().max(1) as f64)
+}
+
+/// What making a unique document costs, in µs.
+pub(super) fn generation_us(subject: &Subject) -> f64 {
+    let (documents, mut body) = (subject.documents(), Vec::with_capacity(2_048));
+    let before = storebench_core::measure::thread_cpu_ns();
+    for index in 0..KEYS {
+        body.clear();
+        documents.write_document(index, 1, &mut body);
+        std::hint::black_box(&body);
+    }
+    (storebench_core::measure::thread_cpu_ns() - before) as f64 / 1e3 / KEYS as f64
+}
+
+fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64, Failure> {
+    let run = |test: &str, depth: u32, count: u64| {
+        let mut command = tool("redis-benchmark", "redis-7.0");
+        command.args(["-p", &server.port.to_string(), "-t", test, "-d", "1024", "-q", "-c", &CONNECTIONS.to_string()]);
+        command.args(["-r", &KEYS.to_string(), "-n", &count.to_string(), "-P", &depth.to_string()]);
+        child_cpu_us(&mut command)
+    };
+    if test == "get" && depth == 1 {
+        // So that what it reads is there: its own keys, of which a tenth of this suffices.
+        run("set", 64, KEYS * 10)?;
+    }
+    run(test, depth, count).map(|(cpu_us, _)| cpu_us / count as f64)
+}
+
+/// The `redis` crate as a store: its multiplexed connection, which pipelines by itself.
+struct CrateStore {
+    url: String,
+    driver: Arc<dyn AnyStore>,
+}
+
+/// Answers each request by a future of the crate.
+struct CrateClient(MultiplexedConnection);
+
+impl Respond for CrateClient {
+    type Future = Pin<Box<dyn Future<Output = Result<OwnedReply, OpError>>>>;
+
+    fn respond(&mut self, request: &Request<'_>) -> Self::Future {
+        let mut connection = self.0.clone();
+        let failed = |e: redis::RedisError| OpError::new(ErrorKind::Failed, e.to_string());
+        let key_of = |key: &str| format!("storebench:documents:{key}");
+        match request.op {
+            Op::Upsert { key, body } => {
+                let command = redis::cmd("SET").arg(key_of(key)).arg(body).to_owned();
+                Box::pin(async move {
+                    command.query_async::<()>(&mut connection).await.map_err(failed)?;
+                    Ok(OwnedReply::documents(1))
+                })
+            }
+            Op::Read { key } => {
+                let command = redis::cmd("GET").arg(key_of(key)).to_owned();
+                Box::pin(async move {
+                    let body: Option<Vec<u8>> = command.query_async(&mut connection).await.map_err(failed)?;
+                    body.map(|body| OwnedReply::documents(1).body(body)).ok_or(OpError::not_found())
+                })
+            }
+            _ => Box::pin(std::future::ready(Err(OpError::unsupported()))),
+        }
+    }
+}
+
+impl Store for CrateStore {
+    type Session = FutureSession<CrateClient>;
+
+    fn describe(&self) -> Description {
+        self.driver.describe()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.driver.capabilities()
+    }
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.driver.inspect()
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.driver.prepare(layout, how)
+    }
+    async fn open(&self, _options: &SessionOptions) -> Result<Self::Session, StoreError> {
+        let unreachable = |e: redis::RedisError| StoreError::Unreachable(e.to_string());
+        let client = redis::Client::open(self.url.as_str()).map_err(unreachable)?;
+        let connection = client.get_multiplexed_async_connection().await.map_err(unreachable)?;
+        Ok(FutureSession::new(CrateClient(connection)))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        self.driver.remove()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_runs() {
+        let server = Server::start("redis", &[]).unwrap();
+        let subject = Subject::new(&study(|_| 2_000)).unwrap();
+        let ours = storebench_stores::open(&server.url).unwrap();
+        ours.prepare(&subject.layout(), Prepare::Fresh).unwrap();
+        subject.run(&ours, "load").unwrap();
+        let theirs: Arc<dyn AnyStore> = Arc::new(CrateStore { url: server.url.clone(), driver: Arc::clone(&ours) });
+        for phase in ["set-1", "get-1", "set-16", "get-64"] {
+            assert!(through_the_engine(&subject, &ours, phase).unwrap() > 0.0);
+            assert!(through_the_engine(&subject, &theirs, phase).unwrap() > 0.0);
+        }
+        assert!(redis_benchmark(&server, "set", 16, 200_000).unwrap() > 0.0);
+    }
+}

@@ -1,0 +1,341 @@
+//! Starting a fake, and what a test can do to it.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::cluster::{Cluster, Index, Shared};
+use super::garbage::{Garbage, Random};
+use super::map::Ports;
+use super::{connection, http};
+
+/// What encrypted listeners show their clients.
+#[derive(Clone)]
+pub struct Tls(pub Arc<ServerConfig>);
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+/// What a fake is made of.
+#[derive(Debug, Clone)]
+pub struct FakeOptions {
+    /// How many nodes.
+    pub nodes: usize,
+    /// How many replicas the bucket is to have, beside the active copy.
+    pub replicas: usize,
+    /// How many vbuckets.
+    pub vbuckets: u16,
+    /// Who may log in.
+    pub user: String,
+    /// The password.
+    pub password: String,
+    /// The only bucket.
+    pub bucket: String,
+    /// The largest value it stores, in bytes.
+    pub largest_value_bytes: usize,
+    /// How long a durable write waits for its copies before its outcome is ambiguous.
+    pub durability_timeout: Duration,
+    /// The version it claims.
+    pub version: String,
+    /// The first node's port of the data service; 0 for any.
+    pub port: u16,
+    /// With it, every node listens encrypted too.
+    pub tls: Option<Tls>,
+}
+
+impl Default for FakeOptions {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            replicas: 0,
+            vbuckets: 64,
+            user: "storebench".into(),
+            password: "password".into(),
+            bucket: "default".into(),
+            largest_value_bytes: 20 << 20,
+            durability_timeout: Duration::from_secs(10),
+            version: "7.6.0-0000-fake".into(),
+            port: 0,
+            tls: None,
+        }
+    }
+}
+
+/// A running cluster. It ends when dropped.
+pub struct Fake {
+    shared: Arc<Shared>,
+    /// Dropping it ends the listeners.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A listener and what is done with its connections.
+#[derive(Clone, Copy)]
+enum Service {
+    Data,
+    Http,
+}
+
+impl Fake {
+    /// Starts it on threads of its own.
+    ///
+    /// # Errors
+    /// When a port cannot be had.
+    pub fn start(options: FakeOptions) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let tls = options.tls.clone();
+        let mut listeners = Vec::new();
+        let mut ports = Vec::new();
+        for node in 0..options.nodes.max(1) {
+            let mut listen = |service, encrypted: bool, port: u16| -> std::io::Result<u16> {
+                let listener = TcpListener::bind(("127.0.0.1", port))?;
+                listener.set_nonblocking(true)?;
+                let port = listener.local_addr()?.port();
+                listeners.push((listener, node, service, encrypted));
+                Ok(port)
+            };
+            let mut own = Ports {
+                kv: listen(Service::Data, false, if node == 0 { options.port } else { 0 })?,
+                http: listen(Service::Http, false, 0)?,
+                ..Ports::default()
+            };
+            if tls.is_some() {
+                own.kv_tls = Some(listen(Service::Data, true, 0)?);
+                own.http_tls = Some(listen(Service::Http, true, 0)?);
+            }
+            ports.push(own);
+        }
+        let shared = Shared::new(Cluster::new(options, ports));
+        for (listener, node, service, encrypted) in listeners {
+            let _within = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let acceptor = tls.as_ref().filter(|_| encrypted).map(|tls| TlsAcceptor::from(Arc::clone(&tls.0)));
+            runtime.spawn(listen(listener, Arc::clone(&shared), node, service, acceptor));
+        }
+        Ok(Self { shared, runtime: Some(runtime) })
+    }
+
+    /// Where the data service of each node listens, as `127.0.0.1:port`.
+    pub fn addresses(&self) -> Vec<String> {
+        self.shared.lock().nodes.iter().map(|node| format!("127.0.0.1:{}", node.ports.kv)).collect()
+    }
+
+    /// The URL that Storebench's driver opens.
+    pub fn url(&self) -> String {
+        let cluster = self.shared.lock();
+        let (options, port) = (&cluster.options, cluster.nodes[0].ports.kv);
+        format!("couchbase://{}:{}@127.0.0.1:{port}/{}", options.user, options.password, options.bucket)
+    }
+
+    /// The same for encrypted connections; the certificate must name `localhost`.
+    pub fn tls_url(&self) -> Option<String> {
+        let cluster = self.shared.lock();
+        let (options, port) = (&cluster.options, cluster.nodes[0].ports.kv_tls?);
+        Some(format!("couchbases://{}:{}@localhost:{port}/{}", options.user, options.password, options.bucket))
+    }
+
+    /// The URL of the management API of the first node, without credentials.
+    pub fn management_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.shared.lock().nodes[0].ports.http)
+    }
+
+    /// Takes a node away as a crash would: its connections end, its copies keep what they had. The map
+    /// stays as it is until [`Fake::fail_over`].
+    pub fn kill(&self, node: usize) {
+        self.shared.lock().nodes[node].up = false;
+        self.shared.close_connections(node);
+    }
+
+    /// Brings a node back, with its copies brought up to date.
+    pub fn revive(&self, node: usize) {
+        let mut cluster = self.shared.lock();
+        cluster.nodes[node].up = true;
+        cluster.catch_up(node);
+    }
+
+    /// Whether a node takes what the active copies of other nodes send it.
+    pub fn set_replicating(&self, node: usize, replicates: bool) {
+        let mut cluster = self.shared.lock();
+        cluster.nodes[node].replicates = replicates;
+        if replicates {
+            cluster.catch_up(node);
+        }
+    }
+
+    /// Whether a node's disk takes writes.
+    pub fn set_disk(&self, node: usize, works: bool) {
+        let mut cluster = self.shared.lock();
+        cluster.nodes[node].disk = works;
+        if works {
+            cluster.nodes[node].queued = 0;
+        }
+    }
+
+    /// Takes a node out of the map: its replicas become active, and are not replaced.
+    pub fn fail_over(&self, node: usize) {
+        let gone = node as i16;
+        self.change_map(|cluster| {
+            for holders in &mut cluster.map.holders {
+                let wanted = holders.len();
+                holders.retain(|holder| *holder != gone && *holder != -1);
+                holders.resize(wanted, -1);
+            }
+        });
+    }
+
+    /// Makes another node the holder of all vbuckets whose active copy is on `from`. Clients are told
+    /// only by the answer *not my vbucket*, unless `tell`.
+    pub fn move_vbuckets(&self, from: usize, to: usize, tell: bool) {
+        {
+            let mut cluster = self.shared.lock();
+            for vbucket in 0..cluster.map.holders.len() as u16 {
+                if cluster.map.active(vbucket) == Some(from) {
+                    let copy = cluster.nodes[from].copies.get(&vbucket).cloned().unwrap_or_default();
+                    cluster.nodes[to].copies.insert(vbucket, copy);
+                }
+            }
+            for holders in &mut cluster.map.holders {
+                if holders[0] == from as i16 {
+                    holders.iter_mut().filter(|holder| **holder == to as i16).for_each(|holder| *holder = from as i16);
+                    holders[0] = to as i16;
+                }
+            }
+            cluster.revision += 1;
+        }
+        if tell {
+            self.tell();
+        }
+    }
+
+    fn change_map(&self, change: impl FnOnce(&mut Cluster)) {
+        {
+            let mut cluster = self.shared.lock();
+            change(&mut cluster);
+            cluster.revision += 1;
+        }
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let revision = self.shared.lock().revision;
+        self.shared.revision.send_replace(revision);
+    }
+
+    /// Answers so many of the next operations on documents with a temporary failure.
+    pub fn fail_temporarily(&self, operations: u64) {
+        self.shared.lock().faults.temporary = operations;
+    }
+
+    /// Whether operations on documents are left unanswered. Those that came meanwhile are done when it ends.
+    pub fn stall(&self, stalled: bool) {
+        self.shared.lock().faults.stalled = stalled;
+    }
+
+    /// Closes every connection of every node.
+    pub fn close_connections(&self) {
+        for node in 0..self.shared.closing.len() {
+            self.shared.close_connections(node);
+        }
+    }
+
+    /// Spoils every answer from now on, or no longer.
+    pub fn garble(&self, how: Option<(Garbage, u64)>) {
+        self.shared.lock().faults.garbage = how.map(|(garbage, seed)| (garbage, Random::new(seed)));
+    }
+
+    /// Whether indexes stay as they are now. Queries that ask for what was written wait meanwhile.
+    pub fn freeze_indexes(&self, frozen: bool) {
+        let mut cluster = self.shared.lock();
+        cluster.frozen = frozen.then(|| cluster.documents());
+    }
+
+    /// Makes a scope with one collection as somebody else would, holding one document.
+    pub fn put_foreign(&self, scope: &str, collection: &str, key: &str, value: &[u8]) {
+        let mut cluster = self.shared.lock();
+        cluster.create_scope(scope);
+        cluster.create_collection(scope, collection);
+        let uid = cluster.collection_uid(scope, collection).unwrap_or_default();
+        let vbucket = cluster.map.vbucket(key.as_bytes());
+        let document = super::documents::Document { value: value.to_vec(), ..Default::default() };
+        cluster.commit(vbucket, &(uid, key.as_bytes().to_vec()), Some(document));
+    }
+
+    /// Makes a primary index on a collection as somebody else would.
+    pub fn put_foreign_index(&self, scope: &str, collection: &str) {
+        let mut cluster = self.shared.lock();
+        let collection_uid = cluster.collection_uid(scope, collection).unwrap_or_default();
+        let (scope, collection) = (scope.to_owned(), collection.to_owned());
+        cluster.indexes.push(Index { name: "#primary".into(), scope, collection, collection_uid, fields: Vec::new() });
+    }
+
+    /// All documents of a collection, by key, as the active copies hold them.
+    pub fn documents(&self, scope: &str, collection: &str) -> Vec<(String, Vec<u8>)> {
+        let cluster = self.shared.lock();
+        let Some(uid) = cluster.collection_uid(scope, collection) else { return Vec::new() };
+        let of = cluster.documents().into_iter().filter(|((collection, _), _)| *collection == uid);
+        of.map(|((_, key), document)| (String::from_utf8_lossy(&key).into_owned(), document.value)).collect()
+    }
+
+    /// The names of scopes and their collections, as `scope.collection`, scopes without any as `scope.`.
+    pub fn collections(&self) -> Vec<String> {
+        let cluster = self.shared.lock();
+        let of = |scope: &super::cluster::Scope| -> Vec<String> {
+            if scope.collections.is_empty() {
+                return vec![format!("{}.", scope.name)];
+            }
+            scope.collections.iter().map(|c| format!("{}.{}", scope.name, c.name)).collect()
+        };
+        cluster.scopes.iter().flat_map(of).collect()
+    }
+
+    /// Operations on documents that were done, and how often a node was asked for a vbucket that it does
+    /// not hold.
+    pub fn counts(&self) -> (u64, u64) {
+        let cluster = self.shared.lock();
+        (cluster.operations, cluster.not_my_vbucket)
+    }
+}
+
+async fn listen(
+    listener: tokio::net::TcpListener,
+    shared: Arc<Shared>,
+    node: usize,
+    service: Service,
+    tls: Option<TlsAcceptor>,
+) {
+    while let Ok((stream, _)) = listener.accept().await {
+        // A node that is away closes what reaches it.
+        if !shared.lock().nodes[node].up {
+            continue;
+        }
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
+        // Answers are small and complete: none is to wait for another.
+        let _ = stream.set_nodelay(true);
+        tokio::spawn(async move {
+            match (tls, service) {
+                (None, Service::Data) => connection::serve(stream, shared, node, false).await,
+                (None, Service::Http) => http::serve(stream, shared, node).await,
+                (Some(tls), service) => {
+                    let Ok(stream) = tls.accept(stream).await else { return };
+                    match service {
+                        Service::Data => connection::serve(stream, shared, node, true).await,
+                        Service::Http => http::serve(stream, shared, node).await,
+                    }
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,68 @@
+//! Bulk operations: many operations on single keys in flight in one go.
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
+
+use super::operations::{Context, Target, item, item_kind, rows_reply};
+
+/// Items of one bulk operation in flight at once. More do not shorten it: the connections of a session
+/// are busy with these.
+const IN_FLIGHT: usize = 128;
+
+/// Does a bulk operation.
+pub(super) async fn perform(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    batch: BatchBuf,
+    contents: bool,
+) -> Result<OwnedReply, OpError> {
+    let items = batch.as_batch();
+    let single = item_kind(kind);
+    let doing = items.iter().enumerate().map(|(number, (key, body))| async move {
+        (number, key, item(context, target, single, key, body).await)
+    });
+    let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
+    let (mut done, mut rejects, mut rows) = (0, Vec::new(), BatchBuf::new());
+    while let Some((number, key, answer)) = answers.next().await {
+        match answer {
+            Ok(reply) => {
+                done += 1;
+                if single == OpKind::Read {
+                    rows.push(key, reply.as_reply().body.unwrap_or_default());
+                }
+            }
+            Err(error) if error.kind == ErrorKind::NotFound && !matches!(single, OpKind::Insert | OpKind::Upsert) => {}
+            Err(error) => rejects.push(Reject { item: number, error }),
+        }
+    }
+    drop(answers);
+    // When nothing was done, and all for now, the whole may be tried again as one.
+    let nothing = done == 0 && !rejects.is_empty() && rejects.len() == items.len();
+    if nothing && rejects.iter().all(|reject| reject.error.kind == ErrorKind::Temporary) {
+        return Err(rejects.swap_remove(0).error);
+    }
+    let reply = if single == OpKind::Read { rows_reply(rows, contents) } else { OwnedReply::documents(done) };
+    Ok(reply.rejects(rejects))
+}
+
+/// Reads documents in the order of their keys; those that are gone meanwhile are left out.
+pub(super) async fn read_in_order(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    keys: &[&str],
+) -> Result<BatchBuf, OpError> {
+    let reading = keys.iter().map(|key| async move { (*key, item(context, target, OpKind::Read, key, b"").await) });
+    let mut answers = stream::iter(reading).buffered(IN_FLIGHT);
+    let mut rows = BatchBuf::new();
+    while let Some((key, answer)) = answers.next().await {
+        match answer {
+            Ok(reply) => rows.push(key, reply.as_reply().body.unwrap_or_default()),
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(OpError::new(error.kind, format!("{kind}: {}", error.message))),
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,69 @@
+//! How Storebench's durability is said to Couchbase.
+
+use couchbase::durability_level::DurabilityLevel;
+use storebench_core::store::{Acknowledged, Durability, Persisted};
+
+const fn durability(acknowledged_by: Acknowledged, persisted: Persisted, on: u32) -> Durability {
+    Durability { acknowledged_by, persisted, on }
+}
+
+/// A majority holds it, and the active copy's node has it on disk.
+const MAJORITY_AND_ACTIVE: Durability = durability(Acknowledged::Majority, Persisted::Disk, 1);
+/// A majority has it on disk; with 1 or 2 replicas a majority is two.
+const MAJORITY_ON_DISK: Durability = durability(Acknowledged::Majority, Persisted::Disk, 2);
+const TWO: Durability = durability(Acknowledged::Nodes(2), Persisted::None, 0);
+const TWO_AND_ACTIVE: Durability = durability(Acknowledged::Nodes(2), Persisted::Disk, 1);
+const TWO_ON_DISK: Durability = durability(Acknowledged::Nodes(2), Persisted::Disk, 2);
+
+/// What a bucket with so many replicas can promise, and what each level is set to; of any bucket when
+/// that is not known yet. With 1 or 2 replicas a majority of the copies is exactly two, so both ways to
+/// ask for it are one.
+pub(super) fn promises(replicas: Option<u32>) -> Vec<(Durability, &'static str)> {
+    let mut all = vec![
+        (Durability::MEMORY, "level none: in the memory of the active copy"),
+        (Durability::MAJORITY, "level majority: in the memory of a majority of the copies"),
+        (MAJORITY_AND_ACTIVE, "level majorityAndPersistToActive"),
+    ];
+    if replicas == Some(0) {
+        all.push((Durability::FSYNC, "level majorityAndPersistToActive, of the only copy"));
+    } else {
+        all.extend([
+            (TWO, "level majority, which is two copies with 1 or 2 replicas"),
+            (TWO_AND_ACTIVE, "level majorityAndPersistToActive, a majority being two copies with 1 or 2 replicas"),
+            (MAJORITY_ON_DISK, "level persistToMajority, a majority being two copies with 1 or 2 replicas"),
+            (TWO_ON_DISK, "level persistToMajority, a majority being two copies with 1 or 2 replicas"),
+        ]);
+    }
+    all
+}
+
+/// The level that keeps a promise; none for the level none.
+pub(super) fn level(durability: Durability) -> Option<DurabilityLevel> {
+    match (durability.persisted, durability.on) {
+        _ if durability == Durability::MEMORY => None,
+        (Persisted::Disk, 1) => Some(DurabilityLevel::MAJORITY_AND_PERSIST_ACTIVE),
+        (Persisted::Disk, _) => Some(DurabilityLevel::PERSIST_TO_MAJORITY),
+        _ => Some(DurabilityLevel::MAJORITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_promise_has_the_level_that_its_text_names() {
+        for replicas in [None, Some(0), Some(1), Some(2)] {
+            for (durability, text) in promises(replicas) {
+                let named = match level(durability) {
+                    None => "level none",
+                    Some(DurabilityLevel::MAJORITY) => "level majority",
+                    Some(DurabilityLevel::MAJORITY_AND_PERSIST_ACTIVE) => "level majorityAndPersistToActive",
+                    Some(_) => "level persistToMajority",
+                };
+                let rest = text.strip_prefix(named).unwrap_or_else(|| panic!("{durability}: {text}"));
+                assert!(!rest.starts_with(char::is_alphabetic), "{durability}: {text}");
+            }
+        }
+    }
+}

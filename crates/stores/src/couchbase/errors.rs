@@ -1,0 +1,82 @@
+//! What the SDK's errors mean.
+
+use std::borrow::Cow;
+
+use couchbase::error::{Error, ErrorKind as Kind};
+use storebench_core::store::{ErrorKind, OpError, OpKind, StoreError};
+
+use crate::net::lost;
+
+const EXISTS: OpError = OpError::conflict("a document with this key exists already");
+const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
+
+fn error(kind: ErrorKind, message: &'static str) -> OpError {
+    OpError { kind, message: Cow::Borrowed(message) }
+}
+
+/// Whether an operation was sent and its connection ended before the answer.
+pub(super) fn closed_in_flight(error: &Error) -> bool {
+    matches!(error.kind(), Kind::OtherFailure(text) if text.contains("Closed in flight"))
+}
+
+/// A text of the SDK's without the ports it was dispatched from and to, which differ each time.
+fn without_ports(text: &str) -> &str {
+    text.split(", dispatched").next().unwrap_or(text)
+}
+
+/// What the error of an operation of this kind means. Texts hold no keys and no statements, so that
+/// equal errors are counted as one.
+pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
+    use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
+    match error_of.kind() {
+        Kind::DocumentNotFound => OpError::not_found(),
+        Kind::DocumentExists => EXISTS,
+        Kind::CasMismatch => CHANGED,
+        Kind::TemporaryFailure => error(Temporary, "the server is out of memory or busy (temporary failure)"),
+        Kind::RateLimitedFailure => error(Temporary, "the server holds this user to a rate (rate limited)"),
+        Kind::DocumentLocked => error(Temporary, "another client has locked the document"),
+        Kind::DurabilityWriteInProgress | Kind::DurableWriteRecommitInProgress => {
+            error(Temporary, "a durable write of this document is under way")
+        }
+        Kind::DurabilityImpossible => {
+            error(Temporary, "too few copies are in the cluster's map for this durability; nothing was written")
+        }
+        Kind::DurabilityAmbiguous => {
+            error(OutcomeUnknown, "the copies did not all acknowledge in time (durability ambiguous)")
+        }
+        Kind::DurabilityLevelNotAvailable => error(Refused, "this bucket does not offer this durability"),
+        Kind::ValueTooLarge => error(Refused, "the document is larger than the server stores (20 MiB)"),
+        Kind::QuotaLimitedFailure => error(Refused, "the scope's quota is used up"),
+        Kind::AuthenticationFailure => error(Refused, "this user may not do that in this collection"),
+        Kind::InvalidArgument(wrong) => OpError::new(Refused, format!("invalid argument: {}", wrong.msg())),
+        Kind::CollectionNotFound | Kind::ScopeNotFound => {
+            error(Failed, "the collection is gone from the bucket; was it dropped meanwhile?")
+        }
+        Kind::IndexNotFound | Kind::PlanningFailure => {
+            error(Refused, "no index of the collection fits the query; keys=none makes none for key ranges")
+        }
+        Kind::ParsingFailure | Kind::UnsupportedOperation | Kind::FeatureNotAvailable(_) => {
+            OpError::new(Refused, error_of.kind().to_string())
+        }
+        Kind::ServiceNotAvailable(_) => OpError::new(Refused, format!("{}: the cluster does not run it", error_of.kind())),
+        Kind::DeltaInvalid | Kind::NumberTooBig => error(Failed, "what is stored is no counter"),
+        Kind::ServerTimeout if !kind.writes() => error(Temporary, "the query service gave up at its timeout"),
+        Kind::OtherFailure(text) => lost(kind, without_ports(text)),
+        other if kind.writes() => OpError::new(OutcomeUnknown, other.to_string()),
+        other => OpError::new(Failed, other.to_string()),
+    }
+}
+
+/// What the error of a control call means.
+pub(super) fn store_error(what: &str, error: &Error) -> StoreError {
+    let text = error.kind();
+    match text {
+        Kind::AuthenticationFailure => StoreError::Unreachable(format!(
+            "{what}: this user may not; grant the roles Bucket Admin and Query Manage Index of the bucket"
+        )),
+        Kind::ServiceNotAvailable(service) => StoreError::NotSupported(format!(
+            "{what}: the cluster runs no {service} service; add it to a node, or use keys=none and no indexes"
+        )),
+        _ => StoreError::Failed(format!("{what}: {text}")),
+    }
+}

@@ -1,0 +1,128 @@
+//! Which nodes a session has lost, so that operations on their documents are answered at once.
+//!
+//! The SDK keeps an operation whose node is away until the node is back or the caller gives up, and
+//! says nothing meanwhile: a session's places would fill with operations that never left. So the first
+//! operation that a lost connection ends closes the gate for its node's documents; a task asks the
+//! nodes until they answer, and opens it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use storebench_core::store::{OpError, SessionCounters};
+use tokio::task::AbortHandle;
+
+use super::link::Link;
+use super::management::Management;
+use super::settings::Settings;
+use super::topology::Topology;
+use crate::net::{Backoff, not_connected};
+
+/// What the gate's task and the session share.
+#[derive(Debug)]
+struct State {
+    topology: Topology,
+    lost: HashSet<String>,
+}
+
+/// The gate of one session.
+pub(super) struct Gate {
+    settings: Arc<Settings>,
+    link: Arc<Link>,
+    state: Arc<Mutex<State>>,
+    /// Whether `lost` may hold any, without asking for the lock.
+    closed: Cell<bool>,
+    disconnects: Cell<u64>,
+    task: RefCell<Option<AbortHandle>>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Gate {
+    pub(super) fn new(settings: Arc<Settings>, link: Arc<Link>, topology: Topology) -> Rc<Self> {
+        Rc::new(Self {
+            settings,
+            link,
+            state: Arc::new(Mutex::new(State { topology, lost: HashSet::new() })),
+            closed: Cell::new(false),
+            disconnects: Cell::new(0),
+            task: RefCell::new(None),
+        })
+    }
+
+    /// Refuses an operation on a key whose node is away.
+    pub(super) fn pass(&self, key: &str) -> Result<(), OpError> {
+        if !self.closed.get() {
+            return Ok(());
+        }
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.lost.is_empty() {
+            self.closed.set(false);
+            return Ok(());
+        }
+        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node));
+        if node.is_some_and(|node| state.lost.contains(node)) { Err(not_connected()) } else { Ok(()) }
+    }
+
+    /// An operation on this key ended with its connection.
+    pub(super) fn lost(&self, key: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).cloned());
+        let Some(node) = node else { return };
+        if !state.lost.insert(node) {
+            return;
+        }
+        drop(state);
+        self.closed.set(true);
+        self.disconnects.set(self.disconnects.get() + 1);
+        self.watch();
+    }
+
+    /// Asks the nodes until all that were lost answer, or are no longer in the map.
+    fn watch(&self) {
+        let mut task = self.task.borrow_mut();
+        if task.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let (settings, link, state) = (Arc::clone(&self.settings), Arc::clone(&self.link), Arc::clone(&self.state));
+        let seed = std::ptr::from_ref(self) as u64;
+        *task = Some(
+            tokio::spawn(async move {
+                let mut backoff = Backoff::new(seed);
+                loop {
+                    tokio::time::sleep(backoff.next_wait()).await;
+                    let connected = link.connected().await;
+                    let topology = refreshed(&settings, &state).await;
+                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(topology) = topology {
+                        state.topology = topology;
+                    }
+                    let State { topology, lost } = &mut *state;
+                    lost.retain(|node| topology.data.contains(node) && !connected.contains(node));
+                    if lost.is_empty() {
+                        return;
+                    }
+                }
+            })
+            .abort_handle(),
+        );
+    }
+
+    pub(super) fn counters(&self) -> SessionCounters {
+        SessionCounters { disconnects: self.disconnects.get(), splits: 0 }
+    }
+}
+
+/// The map as some node has it now.
+async fn refreshed(settings: &Settings, state: &Mutex<State>) -> Option<Topology> {
+    let known = state.lock().unwrap_or_else(PoisonError::into_inner).topology.clone();
+    let management = Management::new(settings, &known).ok()?;
+    management.topology().await.ok()
+}

@@ -1,0 +1,88 @@
+//! Merge patches (RFC 7396): by sub-document operations where these do the same, else read and swapped.
+
+use couchbase::error::ErrorKind as Kind;
+use couchbase::options::kv_options::{MutateInOptions, ReplaceOptions};
+use couchbase::subdoc::mutate_in_specs::MutateInSpec;
+use serde_json::Value;
+use storebench_core::store::{ErrorKind, OpError, OpKind, OwnedReply, merge_patch};
+
+use super::counter::{CONTENDED, TRIES};
+use super::operations::{Context, Target, call, flags, written};
+
+const KIND: OpKind = OpKind::MergePatch;
+/// The most paths that the server takes in one request.
+const MOST_PATHS: usize = 16;
+/// Shorter than the longest path the server takes (1,024 bytes), quotes included.
+const LONGEST_NAME: usize = 500;
+
+/// Merges a patch into a document.
+pub(super) async fn apply(context: &Context, target: &Target, key: &str, patch: &[u8]) -> Result<OwnedReply, OpError> {
+    let patch: Value = serde_json::from_slice(patch)
+        .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is no JSON: {e}")))?;
+    // The SDK (1.1) takes a durability level for sub-document writes, and does not send it.
+    let parts = if context.level.is_none() { specs(&patch) } else { None };
+    if let Some(parts) = parts {
+        let options = MutateInOptions::new().preserve_expiry(true);
+        match call(context, KIND, key, target.collection.mutate_in(key, &parts, options)).await {
+            Ok(result) => return Ok(OwnedReply::documents(1).revision(result.cas().to_be_bytes().to_vec())),
+            // All or none was done: none. A member to be removed is not there, or the document is no object.
+            Err(called) if called.kind().is_some_and(is_about_paths) => {}
+            Err(called) => return Err(called.into()),
+        }
+    }
+    swap(context, target, key, &patch).await
+}
+
+fn is_about_paths(kind: &Kind) -> bool {
+    matches!(kind, Kind::PathNotFound | Kind::PathMismatch | Kind::PathInvalid | Kind::PathTooBig | Kind::DocumentNotJSON)
+}
+
+/// The parts of a patch that sets and removes members of the document itself; none for another.
+fn specs(patch: &Value) -> Option<Vec<MutateInSpec>> {
+    let members = patch.as_object().filter(|members| (1..=MOST_PATHS).contains(&members.len()))?;
+    let spec = |(name, value): (&String, &Value)| {
+        let path = format!("`{}`", name.replace('`', "``"));
+        match value {
+            Value::Object(_) => None,
+            _ if name.len() > LONGEST_NAME || name.is_empty() => None,
+            Value::Null => Some(MutateInSpec::remove(path, None)),
+            value => MutateInSpec::upsert(path, value, None).ok(),
+        }
+    };
+    members.iter().map(spec).collect()
+}
+
+async fn swap(context: &Context, target: &Target, key: &str, patch: &Value) -> Result<OwnedReply, OpError> {
+    for _ in 0..TRIES {
+        let found = call(context, OpKind::Read, key, target.collection.get(key, None)).await?;
+        let mut document: Value = serde_json::from_slice(found.content_as_raw().0)
+            .map_err(|_| OpError::new(ErrorKind::Refused, "the stored document is no JSON"))?;
+        merge_patch(&mut document, patch);
+        let mut options = ReplaceOptions::new().cas(found.cas()).preserve_expiry(true);
+        options.durability_level = context.level.clone();
+        let (text, flags) = (document.to_string(), flags(target.body));
+        match call(context, KIND, key, target.collection.replace_raw(key, text.as_bytes(), flags, options)).await {
+            Ok(result) => return Ok(written(&result)),
+            Err(called) if called.kind() == Some(&Kind::CasMismatch) => {}
+            Err(called) => return Err(called.into()),
+        }
+    }
+    Err(CONTENDED)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_sub_documents_do_the_same_is_done_by_them() {
+        let paths = |patch: &Value| specs(patch).map(|specs| specs.iter().map(|s| s.path.clone()).collect::<Vec<_>>());
+        assert_eq!(paths(&json!({"a": 1, "b.c": null, "d`": [1]})).unwrap(), ["`a`", "`b.c`", "`d```"]);
+        let many: serde_json::Map<String, Value> = (0..17).map(|i| (format!("m{i}"), json!(i))).collect();
+        for patch in [json!({"a": {"b": 1}}), json!({}), json!([1]), json!({"": 1}), Value::Object(many)] {
+            assert_eq!(paths(&patch), None, "{patch}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! `couchbase://USER:PASSWORD@HOST,HOST/BUCKET`: Couchbase Server 7.0 and newer, by its official crate.
+//!
+//! A study's collections are collections of one scope, `storebench` unless `scope=` names another.
+//!
+//! | promise | durability level |
+//! |---|---|
+//! | `none` | none |
+//! | `majority`; acknowledged by 2 | majority |
+//! | acknowledged by majority, on disk on 1 | majorityAndPersistToActive |
+//! | acknowledged by majority or 2, on disk on 2 | persistToMajority |
+//!
+//! With one or two replicas a majority of the copies is exactly two. `fsync` is offered on a bucket
+//! without replicas only: elsewhere no level means it exactly. The crate has neither the older
+//! `replicate_to` and `persist_to` nor a way to send a durability's own timeout: the server's holds
+//! (10 s), and a write that it ends is *outcome unknown*.
+//!
+//! Reads of keys go to the active copy, so they are always strong. Queries wait for their index
+//! (`request_plus`) unless `stale-ok` is asked for; waiting for one session's own writes (`at_plus`)
+//! would cost a mutation token on every write, so `session` waits as `strong` does.
+//!
+//! # What the crate costs, and what is done about what it does
+//! The crate (`couchbase` 1.1) takes 15 to 57 µs of processor an operation against a mock that a loop
+//! by hand serves at 0.4 to 26 µs (concurrency 128 to 1, SETs of 100 bytes). It is used nevertheless:
+//! it is what an application would use, so its cost is part of the answer.
+//!
+//! - It tries to log in for ever and says not why it fails: `probe` logs in once by hand first.
+//! - It keeps operations whose node is away and answers none: `gate` does.
+//! - It panics on some answers that no server gives: calls are caught, and end as unknown.
+//! - It takes a durability level for sub-document writes and does not send it: with durability, merges
+//!   are read and swapped.
+//! - It leaves Nagle's algorithm on, so that a small request may wait for the acknowledgement of the one
+//!   before it.
+//! - It has no key-range scan and no views: key ranges go by SQL++ over a primary index. Views, which
+//!   the server has deprecated, are left out.
+
+mod bulk;
+mod counter;
+mod durability;
+mod errors;
+mod gate;
+mod layout;
+mod link;
+mod management;
+mod merge;
+mod operations;
+mod probe;
+mod queries;
+mod session;
+mod settings;
+mod topology;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use storebench_core::store::{
+    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, ReadConsistency, Request,
+    Runtime, SessionOptions, Stats, Store, StoreError, Support,
+};
+use storebench_core::workload::Body;
+
+use crate::net::{Control, with_net_options};
+use crate::registry::{OptionHelp, Options, Scheme};
+use link::Link;
+use management::Management;
+pub(crate) use session::CouchbaseSession;
+use settings::Settings;
+use topology::Topology;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "couchbase",
+    aliases: &["couchbases"],
+    what: "Couchbase Server 7.0 and newer, by its official client",
+    example: "couchbase://user@localhost/bucket",
+    options: with_net_options![
+        OptionHelp { name: "scope", meaning: "scope that holds the collections (default storebench)" },
+        OptionHelp { name: "keys", meaning: "`index` (default) makes a primary index for prefix and scan, `none` does not" },
+        OptionHelp { name: "compression", meaning: "of documents sent: `none` (default) or `snappy`" },
+    ],
+    decorator: false,
+};
+
+/// How long a control query may take.
+const QUERY_PATIENCE: Duration = Duration::from_secs(60);
+/// How often settling and compacting look.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Places in key order from which sampled keys are read on.
+const SAMPLE_PLACES: u64 = 32;
+
+/// What `prepare` has settled.
+#[derive(Debug, Clone)]
+struct Ready {
+    /// Scope, name and body of each.
+    collections: Vec<(String, String, Body)>,
+    read_only: bool,
+    ours: bool,
+}
+
+/// What was learned of the server.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    topology: Option<Topology>,
+    version: Option<String>,
+    ready: Option<Ready>,
+}
+
+/// The store.
+pub(crate) struct CouchbaseStore {
+    settings: Arc<Settings>,
+    known: Mutex<Known>,
+    control: Control,
+}
+
+impl CouchbaseStore {
+    /// Reads the URL; touches nothing.
+    pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let settings = Arc::new(Settings::read(url, options)?);
+        Ok(Self { settings, known: Mutex::default(), control: Control::default() })
+    }
+
+    fn known(&self) -> Known {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, learn: impl FnOnce(&mut Known)) {
+        learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The first contact: who is there, and is it new enough.
+    async fn contact(&self) -> Result<Topology, StoreError> {
+        let topology = probe::probe(&self.settings).await?;
+        let version = Management::new(&self.settings, &topology)?.version().await?;
+        self.learn(|known| {
+            known.version = Some(version);
+            known.topology = Some(topology.clone());
+        });
+        Ok(topology)
+    }
+
+    /// Runs a control call over connections of its own.
+    fn with_link<T>(&self, call: impl AsyncFnOnce(&Link, &Topology) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.control.block_on(async {
+            let topology = self.contact().await?;
+            let link = Link::open(&self.settings, &topology).await?;
+            call(&link, &topology).await
+        })
+    }
+
+    /// Asks the management API.
+    fn manage<T>(&self, call: impl AsyncFnOnce(&Management<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.control.block_on(async {
+            let topology = match self.known().topology {
+                Some(topology) => topology,
+                None => self.contact().await?,
+            };
+            call(&Management::new(&self.settings, &topology)?).await
+        })
+    }
+
+    fn ready(&self) -> Result<Ready, StoreError> {
+        self.known().ready.ok_or_else(|| {
+            StoreError::Failed(format!("{}: the store must be prepared before it is used", self.settings.address.shown))
+        })
+    }
+}
+
+impl Store for CouchbaseStore {
+    type Session = CouchbaseSession;
+
+    fn describe(&self) -> Description {
+        let version = self.known().version.unwrap_or_else(|| "not asked yet".into());
+        Description {
+            scheme: SCHEME.name,
+            url: self.settings.address.shown.clone(),
+            version: format!("Couchbase Server {version}"),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let by_query = "a SQL++ query over the primary index (keys=index)";
+        let bulk = "as many operations on single keys, 128 of them in flight at once; each succeeds or fails by itself";
+        let support = |kind| match kind {
+            OpKind::View => None,
+            OpKind::Prefix | OpKind::Scan if !self.settings.key_index => None,
+            OpKind::Prefix | OpKind::Scan => Some(Support::Approximated(by_query)),
+            OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkRead | OpKind::BulkDelete => {
+                Some(Support::Approximated(bulk))
+            }
+            OpKind::Counter => Some(Support::Approximated(
+                "increments are the server's; decrements and values below zero, which it has not, are a compare-and-swap \
+                 loop",
+            )),
+            OpKind::MergePatch => Some(Support::Approximated(
+                "sub-document writes for a patch of up to 16 members of the document itself; a compare-and-swap loop for \
+                 others, and with durability",
+            )),
+            _ => Some(Support::Native),
+        };
+        let replicas = self.known().topology.map(|topology| topology.replicas);
+        Capabilities {
+            operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
+            durability: durability::promises(replicas),
+            consistency: vec![
+                (ReadConsistency::StaleOk, "keys from the active copy; queries do not wait for their index"),
+                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Strong, "keys from the active copy; queries wait for their index (request_plus)"),
+            ],
+            indexes: true,
+            gives_up_at_timeout: true,
+            embedded: false,
+            notes: vec![
+                "Keys have at most 246 bytes.",
+                "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",
+                "A session has one connection to each node for the bucket, and one more for the cluster's map.",
+                "The official client costs 15 to 57 µs of processor an operation; see CPU per operation in the result.",
+                "Statistics, settling and compaction are of the whole bucket, with all its scopes.",
+                "Every collection has a primary index unless keys=none; keeping it is work on each write.",
+            ],
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.namespace(&self.settings)))
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        let ours = self.with_link(async |link, _| {
+            layout::prepare(link, &self.settings, layout, how).await?;
+            Ok(layout::look(link, &self.settings).await?.namespace(&self.settings) == Namespace::Ours)
+        })?;
+        let collections = layout.collections.iter().map(|collection| {
+            let (scope, name) = layout::place(&self.settings, collection);
+            (scope.to_owned(), name.to_owned(), collection.body)
+        });
+        let ready = Ready { collections: collections.collect(), read_only: how == Prepare::ReadOnly, ours };
+        self.learn(|known| known.ready = Some(ready));
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<CouchbaseSession, StoreError> {
+        let ready = self.ready()?;
+        // The number of replicas decides what can be promised, and may have changed.
+        let topology = self.contact().await?;
+        let replicas = topology.replicas;
+        if !durability::promises(Some(replicas)).iter().any(|(offered, _)| *offered == options.durability) {
+            return Err(StoreError::NotSupported(format!(
+                "bucket `{}` with {replicas} replicas cannot promise durability `{}`",
+                self.settings.bucket, options.durability
+            )));
+        }
+        let fresh = options.consistency != ReadConsistency::StaleOk;
+        let link = Link::open(&self.settings, &topology).await?;
+        Ok(CouchbaseSession::new(&self.settings, link, topology, &ready, options, fresh))
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        if self.ready().is_ok_and(|ready| ready.read_only) {
+            return Ok(true);
+        }
+        let begun = Instant::now();
+        self.manage(async |management| {
+            // What the server shows is up to seconds old: only a sample taken after the first counts.
+            let (_, first) = management.idle().await?;
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let (idle, at) = management.idle().await?;
+                if idle && at > first {
+                    return Ok(true);
+                }
+                if begun.elapsed() >= at_most {
+                    return Ok(false);
+                }
+            }
+        })
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        if !self.ready().is_ok_and(|ready| ready.ours && !ready.read_only) {
+            return Err(StoreError::NotSupported(
+                "Couchbase compacts whole buckets; Storebench asks for it only where it may write its own scope".into(),
+            ));
+        }
+        self.manage(async |management| {
+            management.compact().await?;
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if !management.compacting().await? {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.manage(async |management| management.stats().await)
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        let ready = self.ready()?;
+        let (scope, name, _) = ready.collections.get(collection.position()).cloned().ok_or_else(|| {
+            StoreError::Failed("the layout has no such collection to sample".into())
+        })?;
+        self.with_link(async |link, _| {
+            let scope = link.bucket.scope(scope);
+            let unlisted = |why: &str| {
+                StoreError::NotSupported(format!(
+                    "the keys of `{name}` cannot be listed: {why}; a primary index on the collection makes it so"
+                ))
+            };
+            let total = queries::count(&scope, &name, QUERY_PATIENCE).await.map_err(|e| unlisted(&e.to_string()))?;
+            let mut keys = Vec::new();
+            for (offset, limit) in places(total, at_most as u64, seed) {
+                let query = queries::Query::keys_from(&name, offset, limit);
+                let rows = query.run(&scope, OpKind::Scan, true, QUERY_PATIENCE).await;
+                keys.extend(rows.map_err(|e| unlisted(&e.message))?.into_iter().map(|row| row.key));
+            }
+            Ok(keys)
+        })
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let ready = self.ready()?;
+        let Some((scope, name, body)) = ready.collections.get(request.collection.position()).cloned() else {
+            return Err(StoreError::Failed("the layout has no such collection".into()));
+        };
+        let query = queries::Query::of(&request.op, &name, body == Body::Json);
+        let Some(query) = query.map_err(|e| StoreError::Failed(e.message.into_owned()))? else { return Ok(None) };
+        self.with_link(async |link, _| query.explain(&link.bucket.scope(scope), QUERY_PATIENCE).await.map(Some))
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.learn(|known| known.ready = None);
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.learn(|known| known.ready = None);
+        self.with_link(async |link, _| layout::remove(link, &self.settings).await)
+    }
+}
+
+/// Where to read how many of `total` keys on, so that at most `wanted` are spread over all of them. The
+/// seed moves the places within their parts.
+fn places(total: u64, wanted: u64, seed: u64) -> Vec<(u64, u64)> {
+    if wanted >= total {
+        return if total == 0 { Vec::new() } else { vec![(0, total)] };
+    }
+    let parts = SAMPLE_PLACES.min(wanted);
+    let part = |n: u64| {
+        let (from, to) = (total * n / parts, total * (n + 1) / parts);
+        let limit = wanted * (n + 1) / parts - wanted * n / parts;
+        let room = (to - from).saturating_sub(limit);
+        let moved = seed.wrapping_add(n).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        (from + if room == 0 { 0 } else { moved % (room + 1) }, limit)
+    };
+    (0..parts).map(part).filter(|(_, limit)| *limit > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sampled_places_do_not_overlap_and_give_as_many_as_wanted() {
+        for (total, wanted) in [(0, 5), (5, 5), (5, 10), (100, 7), (1_000, 100), (1_000_000, 333), (33, 32)] {
+            for seed in 0..20 {
+                let places = places(total, wanted, seed);
+                let sum: u64 = places.iter().map(|(_, limit)| limit).sum();
+                assert_eq!(sum, wanted.min(total), "{total} {wanted} {seed}");
+                let mut end = 0;
+                for (offset, limit) in places {
+                    assert!(offset >= end, "{total} {wanted} {seed}: overlap");
+                    end = offset + limit;
+                }
+                assert!(end <= total);
+            }
+        }
+        assert_ne!(places(1_000_000, 10, 1), places(1_000_000, 10, 2));
+    }
+}

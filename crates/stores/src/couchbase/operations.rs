@@ -1,0 +1,351 @@
+//! What each operation asks of the SDK.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Duration;
+
+use couchbase::collection::Collection;
+use couchbase::durability_level::DurabilityLevel;
+use couchbase::error::{Error, ErrorKind as Kind};
+use couchbase::options::kv_binary_options::{AppendOptions, PrependOptions};
+use couchbase::options::kv_options::{InsertOptions, RemoveOptions, ReplaceOptions, UpsertOptions};
+use couchbase::results::kv_results::MutationResult;
+use couchbase::scope::Scope;
+use couchbase::transcoding::{DataType, encode_common_flags};
+use storebench_core::store::{BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Request};
+use storebench_core::workload::Body;
+
+use super::errors::{closed_in_flight, op_error};
+use super::gate::Gate;
+use super::link::unwound;
+use super::queries::Query;
+use super::{bulk, counter, merge};
+use crate::net::lost;
+
+/// A collection of the layout.
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) scope: Scope,
+    pub(super) collection: Collection,
+    pub(super) body: Body,
+}
+
+/// What all operations of a session share.
+pub(super) struct Context {
+    pub(super) targets: Vec<Target>,
+    pub(super) level: Option<DurabilityLevel>,
+    /// Whether queries wait for what was written before.
+    pub(super) fresh: bool,
+    pub(super) timeout: Duration,
+    pub(super) read_only: bool,
+    /// Whether pages and scans by key are offered.
+    pub(super) by_key: bool,
+    pub(super) gate: Rc<Gate>,
+}
+
+/// An operation that owns what it needs.
+pub(super) struct Task {
+    pub(super) position: usize,
+    pub(super) kind: OpKind,
+    pub(super) contents: bool,
+    pub(super) key: String,
+    pub(super) body: Vec<u8>,
+    pub(super) what: What,
+}
+
+/// What is not key and body.
+pub(super) enum What {
+    /// Key and body say it all.
+    Single,
+    Touch(Duration),
+    Counter { delta: i64, initial: i64 },
+    Swap(u64),
+    Batch(BatchBuf),
+    Query(Box<Query>),
+    /// It cannot be done, for this reason.
+    Refused(OpError),
+}
+
+const READ_ONLY: OpError = refused("the store was prepared read-only");
+const NOT_BYTES: OpError = refused("append and prepend work on collections of bytes only");
+const NOT_COUNTERS: OpError = refused("counter works on collections of counters only");
+const NOT_JSON: OpError = refused("merge works on collections of JSON only");
+const NO_COLLECTION: OpError = refused("the layout has no such collection");
+/// A revision that no document has: what cannot be read as one is compared as this.
+const NO_REVISION: u64 = u64::MAX;
+
+const fn refused(message: &'static str) -> OpError {
+    OpError { kind: ErrorKind::Refused, message: Cow::Borrowed(message) }
+}
+
+impl Task {
+    /// Takes over what a request lends.
+    pub(super) fn of(request: &Request<'_>, context: &Context) -> Self {
+        let position = request.collection.position();
+        let mut task = Self {
+            position,
+            kind: request.op.kind(),
+            contents: request.contents,
+            key: String::new(),
+            body: Vec::new(),
+            what: What::Single,
+        };
+        if let Err(error) = task.fill(&request.op, context) {
+            task.what = What::Refused(error);
+        }
+        task
+    }
+
+    fn fill(&mut self, op: &Op<'_>, context: &Context) -> Result<(), OpError> {
+        let target = context.targets.get(self.position).ok_or(NO_COLLECTION)?;
+        if context.read_only && self.kind.writes() {
+            return Err(READ_ONLY);
+        }
+        let mut single = |key: &str, body: &[u8]| {
+            self.key = key.to_owned();
+            self.body = body.to_vec();
+        };
+        match *op {
+            Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => single(key, body),
+            Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
+                if target.body != Body::Bytes {
+                    return Err(NOT_BYTES);
+                }
+                single(key, bytes);
+            }
+            Op::Read { key } | Op::Exists { key } | Op::Delete { key } => single(key, b""),
+            Op::Touch { key, expiry } => {
+                single(key, b"");
+                self.what = What::Touch(expiry);
+            }
+            Op::Counter { key, delta, initial } => {
+                if target.body != Body::Counter {
+                    return Err(NOT_COUNTERS);
+                }
+                single(key, b"");
+                self.what = What::Counter { delta, initial };
+            }
+            Op::CompareAndSwap { key, expected, body } => {
+                single(key, body);
+                let revision = expected.try_into().map_or(0, u64::from_be_bytes);
+                // 0 would mean any revision.
+                self.what = What::Swap(if revision == 0 { NO_REVISION } else { revision });
+            }
+            Op::MergePatch { key, patch } => {
+                if target.body != Body::Json {
+                    return Err(NOT_JSON);
+                }
+                single(key, patch);
+            }
+            Op::BulkWrite { items, .. } | Op::BulkRead { keys: items } | Op::BulkDelete { keys: items } => {
+                let mut batch = BatchBuf::new();
+                items.iter().for_each(|(key, body)| batch.push(key, body));
+                self.what = What::Batch(batch);
+            }
+            Op::Prefix { .. } | Op::Scan { .. } if !context.by_key => return Err(OpError::unsupported()),
+            Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
+                let bodies = target.body == Body::Json;
+                let query = Query::of(op, &target.name, bodies)?.ok_or(OpError::unsupported())?;
+                self.what = What::Query(Box::new(query));
+            }
+            Op::View { .. } => return Err(OpError::unsupported()),
+        }
+        Ok(())
+    }
+}
+
+/// Does an operation.
+pub(super) async fn perform(context: Rc<Context>, task: Task) -> Result<OwnedReply, OpError> {
+    let Task { position, kind, contents, key, body, what } = task;
+    let what = match what {
+        What::Refused(error) => return Err(error),
+        what => what,
+    };
+    let target = &context.targets[position];
+    match what {
+        // Boxed: they are rare and their futures large, and every operation's place has room for the largest.
+        What::Batch(batch) => Box::pin(bulk::perform(&context, target, kind, batch, contents)).await,
+        What::Query(query) => Box::pin(page(&context, target, kind, *query, contents)).await,
+        What::Counter { delta, initial } => Box::pin(counter::add(&context, target, &key, delta, initial)).await,
+        What::Single if kind == OpKind::MergePatch => Box::pin(merge::apply(&context, target, &key, &body)).await,
+        what => single(&context, target, kind, &key, &body, &what, contents).await,
+    }
+}
+
+/// Calls the SDK for one key: through the gate, with its errors and panics explained.
+pub(super) async fn call<T>(
+    context: &Context,
+    kind: OpKind,
+    key: &str,
+    calling: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Called> {
+    context.gate.pass(key).map_err(Called::Answered)?;
+    match unwound(calling).await {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => {
+            if closed_in_flight(&error) {
+                context.gate.lost(key);
+            }
+            Err(Called::Failed(kind, error))
+        }
+        None => Err(Called::Answered(lost(kind, "the node answered what is no answer"))),
+    }
+}
+
+/// How a call failed.
+pub(super) enum Called {
+    /// The SDK said why.
+    Failed(OpKind, Error),
+    /// It is explained already.
+    Answered(OpError),
+}
+
+impl Called {
+    /// The SDK's reason.
+    pub(super) fn kind(&self) -> Option<&Kind> {
+        match self {
+            Self::Failed(_, error) => Some(error.kind()),
+            Self::Answered(_) => None,
+        }
+    }
+}
+
+impl From<Called> for OpError {
+    fn from(called: Called) -> Self {
+        match called {
+            Called::Failed(kind, error) => op_error(kind, &error),
+            Called::Answered(error) => error,
+        }
+    }
+}
+
+/// The flags by which SDKs know what a document is.
+pub(super) fn flags(body: Body) -> u32 {
+    encode_common_flags(if body == Body::Bytes { DataType::Binary } else { DataType::Json })
+}
+
+/// The reply of a write.
+pub(super) fn written(result: &MutationResult) -> OwnedReply {
+    OwnedReply::documents(1).revision(result.cas().to_be_bytes().to_vec())
+}
+
+async fn single(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    key: &str,
+    body: &[u8],
+    what: &What,
+    contents: bool,
+) -> Result<OwnedReply, OpError> {
+    let (collection, level) = (&target.collection, context.level.clone());
+    let flags = flags(target.body);
+    let result = match (kind, what) {
+        (OpKind::Insert, _) => {
+            let mut options = InsertOptions::new();
+            options.durability_level = level;
+            call(context, kind, key, collection.insert_raw(key, body, flags, options)).await?
+        }
+        (OpKind::Upsert, _) => {
+            let mut options = UpsertOptions::new();
+            options.durability_level = level;
+            call(context, kind, key, collection.upsert_raw(key, body, flags, options)).await?
+        }
+        (OpKind::Replace | OpKind::CompareAndSwap, what) => {
+            let mut options = ReplaceOptions::new();
+            options.durability_level = level;
+            if let What::Swap(revision) = what {
+                options.cas = Some(*revision);
+            }
+            call(context, kind, key, collection.replace_raw(key, body, flags, options)).await?
+        }
+        (OpKind::Append, _) => {
+            let mut options = AppendOptions::new();
+            options.durability_level = level;
+            call(context, kind, key, collection.binary().append(key, body, options)).await?
+        }
+        (OpKind::Prepend, _) => {
+            let mut options = PrependOptions::new();
+            options.durability_level = level;
+            call(context, kind, key, collection.binary().prepend(key, body, options)).await?
+        }
+        (OpKind::Delete, _) => {
+            let mut options = RemoveOptions::new();
+            options.durability_level = level;
+            call(context, kind, key, collection.remove(key, options)).await?;
+            return Ok(OwnedReply::documents(1));
+        }
+        (OpKind::Touch, What::Touch(expiry)) => {
+            // The server counts in seconds; a document never lives shorter than was asked.
+            let seconds = expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0);
+            call(context, kind, key, collection.touch(key, Duration::from_secs(seconds.max(1)), None)).await?;
+            return Ok(OwnedReply::documents(1));
+        }
+        (OpKind::Exists, _) => {
+            // Of a document that never was the SDK says that it is not found, of a deleted one `false`.
+            return match call(context, kind, key, collection.exists(key, None)).await {
+                Ok(found) => Ok(OwnedReply::documents(u32::from(found.exists()))),
+                Err(called) if called.kind() == Some(&Kind::DocumentNotFound) => Ok(OwnedReply::documents(0)),
+                Err(called) => Err(called.into()),
+            };
+        }
+        (OpKind::Read, _) => {
+            let found = call(context, kind, key, collection.get(key, None)).await?;
+            let (body, _) = found.content_as_raw();
+            let reply = OwnedReply::documents(1).revision(found.cas().to_be_bytes().to_vec());
+            return Ok(if contents { reply.body(body.to_vec()) } else { reply.bytes(body.len() as u64) });
+        }
+        _ => return Err(OpError::unsupported()),
+    };
+    Ok(written(&result))
+}
+
+async fn page(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    query: Query,
+    contents: bool,
+) -> Result<OwnedReply, OpError> {
+    let rows = query.run(&target.scope, kind, context.fresh, context.timeout).await?;
+    let mut found = BatchBuf::new();
+    if target.body == Body::Json {
+        for row in &rows {
+            found.push(&row.key, row.body.as_deref().map_or(b"null", |body| body.get().as_bytes()));
+        }
+    } else {
+        let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+        found = bulk::read_in_order(context, target, kind, &keys).await?;
+    }
+    Ok(rows_reply(found, contents))
+}
+
+/// The reply that holds these documents, or only counts them.
+pub(super) fn rows_reply(found: BatchBuf, contents: bool) -> OwnedReply {
+    if contents {
+        return OwnedReply::default().rows(found);
+    }
+    let bytes = found.as_batch().iter().map(|(_, body)| body.len() as u64).sum();
+    OwnedReply::documents(u32::try_from(found.len()).unwrap_or(u32::MAX)).bytes(bytes)
+}
+
+/// What each item of a bulk operation is.
+pub(super) fn item_kind(kind: OpKind) -> OpKind {
+    match kind {
+        OpKind::BulkInsert => OpKind::Insert,
+        OpKind::BulkUpsert => OpKind::Upsert,
+        OpKind::BulkDelete => OpKind::Delete,
+        _ => OpKind::Read,
+    }
+}
+
+/// Does one item of a bulk operation.
+pub(super) async fn item(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    key: &str,
+    body: &[u8],
+) -> Result<OwnedReply, OpError> {
+    single(context, target, kind, key, body, &What::Single, true).await
+}

@@ -1,0 +1,132 @@
+//! The first contact: logs in once by hand, since the SDK tries for ever and tells nobody why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use couchbase_core::address;
+use couchbase_core::memdx::auth_mechanism::AuthMechanism;
+use couchbase_core::memdx::client::Client;
+use couchbase_core::memdx::connection::{ConnectOptions, ConnectionType, TcpConnection, TlsConnection};
+use couchbase_core::memdx::dispatcher::{Dispatcher, DispatcherOptions};
+use couchbase_core::memdx::error::{Error, ErrorKind, ServerErrorKind};
+use couchbase_core::memdx::hello_feature::HelloFeature;
+use couchbase_core::memdx::op_auth_saslauto::{Credentials, SASLAuthAutoOptions};
+use couchbase_core::memdx::op_bootstrap::{BootstrapOptions, OpBootstrap};
+use couchbase_core::memdx::ops_core::OpsCore;
+use couchbase_core::memdx::request::{GetClusterConfigRequest, HelloRequest, SelectBucketRequest};
+use couchbase_core::memdx::status::Status;
+use storebench_core::store::StoreError;
+use tokio::time::{Instant, timeout};
+
+use super::settings::Settings;
+use super::topology::Topology;
+use crate::net::{Host, connect};
+
+/// How long one host may take to answer.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+/// Asks one host after the other until one gives the bucket's map.
+///
+/// # Errors
+/// `Unreachable` naming host, cause and remedy: of the host that came furthest when none serves.
+pub(super) async fn probe(settings: &Settings) -> Result<Topology, StoreError> {
+    let mut first = None;
+    for host in &settings.address.hosts {
+        match probe_one(settings, host).await {
+            Ok(topology) => return Ok(topology),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or_else(|| StoreError::BadUrl("the URL names no host".into())))
+}
+
+async fn probe_one(settings: &Settings, host: &Host) -> Result<Topology, StoreError> {
+    let tls = settings.address.tls.as_ref();
+    // For its errors: the SDK's do not tell a name from a certificate.
+    drop(connect(host, tls, PATIENCE).await?);
+    let config = match timeout(PATIENCE, log_in(settings, host)).await {
+        Ok(result) => result?,
+        Err(_) => return Err(not_couchbase(host, "it did not answer")),
+    };
+    Topology::read(&config, &host.name, tls.is_some())
+}
+
+fn not_couchbase(host: &Host, what: &str) -> StoreError {
+    StoreError::Unreachable(format!(
+        "{host} is no data service of Couchbase: {what}; the port is 11210, or 11207 under TLS (couchbases://), unless \
+         it was changed (8091 is the web console's)"
+    ))
+}
+
+async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError> {
+    let failed = |error: &Error| explain(settings, host, error);
+    let address = || address::Address { host: host.name.clone(), port: host.port };
+    let options = || ConnectOptions { deadline: Instant::now() + PATIENCE, tcp_keep_alive_time: Duration::from_secs(60) };
+    let (connection, mechanism) = match &settings.address.tls {
+        None => {
+            let connection = TcpConnection::connect(address(), options()).await.map_err(|e| failed(&e))?;
+            (ConnectionType::Tcp(connection), AuthMechanism::ScramSha512)
+        }
+        Some(tls) => {
+            let connection = TlsConnection::connect(address(), tls.config()?, options()).await;
+            (ConnectionType::Tls(connection.map_err(|e| failed(&e))?), AuthMechanism::Plain)
+        }
+    };
+    let (closed, _) = tokio::sync::oneshot::channel();
+    let client = Client::new(
+        connection,
+        DispatcherOptions {
+            unsolicited_packet_handler: Arc::new(|_| Box::pin(async {})),
+            orphan_handler: None,
+            on_read_close_tx: closed,
+            disable_decompression: false,
+            id: "storebench".into(),
+        },
+    );
+    let (user, password) = settings.credentials();
+    let features = vec![HelloFeature::SelectBucket, HelloFeature::Xerror, HelloFeature::Collections, HelloFeature::Json];
+    let bootstrap = BootstrapOptions {
+        hello: Some(HelloRequest::new(b"storebench".to_vec(), features)),
+        get_error_map: None,
+        auth: Some(SASLAuthAutoOptions {
+            credentials: Credentials::UserPass { username: user.to_owned(), password: password.to_owned() },
+            enabled_mechs: vec![mechanism],
+        }),
+        select_bucket: Some(SelectBucketRequest::new(settings.bucket.clone())),
+        deadline: Instant::now() + PATIENCE,
+        get_cluster_config: Some(GetClusterConfigRequest::new()),
+    };
+    let result = OpBootstrap::bootstrap(OpsCore {}, &client, bootstrap).await;
+    // It has served; how it ends does not matter.
+    let _ = client.close().await;
+    let result = result.map_err(|e| failed(&e))?;
+    let config = result.cluster_config.ok_or_else(|| not_couchbase(host, "it gives no map of the cluster"))?;
+    let config = String::from_utf8_lossy(&config.config).replace("$HOST", &host.name);
+    Ok(config.into_bytes())
+}
+
+fn explain(settings: &Settings, host: &Host, error: &Error) -> StoreError {
+    let (user, bucket) = (settings.credentials().0, &settings.bucket);
+    let server = match error.kind() {
+        ErrorKind::Server(error) => Some(error),
+        ErrorKind::Resource(error) => Some(error.cause()),
+        _ => None,
+    };
+    match server.map(|error| error.kind()) {
+        Some(ServerErrorKind::UnknownBucketName) => StoreError::Unreachable(format!(
+            "{host} serves `{user}` no bucket `{bucket}`: it does not exist, or `{user}` may not use it; create it, or \
+             name another after the host"
+        )),
+        Some(ServerErrorKind::Auth { .. } | ServerErrorKind::Access) => login_refused(host, user),
+        Some(ServerErrorKind::UnknownStatus { status: Status::AuthError }) => login_refused(host, user),
+        Some(_) => StoreError::Unreachable(format!("{host} refuses to serve: {error}")),
+        None => not_couchbase(host, &error.to_string()),
+    }
+}
+
+fn login_refused(host: &Host, user: &str) -> StoreError {
+    StoreError::Unreachable(format!(
+        "{host} refused the login of `{user}`: the user or the password is wrong; give them in the URL, or the password \
+         by STOREBENCH_PASSWORD or password_file="
+    ))
+}

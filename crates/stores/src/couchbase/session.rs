@@ -1,0 +1,77 @@
+//! One session: the SDK's connections to every node, driven in place.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context as Waking, Poll};
+
+use storebench_core::store::{Completions, FutureSession, Request, Session, SessionCounters, SessionOptions, Token};
+
+use super::gate::Gate;
+use super::link::Link;
+use super::operations::{Context, Target, Task, perform};
+use super::settings::Settings;
+use super::topology::Topology;
+use super::{Ready, durability};
+
+/// A session. Its connections end with it.
+pub(crate) struct CouchbaseSession {
+    /// Boxed since the futures of the SDK have no names; once a session, not once an operation.
+    inner: Box<dyn Session>,
+    gate: Rc<Gate>,
+}
+
+impl CouchbaseSession {
+    pub(super) fn new(
+        settings: &Arc<Settings>,
+        link: Link,
+        topology: Topology,
+        ready: &Ready,
+        options: &SessionOptions,
+        fresh: bool,
+    ) -> Self {
+        let link = Arc::new(link);
+        let target = |(scope, name, body): &(String, String, _)| {
+            let scope = link.bucket.scope(scope);
+            let collection = scope.collection(name);
+            Target { name: name.clone(), scope, collection, body: *body }
+        };
+        let targets = ready.collections.iter().map(target).collect();
+        let gate = Gate::new(Arc::clone(settings), Arc::clone(&link), topology);
+        let context = Rc::new(Context {
+            targets,
+            level: durability::level(options.durability),
+            fresh,
+            timeout: options.timeout,
+            read_only: ready.read_only,
+            by_key: settings.key_index,
+            gate: Rc::clone(&gate),
+        });
+        let respond = move |request: &Request<'_>| {
+            let task = Task::of(request, &context);
+            perform(Rc::clone(&context), task)
+        };
+        Self { inner: Box::new(FutureSession::new(respond)), gate }
+    }
+}
+
+impl Session for CouchbaseSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        self.inner.submit(request, token, out);
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn poll(&mut self, cx: &mut Waking<'_>, out: &mut dyn Completions) -> Poll<()> {
+        self.inner.poll(cx, out)
+    }
+
+    fn abandon(&mut self, token: Token) {
+        self.inner.abandon(token);
+    }
+
+    fn counters(&self) -> SessionCounters {
+        self.gate.counters()
+    }
+}

@@ -1,0 +1,140 @@
+//! What a URL says.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use couchbase::authenticator::PasswordAuthenticator;
+use couchbase::options::cluster_options::{
+    ClusterOptions, CompressionMode, KvOptions, OrphanReporterOptions, TlsOptions,
+};
+use couchbase::retry::{RetryAction, RetryReason, RetryRequest, RetryStrategy};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use storebench_core::store::StoreError;
+
+use super::SCHEME;
+use crate::net::Address;
+use crate::registry::Options;
+
+/// Port of the data service.
+const PORT: u16 = 11_210;
+/// The same under TLS.
+const TLS_PORT: u16 = 11_207;
+/// The SDK compresses what is at least so long and shrinks at least so much: its own defaults.
+const COMPRESS_FROM_BYTES: usize = 32;
+const COMPRESS_TO: f64 = 0.83;
+
+/// What a URL says.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) address: Address,
+    pub(super) bucket: String,
+    pub(super) scope: String,
+    /// Whether collections get a primary index, which prefix pages and scans need.
+    pub(super) key_index: bool,
+    /// Whether indexes and key pages exist at all: whether the cluster runs the query service is not asked.
+    compress: bool,
+}
+
+impl Settings {
+    pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let tls = url.starts_with("couchbases:");
+        let port = if tls { TLS_PORT } else { PORT };
+        let address = Address::parse(url, SCHEME.example, port, tls, options)?;
+        let bad = |what: &str| StoreError::BadUrl(format!("{what}; write it like {}", SCHEME.example));
+        let [bucket] = &address.path[..] else {
+            return Err(bad("a Couchbase URL names one bucket after its hosts"));
+        };
+        if address.user.is_none() || address.password.is_none() {
+            return Err(bad("Couchbase wants a user and a password (or STOREBENCH_PASSWORD, or password_file=)"));
+        }
+        if let Some(tls) = &address.tls {
+            if tls.client.is_some() {
+                return Err(StoreError::BadUrl(
+                    "tls_cert: Storebench logs in to Couchbase by password only; leave tls_cert and tls_key out".into(),
+                ));
+            }
+            if tls.name.is_some() {
+                return Err(StoreError::BadUrl(
+                    "tls_name: Couchbase's client checks certificates for the names that the cluster gives its nodes; \
+                     leave it out and use those names"
+                        .into(),
+                ));
+            }
+        }
+        let bucket = bucket.clone();
+        let scope = options.take("scope").unwrap_or("storebench").to_owned();
+        if !is_name(&scope) {
+            return Err(StoreError::BadUrl(format!(
+                "scope={scope}: a scope that Storebench makes has letters, digits, `-` and `_`, begins with a letter \
+                 or a digit, and has at most 30 of them"
+            )));
+        }
+        let key_index = options.choice("keys", &["index", "none"])? != Some(1);
+        let compress = options.choice("compression", &["none", "snappy"])? == Some(1);
+        Ok(Self { address, bucket, scope, key_index, compress })
+    }
+
+    /// What the SDK takes for an address.
+    pub(super) fn connection_string(&self) -> String {
+        let scheme = if self.address.tls.is_some() { "couchbases" } else { "couchbase" };
+        let hosts: Vec<String> = self.address.hosts.iter().map(ToString::to_string).collect();
+        format!("{scheme}://{}", hosts.join(","))
+    }
+
+    /// User and password.
+    pub(super) fn credentials(&self) -> (&str, &str) {
+        let password = self.address.password.as_ref().map_or("", |password| password.expose());
+        (self.address.user.as_deref().unwrap_or_default(), password)
+    }
+
+    /// What the SDK is set to: one connection a node, nothing tried again, nothing measured, nothing
+    /// asked of the server that is not used.
+    pub(super) fn cluster_options(&self) -> Result<ClusterOptions, StoreError> {
+        let (user, password) = self.credentials();
+        let kv = KvOptions::new().enable_mutation_tokens(false).enable_server_durations(false).num_connections(1);
+        let compression = if self.compress {
+            CompressionMode::Enabled { min_size: COMPRESS_FROM_BYTES, min_ratio: COMPRESS_TO }
+        } else {
+            CompressionMode::Disabled
+        };
+        let mut options = ClusterOptions::new(PasswordAuthenticator::new(user, password).into())
+            .kv_options(kv.connect_throttle_timeout(RECONNECT_EVERY))
+            .compression_mode(compression)
+            .orphan_reporter_options(OrphanReporterOptions::new().enabled(false))
+            .default_retry_strategy(Arc::new(NoRetries));
+        if let Some(tls) = &self.address.tls {
+            options = options.tls_options(TlsOptions::new().add_ca_certificates(authorities(tls.ca.as_ref())?));
+        }
+        Ok(options)
+    }
+}
+
+/// How long the SDK waits after a failed connection before the next try.
+const RECONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// The authorities to trust: those of the file, else the system's.
+fn authorities(file: Option<&PathBuf>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let Some(file) = file else { return Ok(rustls_native_certs::load_native_certs().certs) };
+    CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|e| {
+        StoreError::BadUrl(format!("tls_ca={}: no certificates in PEM were read: {e}", file.display()))
+    })
+}
+
+/// Whether a scope or collection may be called so: the server's rule, without the `%` and the leading
+/// `_` that it keeps for others.
+pub(super) fn is_name(name: &str) -> bool {
+    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    letters && name.len() <= 30 && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// Retries are the engine's, and are counted there. (What the SDK retries whatever it is told is a
+/// partition that has moved and a collection that is not known yet: nothing was done then.)
+#[derive(Debug)]
+struct NoRetries;
+
+impl RetryStrategy for NoRetries {
+    fn retry_after(&self, _: &RetryRequest, _: &RetryReason) -> Option<RetryAction> {
+        None
+    }
+}

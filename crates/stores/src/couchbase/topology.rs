@@ -1,0 +1,114 @@
+//! The cluster's map, as far as the driver needs it: which node serves a key, where management listens.
+
+use serde_json::Value;
+use storebench_core::store::StoreError;
+
+use crate::net::Host;
+
+/// What a terse configuration says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Topology {
+    /// For each vbucket, the position of its node in `data`; -1 for none.
+    active: Vec<i16>,
+    /// The data service of each node, as `host:port`.
+    pub(super) data: Vec<String>,
+    /// Where the management API of each node listens.
+    pub(super) management: Vec<Host>,
+    /// How many replicas the bucket has, beside the active copy.
+    pub(super) replicas: u32,
+}
+
+impl Topology {
+    /// Reads the configuration that a node gave. `asked` is the name under which it was reached: nodes
+    /// without a name of their own are there.
+    ///
+    /// # Errors
+    /// `Unreachable` naming what is missing.
+    pub(super) fn read(config: &[u8], asked: &str, tls: bool) -> Result<Self, StoreError> {
+        let wrong = |what: &str| {
+            StoreError::Unreachable(format!(
+                "the cluster's configuration, as {asked} gave it, {what}; is it Couchbase Server 7.0 or newer, and is \
+                 the bucket of the couchbase or ephemeral type?"
+            ))
+        };
+        let config: Value = serde_json::from_slice(config).map_err(|e| wrong(&format!("is no JSON ({e})")))?;
+        let capabilities = config["bucketCapabilities"].as_array().cloned().unwrap_or_default();
+        if !capabilities.iter().any(|capability| capability == "collections") {
+            return Err(wrong("knows no collections"));
+        }
+        let map = &config["vBucketServerMap"];
+        let nodes = config["nodesExt"].as_array().ok_or_else(|| wrong("lists no nodes"))?;
+        let (kv, mgmt) = if tls { ("kvSSL", "mgmtSSL") } else { ("kv", "mgmt") };
+        let (mut data, mut management) = (Vec::new(), Vec::new());
+        for node in nodes {
+            let host = node["hostname"].as_str().unwrap_or(asked);
+            let port = |service: &str| node["services"][service].as_u64().and_then(|port| u16::try_from(port).ok());
+            // The SDK names nodes by this port, also under TLS, and cannot do without it.
+            port("mgmt").ok_or_else(|| wrong("gives a node no management port"))?;
+            if let Some(port) = port(kv) {
+                data.push(Host { name: host.to_owned(), port }.to_string());
+            }
+            if let Some(port) = port(mgmt) {
+                management.push(Host { name: host.to_owned(), port });
+            }
+        }
+        let active = map["vBucketMap"].as_array().filter(|map| !map.is_empty()).ok_or_else(|| wrong("has no map"))?;
+        let active: Vec<i16> =
+            active.iter().map(|holders| holders[0].as_i64().and_then(|n| n.try_into().ok()).unwrap_or(-1)).collect();
+        let replicas = map["numReplicas"].as_u64().and_then(|n| u32::try_from(n).ok());
+        let replicas = replicas.ok_or_else(|| wrong("says not how many replicas there are"))?;
+        if data.is_empty() {
+            return Err(wrong("has no node with the data service"));
+        }
+        Ok(Self { active, data, management, replicas })
+    }
+
+    /// The node that serves a key, as a position in [`Topology::data`].
+    pub(super) fn node_of(&self, key: &str) -> Option<usize> {
+        let hash = (crc32fast::hash(key.as_bytes()) >> 16) & 0x7fff;
+        let vbucket = hash as usize % self.active.len().max(1);
+        self.active.get(vbucket).and_then(|node| usize::try_from(*node).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"{
+        "bucketCapabilities": ["collections"],
+        "nodesExt": [
+            {"hostname": "one", "services": {"kv": 1, "mgmt": 2}},
+            {"services": {"kv": 3, "mgmt": 4}}
+        ],
+        "vBucketServerMap": {"numReplicas": 1, "vBucketMap": [[0, 1], [1, 0], [-1, 0]]}
+    }"#;
+
+    #[test]
+    fn keys_are_served_where_the_map_says() {
+        let topology = Topology::read(CONFIG.as_bytes(), "asked", false).unwrap();
+        assert_eq!(topology.data, ["one:1", "asked:3"]);
+        assert_eq!(topology.management[1].to_string(), "asked:4");
+        assert_eq!(topology.replicas, 1);
+        let nodes: Vec<Option<usize>> = (0..100).map(|i| topology.node_of(&format!("key-{i}"))).collect();
+        for node in [Some(0), Some(1), None] {
+            assert!(nodes.contains(&node), "{node:?} of {nodes:?}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_without_what_is_needed_is_refused() {
+        for (part, without) in [
+            ("collections", "durableWrite"),
+            ("\"mgmt\": 4", "\"capi\": 4"),
+            ("vBucketMap", "other"),
+            ("numReplicas", "other"),
+            ("nodesExt", "nodes"),
+            ("{", ""),
+        ] {
+            let config = CONFIG.replacen(part, without, 1);
+            let error = Topology::read(config.as_bytes(), "asked", false).unwrap_err();
+            assert!(matches!(error, StoreError::Unreachable(_)), "{part}");
+        }
+    }
+}

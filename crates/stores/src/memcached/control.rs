@@ -1,0 +1,176 @@
+//! One question, one answer: the connection of control calls, and the beginning of every session's.
+
+use std::time::Duration;
+
+use storebench_core::store::StoreError;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::net::{Address, Host, Stream, connect};
+
+/// How long a server may take to be connected to, and to answer one question.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// No line that it sends is longer.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// A connection, logged in, on which one thing is asked at a time.
+pub(super) struct Connection {
+    stream: Stream,
+    input: Vec<u8>,
+    start: usize,
+    pub(super) host: Host,
+    patience: Duration,
+}
+
+impl Connection {
+    /// Connects, logs in, and makes sure that the server knows the meta protocol.
+    ///
+    /// # Errors
+    /// `Unreachable` for host, port, user and password, for a server that is too old, and where
+    /// something else than memcached answers.
+    pub(super) async fn open(address: &Address, patience: Duration) -> Result<(Self, String), StoreError> {
+        let host = address.host();
+        let stream = connect(host, None, patience).await?;
+        let mut connection = Self { stream, input: Vec::new(), start: 0, host: host.clone(), patience };
+        if let Some(password) = &address.password {
+            let user = address.user.as_deref().unwrap_or_default();
+            let login = format!("{user} {}", password.expose());
+            let request = format!("set auth 0 0 {}\r\n{login}\r\n", login.len());
+            let answer = connection.ask(request.as_bytes()).await?;
+            if answer != "STORED" {
+                return Err(StoreError::Unreachable(format!(
+                    "{host} does not accept this user and password; are both right, and was it started with -Y FILE?"
+                )));
+            }
+        }
+        let answer = connection.ask(b"version\r\n").await?;
+        let Some(version) = answer.strip_prefix("VERSION ") else {
+            return Err(connection.refusal("version", &answer));
+        };
+        let version = version.to_owned();
+        // A key in base64 is the youngest part of what is used. It is asked for, and not there.
+        let probe = connection.ask(b"mg c3RvcmViZW5jaCBwcm9iZQ== b\r\n").await?;
+        if probe != "EN" && !probe.starts_with("HD") {
+            return Err(StoreError::Unreachable(format!(
+                "{host} is memcached {version}, which does not know the meta protocol with base64 keys (it says \
+                 `{probe}`); use 1.6.10 or later"
+            )));
+        }
+        Ok((connection, version))
+    }
+
+    /// The error of an answer that does not fit.
+    pub(super) fn refusal(&self, asked: &str, answer: &str) -> StoreError {
+        let host = &self.host;
+        let shown: String = answer.chars().take(60).collect::<String>().escape_debug().to_string();
+        if answer.contains("unauthenticated") {
+            return StoreError::Unreachable(format!(
+                "{host} asks for a user and a password: give them in the URL, by password_file=, password_env= or \
+                 STOREBENCH_PASSWORD"
+            ));
+        }
+        StoreError::Unreachable(format!(
+            "{host} answered {asked} by `{shown}`, which no memcached does; is it another server behind that port?"
+        ))
+    }
+
+    /// Asks something, and gives the first line of the answer.
+    pub(super) async fn ask(&mut self, request: &[u8]) -> Result<String, StoreError> {
+        self.send(request).await?;
+        self.line().await.map(|line| String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Sends without waiting for an answer.
+    pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), StoreError> {
+        let sending = async {
+            self.stream.write_all(request).await?;
+            self.stream.flush().await
+        };
+        match tokio::time::timeout(self.patience, sending).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(broken(&self.host, &error)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// The next line, without its end.
+    pub(super) async fn line(&mut self) -> Result<Vec<u8>, StoreError> {
+        loop {
+            if let Some(length) = memchr::memchr(b'\n', &self.input[self.start..]) {
+                let line = self.input[self.start..self.start + length].trim_ascii_end().to_vec();
+                self.start += length + 1;
+                return Ok(line);
+            }
+            if self.input.len() - self.start > LONGEST_LINE {
+                return Err(self.refusal("a question", "a line without end"));
+            }
+            self.read().await?;
+        }
+    }
+
+    /// So many bytes, and the end of their line.
+    pub(super) async fn block(&mut self, bytes: usize) -> Result<Vec<u8>, StoreError> {
+        while self.input.len() - self.start < bytes + 2 {
+            self.read().await?;
+        }
+        let block = self.input[self.start..self.start + bytes].to_vec();
+        self.start += bytes + 2;
+        Ok(block)
+    }
+
+    async fn read(&mut self) -> Result<(), StoreError> {
+        self.input.drain(..self.start);
+        self.start = 0;
+        self.input.reserve(16 << 10);
+        match tokio::time::timeout(self.patience, self.stream.read_buf(&mut self.input)).await {
+            Ok(Ok(0)) => {
+                let end = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the server closed it");
+                Err(broken(&self.host, &end))
+            }
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(broken(&self.host, &error)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    fn silent(&self) -> StoreError {
+        let (host, patience) = (&self.host, self.patience);
+        StoreError::Unreachable(format!("{host} did not answer within {patience:?}; is it memcached, and is it well?"))
+    }
+
+    /// The names and values of `stats`.
+    pub(super) async fn stats(&mut self, which: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let request = if which.is_empty() { "stats\r\n".to_owned() } else { format!("stats {which}\r\n") };
+        self.send(request.as_bytes()).await?;
+        let mut all = Vec::new();
+        loop {
+            let line = String::from_utf8_lossy(&self.line().await?).into_owned();
+            if line == "END" || line == "RESET" {
+                return Ok(all);
+            }
+            let pair = line.strip_prefix("STAT ").and_then(|rest| rest.split_once(' '));
+            let Some((name, value)) = pair else { return Err(self.refusal("stats", &line)) };
+            all.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// The connection for other use.
+    ///
+    /// # Errors
+    /// `Unreachable` if it said more than it was asked.
+    pub(super) fn into_stream(self) -> Result<Stream, StoreError> {
+        if self.input.len() == self.start {
+            return Ok(self.stream);
+        }
+        let rest = String::from_utf8_lossy(&self.input[self.start..]).into_owned();
+        Err(self.refusal("nothing", &rest))
+    }
+}
+
+fn broken(host: &Host, error: &std::io::Error) -> StoreError {
+    StoreError::Unreachable(format!("{host}: the connection broke: {error}; is it memcached, and is it well?"))
+}
+
+/// The value of a name.
+pub(super) fn find<'s>(stats: &'s [(String, String)], name: &str) -> Option<&'s str> {
+    stats.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+}

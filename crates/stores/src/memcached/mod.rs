@@ -1,0 +1,304 @@
+//! `memcached:`: memcached 1.6, by its meta protocol, pipelined: one write for all requests that were
+//! submitted together, one answer for each.
+//!
+//! | operation | command |
+//! |---|---|
+//! | insert, upsert, replace, append, prepend | `ms` with mode `E`, none, `R`, `A`, `P` |
+//! | read, exists, touch, delete | `mg … v c`, `mg`, `mg … T`, `md` |
+//! | cas | `ms … C`: memcached's own unique number of each change |
+//! | counter | `ma`; stored with 2⁶³ added, since memcached's counters have no sign |
+//! | merge | read, merged by the client, stored if nobody changed it meanwhile, else again |
+//! | bulk forms | one command for each item, all in one write; each item has its own outcome |
+//! | prefix, scan, page, view | refused: memcached has neither order nor index |
+//!
+//! The only promise is `none`: a document is in the memory of one process, and may be evicted before
+//! its time when memory is short (`evictions` in the figures says how many were).
+//!
+//! # Why own wire code
+//!
+//! CPU_FIGURES
+
+mod control;
+mod keys;
+mod meta;
+mod namespace;
+mod request;
+mod session;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use storebench_core::store::{
+    Capabilities, CollectionId, Description, Durability, Layout, Namespace, OpKind, Prepare, ReadConsistency, Runtime,
+    SessionOptions, Stats, Store, StoreError, Support,
+};
+
+use crate::net::{Control, with_net_options};
+use crate::pipeline::{Link, Works};
+use crate::registry::{OptionHelp, Options, Scheme};
+use control::{Connection, PATIENCE, find};
+use keys::Collection;
+use settings::Settings;
+
+pub(crate) use session::MemcachedSession;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "memcached",
+    what: "memcached: a cache of values by key, in memory, pipelined",
+    example: "memcached://127.0.0.1:11211",
+    options: with_net_options![OptionHelp {
+        name: "prefix",
+        meaning: "what all keys begin with, before a `:` (default storebench)",
+    }],
+    decorator: false,
+    aliases: &[],
+};
+
+/// The largest item unless the server is set otherwise.
+const DEFAULT_LARGEST_BYTES: usize = 1 << 20;
+
+/// What the calls before have found and settled.
+#[derive(Debug, Default)]
+struct State {
+    version: Option<String>,
+    ready: Option<Ready>,
+}
+
+#[derive(Debug, Clone)]
+struct Ready {
+    collections: Vec<Collection>,
+    read_only: bool,
+}
+
+/// The store.
+pub(crate) struct MemcachedStore {
+    settings: Arc<Settings>,
+    control: Control,
+    state: Mutex<State>,
+    sessions: AtomicU64,
+}
+
+impl MemcachedStore {
+    /// Reads the URL; touches nothing.
+    pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let settings = Arc::new(Settings::read(url, options)?);
+        Ok(Self { settings, control: Control::default(), state: Mutex::default(), sessions: AtomicU64::new(0) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects for a control call.
+    async fn reach(&self) -> Result<Connection, StoreError> {
+        let (connection, version) = Connection::open(&self.settings.address, PATIENCE).await?;
+        self.state().version = Some(version);
+        Ok(connection)
+    }
+
+    fn ready(&self) -> Result<Ready, StoreError> {
+        self.state().ready.clone().ok_or_else(|| {
+            StoreError::Failed(format!(
+                "{}: the store must be prepared before a session opens",
+                self.settings.address.shown
+            ))
+        })
+    }
+}
+
+impl Store for MemcachedStore {
+    type Session = MemcachedSession;
+
+    fn describe(&self) -> Description {
+        let version =
+            self.state().version.as_ref().map_or_else(|| "memcached".to_owned(), |v| format!("memcached {v}"));
+        Description { scheme: SCHEME.name, url: self.settings.address.shown.clone(), version }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let support = |kind: OpKind| {
+            Some(match kind {
+                OpKind::Page | OpKind::View | OpKind::Prefix | OpKind::Scan => return None,
+                OpKind::Counter => {
+                    Support::Approximated("stored with 2^63 added, since memcached's counters have no sign")
+                }
+                OpKind::MergePatch => Support::Approximated(
+                    "read, merged by the client, and stored if nobody changed it meanwhile, else again",
+                ),
+                OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete => {
+                    Support::Approximated("one request for each document, all in one write; no transaction")
+                }
+                OpKind::BulkRead => Support::Approximated("one request for each key, all in one write"),
+                _ => Support::Native,
+            })
+        };
+        Capabilities {
+            operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
+            durability: vec![(Durability::MEMORY, "in the memory of one process, from which it may be evicted")],
+            consistency: vec![
+                (ReadConsistency::StaleOk, "as strong"),
+                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Strong, "one server, which answers from its memory"),
+            ],
+            indexes: false,
+            gives_up_at_timeout: true,
+            embedded: false,
+            notes: vec![
+                "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
+                 what is there counts as somebody else's.",
+                "A document is no larger than the server's item size (-I, 1 MiB unless set), header included.",
+                "A key that with its prefix is longer than 250 bytes is replaced by its SHA-256.",
+                "Expiry is counted in whole seconds, of which a touch sets at least one. An upsert or replace ends it.",
+            ],
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && how != Prepare::ReadOnly)
+        {
+            return Err(StoreError::NotSupported(format!(
+                "memcached has no secondary indexes, and the study wants one on `{}`; leave it out",
+                collection.name
+            )));
+        }
+        let generation = self
+            .control
+            .block_on(async { namespace::prepare(&mut self.reach().await?, &self.settings, layout, how).await })?;
+        let collections = namespace::collections(&self.settings, &generation, layout);
+        self.state().ready = Some(Ready { collections, read_only: how == Prepare::ReadOnly });
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<MemcachedSession, StoreError> {
+        let ready = self.ready()?;
+        if !ready.read_only && options.durability != Durability::MEMORY {
+            return Err(StoreError::NotSupported(format!(
+                "memcached cannot promise `{}`: it keeps documents in the memory of one process; use durability = \"none\"",
+                options.durability
+            )));
+        }
+        let (mut connection, _) = Connection::open(&self.settings.address, PATIENCE.max(options.timeout)).await?;
+        let settings = connection.stats("settings").await?;
+        let largest_bytes =
+            find(&settings, "item_size_max").and_then(|n| n.parse().ok()).unwrap_or(DEFAULT_LARGEST_BYTES);
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let seed = (u64::from(std::process::id()) << 32) ^ (number << 8);
+        let address = Arc::clone(&self.settings);
+        let again = Box::new(move || {
+            let settings = Arc::clone(&address);
+            Box::pin(async move { Connection::open(&settings.address, PATIENCE).await?.0.into_stream() })
+                as crate::pipeline::Connecting
+        });
+        Ok(MemcachedSession {
+            collections: ready.collections,
+            read_only: ready.read_only,
+            largest_bytes,
+            link: Link::connected(connection.into_stream()?, again, options.in_flight, seed),
+            works: Works::default(),
+            in_flight: 0,
+            more: false,
+            scratch: Vec::new(),
+        })
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        let start = Instant::now();
+        self.control.block_on(async {
+            let mut connection = self.reach().await?;
+            loop {
+                let stats = connection.stats("").await?;
+                let busy = ["slab_reassign_running", "hash_is_expanding"];
+                if busy.iter().all(|name| find(&stats, name).is_none_or(|running| running == "0")) {
+                    return Ok(true);
+                }
+                if start.elapsed() >= at_most {
+                    return Ok(false);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        const FIGURES: [(&str, &str); 17] = [
+            ("bytes", "used_memory_bytes"),
+            ("limit_maxbytes", "maxmemory_bytes"),
+            ("hash_bytes", "hash_table_bytes"),
+            ("slab_global_page_pool", "free_pages"),
+            ("curr_items", "keys"),
+            ("get_hits", "keyspace_hits"),
+            ("get_misses", "keyspace_misses"),
+            ("evictions", "evictions"),
+            ("reclaimed", "reclaimed_items"),
+            ("expired_unfetched", "expired_unread"),
+            ("curr_connections", "connected_clients"),
+            ("bytes_read", "net_input_bytes"),
+            ("bytes_written", "net_output_bytes"),
+            ("conn_yields", "connection_yields"),
+            ("slab_reassign_running", "slab_moves_running"),
+            ("rusage_system", "cpu_system_s"),
+            ("rusage_user", "cpu_user_s"),
+        ];
+        self.control.block_on(async {
+            let mut connection = self.reach().await?;
+            // Reading the marker also keeps it from being the first to be evicted.
+            namespace::marker(&mut connection, &self.settings).await?;
+            let stats = connection.stats("").await?;
+            let figure = |(theirs, ours): (&str, &str)| {
+                let value = find(&stats, theirs)?.parse().ok()?;
+                Some((ours.to_owned(), value))
+            };
+            Ok(FIGURES.into_iter().filter_map(figure).collect())
+        })
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        let ready = self.ready()?;
+        let Some(collection) = ready.collections.get(collection.position()) else {
+            return Err(StoreError::Failed("the layout has no such collection".into()));
+        };
+        self.control.block_on(async {
+            let mut connection = self.reach().await?;
+            // By a number drawn for each key: those with the least numbers are an even sample.
+            let mut sample = BTreeMap::new();
+            let listed = namespace::list(&mut connection, |key| {
+                let Some(Ok(key)) = key.strip_prefix(collection.prefix.as_slice()).map(std::str::from_utf8) else {
+                    return;
+                };
+                sample.insert((crate::net::mix(seed, key.as_bytes()), key.to_owned()), ());
+                if sample.len() > at_most {
+                    sample.pop_last();
+                }
+            })
+            .await?;
+            if !listed {
+                return Err(StoreError::NotSupported(format!(
+                    "{} lists no keys, so none can be sampled; start it without -X and with its LRU crawler",
+                    connection.host
+                )));
+            }
+            Ok(sample.into_keys().map(|(_, key)| key).collect())
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.state().ready = None;
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.state().ready = None;
+        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings).await })
+    }
+}

@@ -1,0 +1,241 @@
+//! Operations as commands.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use storebench_core::store::{ErrorKind, Op, OpError};
+use storebench_core::workload::Body;
+
+use super::keys::{self, Collection};
+use super::meta::{decimal, number};
+use crate::document::{self, wrong_collection};
+
+/// What the answer to a command means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// Stored.
+    Stored,
+    /// Stored, or not since the key exists already.
+    Made,
+    /// Stored, or not since there is no such key.
+    Replaced,
+    /// Stored, changed meanwhile, or no such key.
+    Swapped,
+    /// The document and its revision.
+    Value,
+    /// One or zero documents.
+    Exists,
+    /// Done, or no such key.
+    Hit,
+    /// A counter's value, after so much was added.
+    Counter(i64),
+}
+
+/// What an item costs beside its key and value, at the most: header, revision, ends of line.
+const ITEM_BYTES: usize = 64;
+/// Longer times are taken for dates.
+const LONGEST_RELATIVE_S: u64 = 30 * 24 * 60 * 60;
+
+/// Appends the command of an operation on one document. On an error, what was appended is to be
+/// taken back.
+///
+/// # Errors
+/// *Refused* for what does not fit the collection, is larger than the server takes, or is not an
+/// operation on one document.
+#[inline]
+pub(super) fn single(
+    op: &Op<'_>,
+    collection: &Collection,
+    largest_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<Expect, OpError> {
+    match *op {
+        Op::Upsert { key, body } => {
+            store(out, collection, key, body, b"", largest_bytes)?;
+            Ok(Expect::Stored)
+        }
+        Op::Read { key } => {
+            get(out, collection, key, b" v c\r\n")?;
+            Ok(Expect::Value)
+        }
+        Op::Insert { key, body } => {
+            store(out, collection, key, body, b" ME", largest_bytes)?;
+            Ok(Expect::Made)
+        }
+        Op::Replace { key, body } => {
+            store(out, collection, key, body, b" MR", largest_bytes)?;
+            Ok(Expect::Replaced)
+        }
+        Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
+            if collection.body != Body::Bytes {
+                return Err(wrong_collection("append and prepend work on collections of bytes only"));
+            }
+            let mode: &[u8] = if matches!(op, Op::Append { .. }) { b" MA" } else { b" MP" };
+            store(out, collection, key, bytes, mode, largest_bytes)?;
+            Ok(Expect::Replaced)
+        }
+        Op::Exists { key } => {
+            get(out, collection, key, b"\r\n")?;
+            Ok(Expect::Exists)
+        }
+        Op::Delete { key } => {
+            command(out, b"md ", collection, key)?;
+            out.extend_from_slice(b"\r\n");
+            Ok(Expect::Hit)
+        }
+        Op::Touch { key, expiry } => {
+            command(out, b"mg ", collection, key)?;
+            out.extend_from_slice(b" T");
+            decimal(out, expiry_of(expiry));
+            out.extend_from_slice(b"\r\n");
+            Ok(Expect::Hit)
+        }
+        Op::Counter { key, delta, initial } => {
+            if collection.body != Body::Counter {
+                return Err(wrong_collection("counter works on collections of counters only"));
+            }
+            command(out, b"ma ", collection, key)?;
+            out.extend_from_slice(b" N0 J");
+            decimal(out, keys::to_unsigned(initial));
+            out.extend_from_slice(if delta < 0 { b" MD D" } else { b" MI D" });
+            decimal(out, delta.unsigned_abs());
+            out.extend_from_slice(b" v\r\n");
+            Ok(Expect::Counter(delta))
+        }
+        Op::CompareAndSwap { key, expected, body } => {
+            if number(expected).is_none() {
+                return Err(OpError::new(
+                    ErrorKind::Conflict,
+                    "that is no revision of memcached, so the document is not at it",
+                ));
+            }
+            swap(out, collection, key, body, expected, None, largest_bytes)?;
+            Ok(Expect::Swapped)
+        }
+        _ => Err(OpError::unsupported()),
+    }
+}
+
+/// A command up to its flags.
+#[inline]
+fn command(out: &mut Vec<u8>, name: &[u8], collection: &Collection, key: &str) -> Result<(), OpError> {
+    out.extend_from_slice(name);
+    if keys::write(out, collection, key)? {
+        out.extend_from_slice(b" b");
+    }
+    Ok(())
+}
+
+/// `mg` with these flags.
+#[inline]
+pub(super) fn get(out: &mut Vec<u8>, collection: &Collection, key: &str, flags: &[u8]) -> Result<(), OpError> {
+    command(out, b"mg ", collection, key)?;
+    out.extend_from_slice(flags);
+    Ok(())
+}
+
+/// `ms` at a revision; the expiry, as the server told it, is kept.
+pub(super) fn swap(
+    out: &mut Vec<u8>,
+    collection: &Collection,
+    key: &str,
+    body: &[u8],
+    revision: &[u8],
+    expiry_s: Option<u64>,
+    largest_bytes: usize,
+) -> Result<(), OpError> {
+    let mut flags = b" C".to_vec();
+    flags.extend_from_slice(revision);
+    if let Some(seconds) = expiry_s {
+        flags.extend_from_slice(b" T");
+        decimal(&mut flags, expiry_of(Duration::from_secs(seconds)));
+    }
+    store(out, collection, key, body, &flags, largest_bytes)
+}
+
+/// `ms`.
+#[inline]
+fn store(
+    out: &mut Vec<u8>,
+    collection: &Collection,
+    key: &str,
+    body: &[u8],
+    flags: &[u8],
+    largest_bytes: usize,
+) -> Result<(), OpError> {
+    let counter;
+    let mut buffer = itoa::Buffer::new();
+    let body = if collection.body == Body::Counter && collection.ours {
+        counter = document::counter(body)?;
+        buffer.format(keys::to_unsigned(counter)).as_bytes()
+    } else {
+        body
+    };
+    // The server would refuse it too, but remove the document that was there before.
+    if body.len() + collection.prefix.len() + key.len() + ITEM_BYTES > largest_bytes {
+        return Err(OpError::new(
+            ErrorKind::Refused,
+            format!(
+                "a document of {} bytes is larger than this server takes ({largest_bytes} with its key and header); \
+                 start it with a larger -I, or make the documents smaller",
+                body.len()
+            ),
+        ));
+    }
+    out.reserve(body.len() + 320);
+    out.extend_from_slice(b"ms ");
+    let base64 = keys::write(out, collection, key)?;
+    out.push(b' ');
+    decimal(out, body.len() as u64);
+    if base64 {
+        out.extend_from_slice(b" b");
+    }
+    out.extend_from_slice(flags);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body);
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// How long from now, in whole seconds and at least one (0 would be for ever); beyond 30 days the
+/// date, in seconds since 1970.
+fn expiry_of(expiry: Duration) -> u64 {
+    let seconds = (expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0)).clamp(1, 1 << 31);
+    if seconds <= LONGEST_RELATIVE_S {
+        return seconds;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    // The server counts in 32 bits.
+    (now + seconds).min(i32::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_as_memcached_wants_them() {
+        let of = |body, op: Op<'_>| {
+            let collection = Collection { body, prefix: b"p:".to_vec(), ours: true };
+            let mut out = Vec::new();
+            single(&op, &collection, 200, &mut out).map(|_| String::from_utf8(out).unwrap())
+        };
+        let key = "k";
+        assert_eq!(of(Body::Json, Op::Upsert { key, body: b"{}" }).unwrap(), "ms p:k 2\r\n{}\r\n");
+        assert_eq!(of(Body::Json, Op::Insert { key: "a b", body: b"{}" }).unwrap(), "ms cDphIGI= 2 b ME\r\n{}\r\n");
+        assert_eq!(of(Body::Json, Op::Read { key }).unwrap(), "mg p:k v c\r\n");
+        assert_eq!(of(Body::Json, Op::Touch { key, expiry: Duration::ZERO }).unwrap(), "mg p:k T1\r\n");
+        let year = Duration::from_secs(365 * 86_400);
+        let touch = of(Body::Json, Op::Touch { key, expiry: year }).unwrap();
+        let date: u64 = touch.trim_end().rsplit_once('T').unwrap().1.parse().unwrap();
+        assert!(date > 1_700_000_000 + year.as_secs(), "{touch}");
+        let count = of(Body::Counter, Op::Counter { key, delta: -5, initial: -1 }).unwrap();
+        assert_eq!(count, "ma p:k N0 J9223372036854775807 MD D5 v\r\n");
+        assert_eq!(of(Body::Counter, Op::Upsert { key, body: b"0" }).unwrap(), "ms p:k 19\r\n9223372036854775808\r\n");
+        assert!(of(Body::Counter, Op::Upsert { key, body: b"x" }).is_err());
+        assert!(of(Body::Json, Op::Upsert { key, body: &[b'x'; 200] }).is_err());
+        assert!(of(Body::Json, Op::Append { key, bytes: b"" }).is_err());
+        let swap = |expected| of(Body::Json, Op::CompareAndSwap { key, expected, body: b"{}" });
+        assert_eq!(swap(b"12").unwrap(), "ms p:k 2 C12\r\n{}\r\n");
+        assert_eq!(swap(b"1 T0").unwrap_err().kind, ErrorKind::Conflict);
+    }
+}

@@ -1,0 +1,46 @@
+//! What the URL says.
+
+use storebench_core::store::StoreError;
+
+use super::SCHEME;
+use crate::net::Address;
+use crate::registry::Options;
+
+/// What the URL says.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) address: Address,
+    /// What all of Storebench's keys begin with.
+    pub(super) prefix: String,
+}
+
+impl Settings {
+    /// Reads the URL after its colon, and takes the options.
+    pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let address = Address::parse(url, SCHEME.example, 11_211, false, options)?;
+        if let Some(part) = address.path.first() {
+            return Err(StoreError::BadUrl(format!(
+                "memcached has nothing behind its host, as `/{part}` would be; write it like {}",
+                SCHEME.example
+            )));
+        }
+        if address.hosts.len() > 1 {
+            return Err(StoreError::BadUrl(
+                "one server is measured at a time: memcached servers know nothing of each other; name one host".into(),
+            ));
+        }
+        if address.user.as_deref().is_some_and(|user| user.contains([' ', '\r', '\n']))
+            || address.password.as_ref().is_some_and(|password| password.expose().contains([' ', '\r', '\n']))
+        {
+            return Err(StoreError::BadUrl("memcached takes no user or password with a space in it".into()));
+        }
+        let prefix = options.take("prefix").unwrap_or("storebench").to_owned();
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if prefix.is_empty() || prefix.len() > 32 || !prefix.chars().all(fits) {
+            return Err(StoreError::BadUrl(format!(
+                "the option `prefix={prefix}`: a prefix is 1 to 32 letters, digits, `-`, `_` or `.`, such as prefix=sb"
+            )));
+        }
+        Ok(Self { address, prefix })
+    }
+}

@@ -1,0 +1,374 @@
+//! The commands of operations: <https://www.mongodb.com/docs/manual/reference/command/>.
+
+use storebench_core::store::{
+    Acknowledged, Durability, ErrorKind, OpError, Persisted, ReadConsistency, SessionOptions,
+};
+use storebench_core::workload::Body;
+
+use super::bson::{self, ARRAY, DOCUMENT};
+use super::encode::{self, EXPIRY, KEY, REVISION};
+use super::wire;
+
+/// What the keys of a collection are in MongoDB. Storebench writes text; others write what they like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    Text,
+    ObjectId,
+    Integer,
+}
+
+/// A collection as operations need it.
+#[derive(Debug, Clone)]
+pub(super) struct Collection {
+    pub(super) name: String,
+    pub(super) database: String,
+    pub(super) body: Body,
+    pub(super) keys: KeyKind,
+}
+
+/// The ends of commands, alike for all operations of a session but for the database.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tails {
+    write: Vec<u8>,
+    read: Vec<u8>,
+}
+
+impl Tails {
+    /// What these options come to. Durability is checked by whoever opens the session.
+    pub(super) fn of(options: &SessionOptions, read_concern: Option<&str>, router_or_set: bool) -> Self {
+        let mut tails = Self::default();
+        bson::nested(&mut tails.write, DOCUMENT, "writeConcern", |out| write_concern(options, out));
+        if let Some(level) = read_concern {
+            bson::nested(&mut tails.read, DOCUMENT, "readConcern", |out| bson::text(out, "level", level));
+        }
+        if router_or_set && options.consistency == ReadConsistency::StaleOk {
+            let mode = "secondaryPreferred";
+            bson::nested(&mut tails.read, DOCUMENT, "$readPreference", |out| bson::text(out, "mode", mode));
+        }
+        tails
+    }
+}
+
+fn write_concern(options: &SessionOptions, out: &mut Vec<u8>) {
+    let Durability { acknowledged_by, persisted, .. } = options.durability;
+    match acknowledged_by {
+        Acknowledged::Nodes(nodes) => bson::int32(out, "w", i32::try_from(nodes).unwrap_or(i32::MAX)),
+        Acknowledged::Majority => bson::text(out, "w", "majority"),
+    }
+    bson::boolean(out, "j", persisted != Persisted::None);
+    if acknowledged_by != Acknowledged::Nodes(1) {
+        // Otherwise a write waits for a node that is gone for ever, and holds its connection.
+        bson::int64(out, "wtimeout", i64::try_from(options.timeout.as_millis()).unwrap_or(i64::MAX).max(1));
+    }
+}
+
+/// A key as a value of this name.
+pub(super) fn key(out: &mut Vec<u8>, name: &str, key: &str, kind: KeyKind) {
+    match kind {
+        KeyKind::ObjectId => {
+            if let Some(id) = object_id(key) {
+                bson::head(out, bson::OBJECT_ID, name);
+                out.extend_from_slice(&id);
+                return;
+            }
+        }
+        KeyKind::Integer => {
+            if let Ok(number) = key.parse() {
+                return bson::int64(out, name, number);
+            }
+        }
+        KeyKind::Text => {}
+    }
+    bson::text(out, name, key);
+}
+
+fn object_id(text: &str) -> Option<[u8; 12]> {
+    let mut id = [0; 12];
+    if text.len() != 24 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, at) in id.iter_mut().zip((0..24).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(id)
+}
+
+/// The members of a document: its key, its revision, its body. A replacement has its key too: MongoDB
+/// would take it from the query, and nx-27017 does not.
+pub(super) fn members(out: &mut Vec<u8>, key: &str, kind: Body, body: &[u8], revision: i64) -> Result<(), OpError> {
+    bson::text(out, KEY, key);
+    bson::int64(out, REVISION, revision);
+    match kind {
+        Body::Json => encode::members(body, out)?,
+        Body::Bytes => bson::binary(out, "b", [body, b""]),
+        Body::Counter => {
+            let number = std::str::from_utf8(body).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+                let shown: String = String::from_utf8_lossy(body).chars().take(40).collect();
+                OpError::new(ErrorKind::Refused, format!("`{shown}` is no decimal integer, which a counter holds"))
+            })?;
+            bson::int64(out, "n", number);
+        }
+    }
+    Ok(())
+}
+
+/// Builds messages for one collection into one buffer.
+pub(super) struct Builder<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) collection: &'a Collection,
+    pub(super) tails: &'a Tails,
+}
+
+/// Which document an update is of.
+pub(super) struct Which<'a> {
+    pub(super) key: &'a str,
+    /// Only at this revision.
+    pub(super) revision: Option<i64>,
+    /// Make it if it is not there.
+    pub(super) upsert: bool,
+}
+
+impl Builder<'_> {
+    fn command(
+        &mut self,
+        name: &str,
+        write: bool,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let at = wire::begin(self.out);
+        bson::text(self.out, name, &self.collection.name);
+        fill(self.out)?;
+        self.out.extend_from_slice(if write { &self.tails.write } else { &self.tails.read });
+        bson::text(self.out, "$db", &self.collection.database);
+        bson::end(self.out, at);
+        wire::end(self.out);
+        Ok(())
+    }
+
+    pub(super) fn insert(&mut self, key: &str, body: &[u8], revision: i64) -> Result<(), OpError> {
+        let kind = self.collection.body;
+        self.command("insert", true, |out| {
+            one(out, "documents", |out| {
+                members(out, key, kind, body, revision)
+            })
+        })
+    }
+
+    /// Replaces a document by the members that `fill` writes.
+    pub(super) fn replace(
+        &mut self,
+        which: &Which<'_>,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let keys = self.collection.keys;
+        self.command("update", true, |out| {
+            one(out, "updates", |out| {
+                select(out, which, keys);
+                bson::head(out, DOCUMENT, "u");
+                let at = bson::begin(out);
+                fill(out)?;
+                bson::end(out, at);
+                if which.upsert {
+                    bson::boolean(out, "upsert", true);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Sets when a document expires, in ms since 1970.
+    pub(super) fn touch(&mut self, which: &Which<'_>, at_ms: i64) -> Result<(), OpError> {
+        self.replace(which, |out| {
+            bson::nested(out, DOCUMENT, "$set", |out| bson::date(out, EXPIRY, at_ms));
+            Ok(())
+        })
+    }
+
+    pub(super) fn increment(&mut self, key: &str, delta: i64) -> Result<(), OpError> {
+        self.command("findAndModify", true, |out| {
+            bson::nested(out, DOCUMENT, "query", |out| bson::text(out, KEY, key));
+            bson::nested(out, DOCUMENT, "update", |out| {
+                bson::nested(out, DOCUMENT, "$inc", |out| bson::int64(out, "n", delta));
+            });
+            bson::boolean(out, "new", true);
+            Ok(())
+        })
+    }
+
+    pub(super) fn delete(&mut self, key: &str) -> Result<(), OpError> {
+        let kind = self.collection.keys;
+        self.command("delete", true, |out| {
+            one(out, "deletes", |out| {
+                bson::nested(out, DOCUMENT, "q", |out| self::key(out, KEY, key, kind));
+                bson::int32(out, "limit", 1);
+                Ok(())
+            })
+        })
+    }
+
+    /// One document, or only whether it is there.
+    pub(super) fn read(&mut self, key: &str, exists: bool) -> Result<(), OpError> {
+        let kind = self.collection.keys;
+        self.command("find", false, |out| {
+            bson::nested(out, DOCUMENT, "filter", |out| self::key(out, KEY, key, kind));
+            if exists {
+                bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
+            }
+            bson::int32(out, "limit", 1);
+            bson::boolean(out, "singleBatch", true);
+            Ok(())
+        })
+    }
+
+    /// A query, in key order if `sorted`.
+    pub(super) fn find(
+        &mut self,
+        sorted: bool,
+        limit: u32,
+        filter: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        self.command("find", false, |out| find(out, sorted, limit, filter))
+    }
+
+    /// What a query would do.
+    pub(super) fn explain(
+        &mut self,
+        sorted: bool,
+        limit: u32,
+        filter: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let at = wire::begin(self.out);
+        bson::head(self.out, DOCUMENT, "explain");
+        let inner = bson::begin(self.out);
+        bson::text(self.out, "find", &self.collection.name);
+        find(self.out, sorted, limit, filter)?;
+        bson::end(self.out, inner);
+        bson::text(self.out, "verbosity", "queryPlanner");
+        bson::text(self.out, "$db", &self.collection.database);
+        bson::end(self.out, at);
+        wire::end(self.out);
+        Ok(())
+    }
+
+    pub(super) fn more(&mut self, cursor: i64) {
+        let at = wire::begin(self.out);
+        bson::int64(self.out, "getMore", cursor);
+        bson::text(self.out, "collection", &self.collection.name);
+        bson::text(self.out, "$db", &self.collection.database);
+        bson::end(self.out, at);
+        wire::end(self.out);
+    }
+
+    /// The head of a command whose items follow in a sequence of documents.
+    pub(super) fn bulk(&mut self, name: &str, sequence: &str) -> usize {
+        let at = wire::begin(self.out);
+        bson::text(self.out, name, &self.collection.name);
+        bson::boolean(self.out, "ordered", false);
+        self.out.extend_from_slice(&self.tails.write);
+        bson::text(self.out, "$db", &self.collection.database);
+        bson::end(self.out, at);
+        wire::begin_sequence(self.out, sequence)
+    }
+}
+
+fn find(
+    out: &mut Vec<u8>,
+    sorted: bool,
+    limit: u32,
+    filter: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
+) -> Result<(), OpError> {
+    bson::head(out, DOCUMENT, "filter");
+    let at = bson::begin(out);
+    filter(out)?;
+    bson::end(out, at);
+    if sorted {
+        bson::nested(out, DOCUMENT, "sort", |out| bson::int32(out, KEY, 1));
+    }
+    bson::int64(out, "limit", i64::from(limit));
+    // One more, so that the server knows that the query has ended and keeps no cursor.
+    bson::int64(out, "batchSize", i64::from(limit).saturating_add(1).min(i64::from(i32::MAX)));
+    Ok(())
+}
+
+/// The document that an update or replacement looks for.
+pub(super) fn select(out: &mut Vec<u8>, which: &Which<'_>, keys: KeyKind) {
+    bson::nested(out, DOCUMENT, "q", |out| {
+        key(out, KEY, which.key, keys);
+        if let Some(revision) = which.revision {
+            bson::int64(out, REVISION, revision);
+        }
+    });
+}
+
+/// An array of one document.
+fn one(out: &mut Vec<u8>, name: &str, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>) -> Result<(), OpError> {
+    bson::head(out, ARRAY, name);
+    let array = bson::begin(out);
+    bson::head(out, DOCUMENT, "0");
+    let document = bson::begin(out);
+    fill(out)?;
+    bson::end(out, document);
+    bson::end(out, array);
+    Ok(())
+}
+
+/// The filter of a key range: from `start` on, up to but without `end`.
+pub(super) fn range(out: &mut Vec<u8>, start: &str, end: Option<&str>, keys: KeyKind) {
+    if start.is_empty() && end.is_none() && keys != KeyKind::Text {
+        return;
+    }
+    bson::nested(out, DOCUMENT, KEY, |out| {
+        if !start.is_empty() || keys == KeyKind::Text {
+            key(out, "$gte", start, keys);
+        }
+        if let Some(end) = end {
+            key(out, "$lt", end, keys);
+        }
+    });
+}
+
+/// The least text that is greater than every one beginning with `prefix`; none where all that
+/// follow begin with it. UTF-8 sorts as its code points do.
+pub(super) fn prefix_end(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        let next = match last {
+            '\u{D7FF}' => Some('\u{E000}'),
+            other => char::from_u32(u32::from(other) + 1),
+        };
+        if let Some(next) = next {
+            end.push(next);
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_lies_behind_its_last_key() {
+        assert_eq!(prefix_end("a/").as_deref(), Some("a0"));
+        assert_eq!(prefix_end("a\u{D7FF}").as_deref(), Some("a\u{E000}"));
+        assert_eq!(prefix_end("a\u{10FFFF}").as_deref(), Some("b"));
+        assert_eq!(prefix_end("\u{10FFFF}"), None);
+        assert_eq!(prefix_end(""), None);
+    }
+
+    #[test]
+    fn keys_of_others_keep_their_type() {
+        let mut out = Vec::new();
+        key(&mut out, "k", "0102030405060708090a0b0c", KeyKind::ObjectId);
+        assert_eq!(out, b"\x07k\0\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c");
+        for odd in ["0102", "zz02030405060708090a0b0c", "ключключключ"] {
+            out.clear();
+            key(&mut out, "k", odd, KeyKind::ObjectId);
+            assert_eq!(out[0], bson::STRING, "{odd}");
+        }
+        out.clear();
+        key(&mut out, "k", "-7", KeyKind::Integer);
+        assert_eq!(out[0], bson::INT64);
+    }
+}

@@ -1,0 +1,164 @@
+//! Control calls: commands outside of sessions, one connection for each call.
+
+use std::time::Duration;
+
+use storebench_core::store::StoreError;
+
+use super::bson::{self, DOCUMENT, Members};
+use super::errors::{Told, is_ok};
+use super::finder::{Hello, Role};
+use super::url::Target;
+use super::wire::{self, Connection};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long most commands may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long making an index, dropping or compacting a collection may take.
+pub(super) const LONG: Duration = Duration::from_secs(24 * 3_600);
+
+/// A connection for control calls.
+pub(super) struct Desk<'t> {
+    pub(super) target: &'t Target,
+    pub(super) hello: Hello,
+    connection: Connection,
+}
+
+/// A reply, or what the server said instead.
+pub(super) type Answer = Result<Vec<u8>, Told>;
+
+impl<'t> Desk<'t> {
+    /// Connects to the node that takes writes.
+    ///
+    /// # Errors
+    /// `Unreachable`, with what stood in the way.
+    pub(super) async fn open(target: &'t Target) -> Result<Self, StoreError> {
+        let (connection, hello) = target.finder.connect(Role::Primary, CONNECT).await?;
+        Ok(Self { target, hello, connection })
+    }
+
+    /// The database's place in errors.
+    pub(super) fn place(&self) -> String {
+        format!("{}/{}", self.connection.host(), self.target.database)
+    }
+
+    /// Asks one thing of a database.
+    ///
+    /// # Errors
+    /// `Unreachable` where the connection breaks or what comes is no answer.
+    pub(super) async fn ask(
+        &mut self,
+        database: &str,
+        within: Duration,
+        command: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Answer, StoreError> {
+        let mut message = Vec::new();
+        let at = wire::begin(&mut message);
+        command(&mut message);
+        bson::text(&mut message, "$db", database);
+        bson::end(&mut message, at);
+        wire::end(&mut message);
+        self.send(&mut message, within).await
+    }
+
+    /// Sends a message that is built already.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(super) async fn send(&mut self, message: &mut [u8], within: Duration) -> Result<Answer, StoreError> {
+        let place = self.place();
+        let reply = self.connection.call(message, within).await.map_err(|broken| {
+            StoreError::Unreachable(format!("{place}: the server broke off: {broken}; is it still running?"))
+        })?;
+        let document = Members::of(reply)
+            .map_err(|_| StoreError::Unreachable(format!("{place}: the server's answer is not MongoDB's protocol")))?;
+        Ok(if is_ok(document) { Ok(reply.to_vec()) } else { Err(Told::of(document)) })
+    }
+
+    /// Asks one thing of the URL's database and wants it done, `doing` being what an error says.
+    ///
+    /// # Errors
+    /// As [`Self::ask`], and what the server said where it refused.
+    pub(super) async fn done(
+        &mut self,
+        doing: &str,
+        within: Duration,
+        command: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Vec<u8>, StoreError> {
+        let target = self.target;
+        let answer = self.ask(&target.database, within, command).await?;
+        let reply = answer.map_err(|told| told.control(&self.place(), doing))?;
+        let document = Members::of(&reply).ok();
+        for name in ["writeErrors", "writeConcernError"] {
+            let error = document.and_then(|d| d.get(name)).and_then(|value| value.members());
+            let first = error.map(|error| match error.get("0").and_then(|value| value.members()) {
+                Some(first) => Told::of(first),
+                None => Told::of(error),
+            });
+            if let Some(told) = first {
+                return Err(told.control(&self.place(), doing));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Every document of a query's or list's answer, as bytes.
+    ///
+    /// # Errors
+    /// As [`Self::done`].
+    pub(super) async fn all(
+        &mut self,
+        database: &str,
+        doing: &str,
+        command: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let refused = |told: Told, place: String| told.control(&place, doing);
+        let mut reply = self.ask(database, PATIENCE, command).await?.map_err(|told| refused(told, self.place()))?;
+        let mut found = Vec::new();
+        loop {
+            let (cursor, collection) = {
+                let cursor = Members::of(&reply).ok().and_then(|d| d.get("cursor")).and_then(|value| value.members());
+                let wrong = || StoreError::Failed(format!("{}: cannot {doing}: the answer has no list", self.place()));
+                let cursor = cursor.ok_or_else(wrong)?;
+                let batch = cursor.get("firstBatch").or_else(|| cursor.get("nextBatch"));
+                let batch = batch.and_then(|value| value.members()).ok_or_else(wrong)?;
+                found.extend(
+                    batch.filter_map(Result::ok).filter(|(_, v)| v.kind == DOCUMENT).map(|(_, v)| v.bytes.to_vec()),
+                );
+                let namespace = cursor.get("ns").and_then(|ns| ns.as_str()).and_then(|ns| ns.split_once('.'));
+                let id = cursor.get("id").and_then(|id| id.as_i64()).unwrap_or(0);
+                (id, namespace.map_or_else(String::new, |(_, collection)| collection.to_owned()))
+            };
+            if cursor == 0 {
+                return Ok(found);
+            }
+            let more = |out: &mut Vec<u8>| {
+                bson::int64(out, "getMore", cursor);
+                bson::text(out, "collection", &collection);
+            };
+            reply = self.ask(database, PATIENCE, more).await?.map_err(|told| refused(told, self.place()))?;
+        }
+    }
+
+    /// What is behind the protocol, and its version.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(super) async fn version(&mut self) -> Result<String, StoreError> {
+        let answer = self.ask("admin", PATIENCE, |out| bson::int32(out, "buildInfo", 1)).await?;
+        let Ok(reply) = answer else { return Ok("a server that does not tell its version".into()) };
+        let told = Members::of(&reply).ok();
+        let text = |path: &[&str]| told.and_then(|d| d.at(path)).and_then(|value| value.as_str());
+        let version = text(&["version"]).unwrap_or("of unknown version");
+        let name = match (text(&["process"]), text(&["ferretdb", "version"])) {
+            (Some("nx_27017"), _) => format!("nx-27017, which is not MongoDB (speaks as {version})"),
+            (_, Some(ferret)) => format!("FerretDB {ferret}, which is not MongoDB (speaks as {version})"),
+            _ => format!("MongoDB {version}"),
+        };
+        Ok(match self.hello.deployment {
+            super::finder::Deployment::Single => name,
+            super::finder::Deployment::ReplicaSet(members) => format!("{name}, replica set of {members}"),
+            super::finder::Deployment::Sharded => format!("{name}, sharded"),
+        })
+    }
+}

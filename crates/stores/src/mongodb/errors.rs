@@ -1,0 +1,123 @@
+//! What MongoDB's error codes mean:
+//! <https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml>.
+
+use storebench_core::store::{ErrorKind, OpError, OpKind, StoreError};
+
+use super::bson::Members;
+
+/// An error that the server told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) code: i64,
+    pub(super) text: String,
+}
+
+/// A key that exists already.
+pub(super) const EXISTS: OpError = OpError::conflict("a document with this key exists already");
+/// A revision that is no longer the present one.
+pub(super) const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
+
+/// Code of a command that the server does not know.
+pub(super) const NO_SUCH_COMMAND: i64 = 59;
+
+impl Told {
+    /// The error in a document of the server: of a reply, of one write, of a write concern.
+    pub(super) fn of(document: Members<'_>) -> Self {
+        let text = document.get("errmsg").and_then(|text| text.as_str()).unwrap_or("it says no more");
+        Self { code: document.get("code").and_then(|code| code.as_i64()).unwrap_or(0), text: shorten(text) }
+    }
+
+    /// Whether the node is no longer, or not yet, the one that takes writes.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.code, 10107 | 13435 | 10058 | 13436 | 11600 | 11602 | 189 | 91)
+    }
+
+    /// What it means for an operation that was refused as a whole, or for one item of a bulk.
+    pub(super) fn operation(&self, kind: OpKind) -> OpError {
+        let kind = match self.code {
+            11000 | 11001 | 12582 => return EXISTS,
+            // Not the primary: nothing was done. A conflict of transactions, too many requests: likewise.
+            10107 | 13435 | 10058 | 13436 | 112 | 462 => ErrorKind::Temporary,
+            // Interrupted on the way, or no answer from another node.
+            11600 | 11602 | 189 | 91 | 6 | 7 | 89 | 9001 | 50 | 134 | 202 | 262 | 384 => {
+                if kind.writes() {
+                    ErrorKind::OutcomeUnknown
+                } else {
+                    ErrorKind::Temporary
+                }
+            }
+            // Rights, malformed or unknown requests, names, sizes, nesting, validation.
+            2
+            | 9
+            | 13
+            | 14
+            | 15
+            | 17
+            | 18
+            | 20
+            | 22
+            | 26
+            | 28
+            | 33
+            | 40
+            | 52..=57
+            | 59
+            | 66
+            | 72
+            | 73
+            | 115
+            | 121
+            | 166
+            | 263
+            | 303
+            | 10334
+            | 10335
+            | 16755
+            | 17280
+            | 17419
+            | 17420 => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
+        };
+        OpError::new(kind, self.to_string())
+    }
+
+    /// What it means that a write was done but not acknowledged as it was asked for.
+    pub(super) fn unacknowledged(&self) -> OpError {
+        OpError::new(ErrorKind::OutcomeUnknown, format!("written, but not acknowledged as asked for: {self}"))
+    }
+
+    /// What it means for a control call.
+    pub(super) fn control(&self, place: &str, doing: &str) -> StoreError {
+        let text = format!("{place}: cannot {doing}: {self}");
+        match self.code {
+            13 => StoreError::Unreachable(format!(
+                "{text}; the user lacks a right (readWrite on this database, at least)"
+            )),
+            18 => StoreError::Unreachable(text),
+            59 | 115 => StoreError::NotSupported(text),
+            _ => StoreError::Failed(text),
+        }
+    }
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.code == 0 { f.write_str(&self.text) } else { write!(f, "{} (code {})", self.text, self.code) }
+    }
+}
+
+/// A server may repeat a whole document in an error.
+fn shorten(text: &str) -> String {
+    const MOST: usize = 300;
+    if text.len() <= MOST {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(MOST).collect();
+    short.push('…');
+    short
+}
+
+/// Whether a reply says that the command was done.
+pub(super) fn is_ok(reply: Members<'_>) -> bool {
+    reply.get("ok").is_some_and(|ok| ok.is_true())
+}

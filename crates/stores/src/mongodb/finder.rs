@@ -1,0 +1,272 @@
+//! From a URL's hosts to a connection with the node that is wanted: TCP, TLS, `hello`, login.
+//!
+//! The rules are those of
+//! <https://github.com/mongodb/specifications/blob/master/source/server-discovery-and-monitoring/server-discovery-and-monitoring.md>,
+//! without its background monitors: who is primary is asked when a connection is made, and again when
+//! one breaks or a node says that it is not.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use storebench_core::store::StoreError;
+
+use super::auth::Login;
+use super::bson::{self, Members};
+use super::errors::{NO_SUCH_COMMAND, Told, is_ok};
+use super::wire::{self, Broken, Connection};
+use crate::net::{Host, Tls, connect};
+
+/// Which node is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The one that takes writes.
+    Primary,
+    /// A secondary of a replica set if there is one, otherwise the primary.
+    Secondary,
+}
+
+/// How the servers stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deployment {
+    /// One server.
+    Single,
+    /// A replica set with so many members that hold data.
+    ReplicaSet(u32),
+    /// Behind a router (`mongos`).
+    Sharded,
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone)]
+pub(super) struct Hello {
+    pub(super) deployment: Deployment,
+    writable: bool,
+    secondary: bool,
+    set: Option<String>,
+    primary: Option<Host>,
+    members: Vec<Host>,
+    /// Bytes of a document, at most.
+    pub(super) most_document_bytes: usize,
+    /// Bytes of a message, at most.
+    pub(super) most_message_bytes: usize,
+    /// Documents written by one message, at most.
+    pub(super) most_writes: usize,
+}
+
+impl Hello {
+    fn of(reply: Members<'_>) -> Self {
+        let number = |name: &str, default: i64| {
+            let told = reply.get(name).and_then(|value| value.as_i64()).filter(|n| *n > 0);
+            usize::try_from(told.unwrap_or(default)).unwrap_or(usize::MAX)
+        };
+        let is = |name: &str| reply.get(name).is_some_and(|value| value.is_true());
+        let text = |name: &str| reply.get(name).and_then(|value| value.as_str());
+        let mut members = Vec::new();
+        for list in ["hosts", "passives"] {
+            let list = reply.get(list).and_then(|value| value.members());
+            let names = list.into_iter().flatten().filter_map(|member| member.ok()?.1.as_str());
+            members.extend(names.filter_map(host_of));
+        }
+        let set = text("setName").map(str::to_owned);
+        let deployment = match (&set, text("msg")) {
+            (_, Some("isdbgrid")) => Deployment::Sharded,
+            (Some(_), _) => Deployment::ReplicaSet(u32::try_from(members.len()).unwrap_or(u32::MAX).max(1)),
+            _ => Deployment::Single,
+        };
+        Self {
+            deployment,
+            writable: is("isWritablePrimary") || is("ismaster"),
+            secondary: is("secondary"),
+            set,
+            primary: text("primary").and_then(host_of),
+            members,
+            most_document_bytes: number("maxBsonObjectSize", 16 << 20),
+            most_message_bytes: number("maxMessageSizeBytes", 48_000_000),
+            most_writes: number("maxWriteBatchSize", 100_000),
+        }
+    }
+
+    fn fits(&self, role: Role) -> bool {
+        match role {
+            Role::Primary => self.writable,
+            Role::Secondary => {
+                self.secondary || (self.writable && !matches!(self.deployment, Deployment::ReplicaSet(2..)))
+            }
+        }
+    }
+}
+
+fn host_of(text: &str) -> Option<Host> {
+    let (name, port) = text.rsplit_once(':')?;
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    Some(Host { name: name.to_owned(), port: port.parse().ok()? })
+}
+
+/// Finds nodes.
+#[derive(Debug)]
+pub(super) struct Finder {
+    /// Whether the only host stands for a list of them in DNS.
+    pub(super) srv: bool,
+    pub(super) hosts: Vec<Host>,
+    /// The hosts behind the name, once looked up.
+    pub(super) resolved: Mutex<Option<Vec<Host>>>,
+    pub(super) tls: Option<Tls>,
+    pub(super) login: Option<Login>,
+    pub(super) replica_set: Option<String>,
+    pub(super) direct: bool,
+    pub(super) app_name: String,
+}
+
+/// Nodes asked for one connection, at most; a replica set has 50 members.
+const MOST_NODES: usize = 64;
+
+impl Finder {
+    /// Connects to the node that is wanted, ready for commands.
+    ///
+    /// # Errors
+    /// `Unreachable` with what stood in the way at the first host that said anything.
+    pub(super) async fn connect(&self, role: Role, within: Duration) -> Result<(Connection, Hello), StoreError> {
+        let deadline = Instant::now() + within;
+        let left = || deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let mut waiting: VecDeque<Host> = self.seeds(left()).await?.into();
+        let mut asked: Vec<Host> = Vec::new();
+        let mut first_error = None;
+        let mut second_best = None;
+        let mut reached = None;
+        while let Some(host) = waiting.pop_front() {
+            if asked.contains(&host) || asked.len() == MOST_NODES {
+                continue;
+            }
+            asked.push(host.clone());
+            let (connection, hello) = match self.greet(&host, left()).await {
+                Ok(greeted) => greeted,
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    continue;
+                }
+            };
+            if hello.fits(role) || self.direct {
+                return self.log_in(connection, hello, left()).await;
+            }
+            if let Some(primary) = hello.primary.clone().filter(|_| role == Role::Primary) {
+                waiting.push_front(primary);
+            }
+            waiting.extend(hello.members.iter().cloned());
+            reached.get_or_insert(host);
+            if hello.writable && role == Role::Secondary {
+                second_best = Some((connection, hello));
+            }
+        }
+        if let Some((connection, hello)) = second_best {
+            return self.log_in(connection, hello, left()).await;
+        }
+        Err(match (reached, first_error) {
+            (Some(host), error) => StoreError::Unreachable(format!(
+                "{host} was reached, but no node of its replica set takes writes now; is one being elected?{}",
+                error.map_or_else(String::new, |error| format!(" ({error})"))
+            )),
+            (None, Some(error)) => error,
+            (None, None) => StoreError::BadUrl("the URL names no host".into()),
+        })
+    }
+
+    async fn log_in(
+        &self,
+        mut connection: Connection,
+        hello: Hello,
+        within: Duration,
+    ) -> Result<(Connection, Hello), StoreError> {
+        if let Some(login) = &self.login {
+            login.log_in(&mut connection, within).await?;
+        }
+        Ok((connection, hello))
+    }
+
+    /// The hosts to begin with.
+    async fn seeds(&self, within: Duration) -> Result<Vec<Host>, StoreError> {
+        if !self.srv {
+            return Ok(self.hosts.clone());
+        }
+        if let Some(hosts) = self.resolved.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            return Ok(hosts);
+        }
+        let name = self.hosts.first().map_or("", |host| host.name.as_str());
+        let unknown = |why: &str| {
+            StoreError::Unreachable(format!(
+                "DNS tells no hosts for mongodb+srv://{name}: {why}; is the name right (it has no port), and does this \
+                 machine's DNS answer SRV queries?"
+            ))
+        };
+        // The official crate knows the rules of these names; no user and no password are in this URL.
+        let url = format!("mongodb+srv://{name}/");
+        let looked_up = tokio::time::timeout(within, mongodb::options::ClientOptions::parse(url)).await;
+        let found =
+            looked_up.map_err(|_| unknown("no answer in time"))?.map_err(|error| unknown(&error.kind.to_string()))?;
+        let hosts: Vec<Host> = found.hosts.iter().filter_map(|address| host_of(&address.to_string())).collect();
+        if hosts.is_empty() {
+            return Err(unknown("the list is empty"));
+        }
+        *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts.clone());
+        Ok(hosts)
+    }
+
+    /// Connects to one host and asks who it is.
+    async fn greet(&self, host: &Host, within: Duration) -> Result<(Connection, Hello), StoreError> {
+        let stream = connect(host, self.tls.as_ref(), within).await?;
+        let mut connection = Connection::new(stream, host.clone());
+        let mut message = Vec::new();
+        let at = wire::begin(&mut message);
+        bson::int32(&mut message, "hello", 1);
+        bson::nested(&mut message, bson::DOCUMENT, "client", |out| {
+            bson::nested(out, bson::DOCUMENT, "application", |out| bson::text(out, "name", &self.app_name));
+            bson::nested(out, bson::DOCUMENT, "driver", |out| {
+                bson::text(out, "name", "storebench");
+                bson::text(out, "version", env!("CARGO_PKG_VERSION"));
+            });
+            bson::nested(out, bson::DOCUMENT, "os", |out| bson::text(out, "type", std::env::consts::OS));
+        });
+        bson::text(&mut message, "$db", "admin");
+        bson::end(&mut message, at);
+        wire::end(&mut message);
+        let other = |what: String| {
+            StoreError::Unreachable(format!(
+                "{host} was reached, but it does not speak MongoDB's protocol: {what}; is another server behind this \
+                 port{}?",
+                if self.tls.is_some() { "" } else { ", or one that wants TLS (tls=true)" }
+            ))
+        };
+        let reply = match connection.call(&mut message, within).await {
+            Ok(reply) => Members::of(reply).map_err(|_| other("its answer is no document".into()))?,
+            Err(Broken::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+                return Err(StoreError::Unreachable(format!(
+                    "{host} was reached, but said nothing: {error}; is it overloaded or stopped, or no MongoDB?"
+                )));
+            }
+            Err(broken) => return Err(other(broken.to_string())),
+        };
+        if !is_ok(reply) {
+            let told = Told::of(reply);
+            return Err(if told.code == NO_SUCH_COMMAND {
+                StoreError::Unreachable(format!(
+                    "{host} is too old: it does not know `hello`; MongoDB 4.4.2 or later is needed"
+                ))
+            } else {
+                StoreError::Unreachable(format!("{host} refuses to be talked to: {told}"))
+            });
+        }
+        if reply.get("maxWireVersion").is_none() {
+            return Err(other("its greeting names no version".into()));
+        }
+        let hello = Hello::of(reply);
+        if let (Some(wanted), found) = (&self.replica_set, &hello.set)
+            && found.as_ref() != Some(wanted)
+        {
+            let found = found.as_ref().map_or_else(|| "of none".to_owned(), |name| format!("of `{name}`"));
+            return Err(StoreError::Unreachable(format!(
+                "{host} is a member {found}, not of the replica set `{wanted}` that the URL asks for (replicaSet=)"
+            )));
+        }
+        Ok((connection, hello))
+    }
+}

@@ -1,0 +1,676 @@
+//! What an operation does with each answer, until it is done. No I/O here.
+
+use storebench_core::store::{
+    BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reject, Request, merge_patch,
+};
+use storebench_core::workload::Body;
+
+use super::bson::{self, DOCUMENT, Members, Value};
+use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, prefix_end, range};
+use super::decode::{self, hex, same_type};
+use super::encode::{self, EXPIRY};
+use super::errors::{CHANGED, EXISTS, Told, is_ok};
+use super::wire::garbage;
+
+/// How often a merge, an append or a prepend begins anew because somebody else was quicker.
+const MOST_TRIES: u32 = 1_000;
+
+/// What follows an answer.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The buffer holds another message to send on this connection.
+    Again,
+    /// It has ended; `elsewhere` where its node no longer takes writes.
+    Done { result: Result<OwnedReply, OpError>, elsewhere: bool },
+}
+
+/// An operation under way.
+#[derive(Debug)]
+pub(super) struct Job {
+    kind: OpKind,
+    contents: bool,
+    plan: Plan,
+}
+
+#[derive(Debug)]
+enum Plan {
+    /// One write; whether it must find its document.
+    Write {
+        must_find: bool,
+    },
+    /// A write at a revision, then perhaps a look whether the document is there at all.
+    Swap {
+        key: String,
+        looking: bool,
+    },
+    Read,
+    Exists,
+    Rows(Rows),
+    Bulk(Bulk),
+    Delete,
+    /// An increment, or the making of a counter that was not there.
+    Counter {
+        key: String,
+        delta: i64,
+        initial: i64,
+        making: bool,
+    },
+    Rework(Rework),
+}
+
+#[derive(Debug)]
+struct Rows {
+    /// The field that was asked for and the type of its value.
+    field: Option<(String, u8)>,
+    left: u32,
+    documents: u32,
+    bytes: u64,
+    rows: BatchBuf,
+    scratch: Vec<u8>,
+}
+
+/// A bulk operation, as messages that are within the server's limits.
+#[derive(Debug, Default)]
+struct Bulk {
+    /// Later messages, the last first, each with the positions of its items.
+    later: Vec<(Vec<u8>, Vec<u32>)>,
+    items: Vec<u32>,
+    documents: u32,
+    rejects: Vec<Reject>,
+}
+
+/// Read, change, write if nobody else has.
+#[derive(Debug)]
+struct Rework {
+    key: String,
+    change: Change,
+    tries: u32,
+    writing: bool,
+}
+
+#[derive(Debug)]
+enum Change {
+    Merge(serde_json::Value),
+    Append(Vec<u8>),
+    Prepend(Vec<u8>),
+}
+
+fn wrong_collection(message: &'static str) -> OpError {
+    OpError::new(ErrorKind::Refused, message)
+}
+
+/// What beginning an operation needs.
+pub(super) struct Begin<'a> {
+    pub(super) builder: Builder<'a>,
+    pub(super) most_document_bytes: usize,
+    pub(super) most_message_bytes: usize,
+    pub(super) most_writes: usize,
+    /// Draws a revision.
+    pub(super) draw: &'a mut dyn FnMut() -> i64,
+    /// Now, in ms since 1970.
+    pub(super) now_ms: i64,
+}
+
+impl Begin<'_> {
+    /// Builds the first message of an operation into the builder's buffer, and says how many further
+    /// messages a bulk was cut into. No job: it is done without asking anybody.
+    ///
+    /// # Errors
+    /// *Refused*, where the operation or its body does not fit.
+    pub(super) fn begin(mut self, request: &Request<'_>) -> Result<(Option<Job>, usize), OpError> {
+        let body_kind = self.builder.collection.body;
+        let keys = self.builder.collection.keys;
+        let at = |key| Which { key, revision: None, upsert: false };
+        let mut splits = 0;
+        let plan = match request.op {
+            Op::Insert { key, body } => {
+                let revision = (self.draw)();
+                self.builder.insert(key, body, revision)?;
+                self.check_size()?;
+                Plan::Write { must_find: false }
+            }
+            Op::Upsert { key, body } | Op::Replace { key, body } => {
+                let upsert = matches!(request.op, Op::Upsert { .. });
+                let revision = (self.draw)();
+                self.builder.replace(&Which { upsert, ..at(key) }, |out| members(out, key, body_kind, body, revision))?;
+                self.check_size()?;
+                Plan::Write { must_find: !upsert }
+            }
+            Op::CompareAndSwap { key, expected, body } => {
+                let Ok(expected) = expected.try_into().map(i64::from_le_bytes) else { return Err(CHANGED) };
+                let revision = (self.draw)();
+                let which = Which { revision: Some(expected), ..at(key) };
+                self.builder.replace(&which, |out| members(out, key, body_kind, body, revision))?;
+                self.check_size()?;
+                Plan::Swap { key: key.to_owned(), looking: false }
+            }
+            Op::Touch { key, expiry } => {
+                let lifetime = i64::try_from(expiry.as_millis()).unwrap_or(i64::MAX);
+                self.builder.touch(&at(key), self.now_ms.saturating_add(lifetime))?;
+                Plan::Write { must_find: true }
+            }
+            Op::Read { key } => {
+                self.builder.read(key, false)?;
+                Plan::Read
+            }
+            Op::Exists { key } => {
+                self.builder.read(key, true)?;
+                Plan::Exists
+            }
+            Op::Delete { key } => {
+                self.builder.delete(key)?;
+                Plan::Write { must_find: true }
+            }
+            Op::Counter { key, delta, initial } => {
+                if body_kind != Body::Counter {
+                    return Err(wrong_collection("counter works on collections of counters only"));
+                }
+                self.builder.increment(key, delta)?;
+                Plan::Counter { key: key.to_owned(), delta, initial, making: false }
+            }
+            Op::MergePatch { key, patch } => {
+                if body_kind != Body::Json {
+                    return Err(wrong_collection("merge works on collections of JSON only"));
+                }
+                let patch = serde_json::from_slice(patch)
+                    .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
+                self.rework(key, Change::Merge(patch))?
+            }
+            Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
+                if body_kind != Body::Bytes {
+                    return Err(wrong_collection("append and prepend work on collections of bytes only"));
+                }
+                let append = matches!(request.op, Op::Append { .. });
+                let change = if append { Change::Append } else { Change::Prepend };
+                self.rework(key, change(bytes.to_vec()))?
+            }
+            Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
+                match query(&mut self.builder, &request.op, false)? {
+                    Some(rows) => Plan::Rows(rows),
+                    None => return Ok((None, 0)),
+                }
+            }
+            Op::BulkRead { keys: asked } => {
+                if asked.is_empty() {
+                    return Ok((None, 0));
+                }
+                let limit = u32::try_from(asked.len()).unwrap_or(u32::MAX);
+                self.builder.find(false, limit, |out| {
+                    in_keys(out, asked.iter().map(|(key, _)| key), keys);
+                    Ok(())
+                })?;
+                self.check_size()?;
+                Plan::Rows(Rows::new(None, limit))
+            }
+            Op::BulkDelete { keys: asked } => {
+                if asked.is_empty() {
+                    return Ok((None, 0));
+                }
+                let at = self.builder.bulk("delete", "deletes");
+                let document = bson::begin(self.builder.out);
+                bson::nested(self.builder.out, DOCUMENT, "q", |out| {
+                    in_keys(out, asked.iter().map(|(key, _)| key), keys);
+                });
+                bson::int32(self.builder.out, "limit", 0);
+                bson::end(self.builder.out, document);
+                super::wire::end_sequence(self.builder.out, at);
+                super::wire::end(self.builder.out);
+                self.check_size()?;
+                Plan::Delete
+            }
+            Op::BulkWrite { kind, items } => {
+                let bulk = self.bulk_write(kind, items)?;
+                splits = bulk.later.len();
+                if bulk.items.is_empty() {
+                    // Nothing of it can be sent.
+                    let job = Job { kind: request.op.kind(), contents: false, plan: Plan::Bulk(bulk) };
+                    return Ok((Some(job), 0));
+                }
+                Plan::Bulk(bulk)
+            }
+            Op::View { .. } => return Err(OpError::unsupported()),
+        };
+        Ok((Some(Job { kind: request.op.kind(), contents: request.contents, plan }), splits))
+    }
+
+    /// A document that the server would not take is not sent.
+    fn check_size(&self) -> Result<(), OpError> {
+        // A command may be 16 KiB longer than the document in it; the server has the last word on that one.
+        if self.builder.out.len() <= self.most_document_bytes + (16 << 10) {
+            Ok(())
+        } else {
+            Err(too_large(self.builder.out.len(), self.most_document_bytes))
+        }
+    }
+
+    fn rework(&mut self, key: &str, change: Change) -> Result<Plan, OpError> {
+        self.builder.read(key, false)?;
+        Ok(Plan::Rework(Rework { key: key.to_owned(), change, tries: 0, writing: false }))
+    }
+
+    /// Fills messages with items, a new one where the next item would be over the limit.
+    fn bulk_write(&mut self, kind: BulkWrite, items: storebench_core::store::Batch<'_>) -> Result<Bulk, OpError> {
+        let (name, sequence) = match kind {
+            BulkWrite::Insert => ("insert", "documents"),
+            BulkWrite::Upsert => ("update", "updates"),
+        };
+        let collection = self.builder.collection;
+        let mut bulk = Bulk::default();
+        let mut chunks: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
+        let mut numbers = Vec::with_capacity(items.len().min(self.most_writes));
+        let mut at = self.builder.bulk(name, sequence);
+        let head = self.builder.out.len();
+        for (number, (key, body)) in items.iter().enumerate() {
+            let out = &mut *self.builder.out;
+            let begun = out.len();
+            let revision = (self.draw)();
+            let mut fill = || {
+                let document = bson::begin(out);
+                match kind {
+                    BulkWrite::Insert => {
+                        members(out, key, collection.body, body, revision)?;
+                    }
+                    BulkWrite::Upsert => {
+                        let which = Which { key, revision: None, upsert: true };
+                        super::commands::select(out, &which, collection.keys);
+                        bson::head(out, DOCUMENT, "u");
+                        let inner = bson::begin(out);
+                        members(out, key, collection.body, body, revision)?;
+                        bson::end(out, inner);
+                        bson::boolean(out, "upsert", true);
+                    }
+                }
+                bson::end(out, document);
+                let bytes = out.len() - begun;
+                if bytes > self.most_document_bytes { Err(too_large(bytes, self.most_document_bytes)) } else { Ok(()) }
+            };
+            if let Err(error) = fill() {
+                self.builder.out.truncate(begun);
+                bulk.rejects.push(Reject { item: number, error });
+                continue;
+            }
+            if self.builder.out.len() > self.most_message_bytes || numbers.len() == self.most_writes {
+                let item = self.builder.out.split_off(begun);
+                self.close(at);
+                let full = std::mem::replace(self.builder.out, Vec::with_capacity(item.len() + head));
+                chunks.push((full, std::mem::take(&mut numbers)));
+                at = self.builder.bulk(name, sequence);
+                self.builder.out.extend_from_slice(&item);
+            }
+            numbers.push(u32::try_from(number).unwrap_or(u32::MAX));
+        }
+        self.close(at);
+        if !chunks.is_empty() {
+            chunks.push((std::mem::take(self.builder.out), std::mem::take(&mut numbers)));
+            chunks.reverse();
+            if let Some((first, items)) = chunks.pop() {
+                *self.builder.out = first;
+                numbers = items;
+            }
+        }
+        bulk.later = chunks;
+        bulk.items = numbers;
+        Ok(bulk)
+    }
+
+    fn close(&mut self, at: usize) {
+        super::wire::end_sequence(self.builder.out, at);
+        super::wire::end(self.builder.out);
+    }
+}
+
+fn too_large(bytes: usize, most: usize) -> OpError {
+    OpError::new(
+        ErrorKind::Refused,
+        format!("{bytes} bytes are over the {most} that this server takes in one document; make it smaller"),
+    )
+}
+
+fn in_keys<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k str>, kind: KeyKind) {
+    bson::nested(out, DOCUMENT, encode::KEY, |out| {
+        bson::nested(out, bson::ARRAY, "$in", |out| {
+            let mut digits = itoa::Buffer::new();
+            for (number, key) in keys.enumerate() {
+                super::commands::key(out, digits.format(number), key, kind);
+            }
+        });
+    });
+}
+
+/// Builds the query of a page, prefix or scan, or its explanation; none where nothing can be found.
+pub(super) fn query_message(builder: &mut Builder<'_>, op: &Op<'_>) -> Result<bool, OpError> {
+    query(builder, op, true).map(|rows| rows.is_some())
+}
+
+fn query(builder: &mut Builder<'_>, op: &Op<'_>, explain: bool) -> Result<Option<Rows>, OpError> {
+    let keys = builder.collection.keys;
+    let mut send = |sorted, limit, filter: &mut dyn FnMut(&mut Vec<u8>) -> Result<(), OpError>| {
+        if explain { builder.explain(sorted, limit, filter) } else { builder.find(sorted, limit, filter) }
+    };
+    let none = match *op {
+        Op::Page { limit, .. } | Op::Prefix { limit, .. } | Op::Scan { limit, .. } => limit == 0,
+        _ => true,
+    };
+    if none {
+        return Ok(None);
+    }
+    let rows = match *op {
+        Op::Page { field, value, limit } => {
+            let mut kind = bson::NULL;
+            send(false, limit, &mut |out| {
+                let at = out.len();
+                kind = encode::member(field, value.as_bytes(), out)?;
+                match kind {
+                    // Equality with null would find documents without the field too.
+                    bson::NULL => {
+                        out.truncate(at);
+                        bson::nested(out, DOCUMENT, field, |out| bson::int32(out, "$type", i32::from(bson::NULL)));
+                        Ok(())
+                    }
+                    DOCUMENT | bson::ARRAY => {
+                        Err(wrong_collection("a page asks for text, a number, true, false or null"))
+                    }
+                    _ => Ok(()),
+                }
+            })?;
+            Rows::new(Some((field.to_owned(), kind)), limit)
+        }
+        Op::Prefix { prefix, limit } => {
+            let end = prefix_end(prefix);
+            send(true, limit, &mut |out| {
+                range(out, prefix, end.as_deref(), keys);
+                Ok(())
+            })?;
+            Rows::new(None, limit)
+        }
+        Op::Scan { start, end, limit } => {
+            send(true, limit, &mut |out| {
+                range(out, start, end, keys);
+                Ok(())
+            })?;
+            Rows::new(None, limit)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(rows))
+}
+
+impl Rows {
+    fn new(field: Option<(String, u8)>, limit: u32) -> Self {
+        Self { field, left: limit, documents: 0, bytes: 0, rows: BatchBuf::new(), scratch: Vec::new() }
+    }
+}
+
+impl Job {
+    pub(super) fn kind(&self) -> OpKind {
+        self.kind
+    }
+
+    /// The end of a job of which nothing is to be sent.
+    pub(super) fn without_asking(&mut self) -> Option<OwnedReply> {
+        match &mut self.plan {
+            Plan::Bulk(bulk) if bulk.items.is_empty() => {
+                Some(OwnedReply::documents(0).rejects(std::mem::take(&mut bulk.rejects)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes an answer.
+    pub(super) fn answer(
+        &mut self,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        collection: &Collection,
+        tails: &Tails,
+        draw: &mut dyn FnMut() -> i64,
+    ) -> Step {
+        let done = |result| Step::Done { result, elsewhere: false };
+        let Ok(reply) = Members::of(reply) else { return done(Err(garbage(self.kind, "no document"))) };
+        if !is_ok(reply) {
+            if reply.get("ok").is_none() {
+                return done(Err(garbage(self.kind, "it does not say whether it is well")));
+            }
+            let told = Told::of(reply);
+            return Step::Done { result: Err(told.operation(self.kind)), elsewhere: told.is_elsewhere() };
+        }
+        if let Some(concern) = reply.get("writeConcernError").and_then(|value| value.members()) {
+            let told = Told::of(concern);
+            return Step::Done { result: Err(told.unacknowledged()), elsewhere: told.is_elsewhere() };
+        }
+        let mut builder = Builder { out, collection, tails };
+        match self.go_on(reply, &mut builder, draw) {
+            Ok(Some(reply)) => done(Ok(reply)),
+            Ok(None) => Step::Again,
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn go_on(
+        &mut self,
+        reply: Members<'_>,
+        builder: &mut Builder<'_>,
+        draw: &mut dyn FnMut() -> i64,
+    ) -> Result<Option<OwnedReply>, OpError> {
+        let kind = self.kind;
+        match &mut self.plan {
+            Plan::Write { must_find } => {
+                if written(reply, kind)? == 0 && *must_find {
+                    return Err(OpError::not_found());
+                }
+                Ok(Some(OwnedReply::documents(1)))
+            }
+            Plan::Delete => Ok(Some(OwnedReply::documents(written(reply, kind)?))),
+            Plan::Swap { key, looking } => {
+                if *looking {
+                    let there = batch(reply, kind)?.1.next().is_some();
+                    return Err(if there { CHANGED } else { OpError::not_found() });
+                }
+                if written(reply, kind)? > 0 {
+                    return Ok(Some(OwnedReply::documents(1)));
+                }
+                *looking = true;
+                builder.read(key, true).map(|()| None)
+            }
+            Plan::Exists => {
+                let found = batch(reply, kind)?.1.next().is_some();
+                Ok(Some(OwnedReply::documents(u32::from(found))))
+            }
+            Plan::Read => read(reply, kind, builder.collection.body, self.contents).map(Some),
+            Plan::Rows(rows) => rows.take(reply, kind, builder, self.contents),
+            Plan::Bulk(bulk) => bulk.take(reply, kind, builder),
+            Plan::Counter { key, delta, initial, making } => {
+                if *making {
+                    return match written(reply, kind) {
+                        Ok(_) => Ok(Some(OwnedReply::documents(1).counter(*initial))),
+                        // Somebody else was quicker to make it: then it is there to be added to.
+                        Err(error) if error == EXISTS => {
+                            *making = false;
+                            builder.increment(key, *delta).map(|()| None)
+                        }
+                        Err(error) => Err(error),
+                    };
+                }
+                if let Some(document) = reply.get("value").and_then(|value| value.members()) {
+                    let value = document.get("n").and_then(|n| n.as_i64());
+                    let value = value.ok_or_else(|| garbage(kind, "a counter without its number"))?;
+                    return Ok(Some(OwnedReply::documents(1).counter(value)));
+                }
+                *making = true;
+                builder.insert(key, itoa::Buffer::new().format(*initial).as_bytes(), draw()).map(|()| None)
+            }
+            Plan::Rework(rework) => rework.take(reply, kind, builder, draw),
+        }
+    }
+}
+
+/// How many documents a write found or wrote.
+fn written(reply: Members<'_>, kind: OpKind) -> Result<u32, OpError> {
+    if let Some(error) = reply.get("writeErrors").and_then(|value| value.members()).and_then(|mut list| list.next()) {
+        let told = error.ok().and_then(|(_, value)| value.members()).map(Told::of);
+        return Err(told.map_or_else(|| garbage(kind, "an error that is none"), |told| told.operation(kind)));
+    }
+    let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
+    n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))
+}
+
+/// The cursor of a reply, and its documents.
+fn batch<'b>(
+    reply: Members<'b>,
+    kind: OpKind,
+) -> Result<(i64, impl Iterator<Item = Result<&'b [u8], OpError>>), OpError> {
+    let wrong = || garbage(kind, "a query's answer without documents");
+    let cursor = reply.get("cursor").and_then(|value| value.members()).ok_or_else(wrong)?;
+    let documents = cursor.get("firstBatch").or_else(|| cursor.get("nextBatch"));
+    let documents = documents.and_then(|value| value.members()).ok_or_else(wrong)?;
+    let id = cursor.get("id").and_then(|id| id.as_i64()).ok_or_else(wrong)?;
+    let documents = documents.map(move |member| match member {
+        Ok((_, Value { kind: DOCUMENT, bytes })) => Ok(bytes),
+        _ => Err(garbage(kind, "a row that is no document")),
+    });
+    Ok((id, documents))
+}
+
+fn read(reply: Members<'_>, kind: OpKind, body: Body, contents: bool) -> Result<OwnedReply, OpError> {
+    let document = batch(reply, kind)?.1.next().transpose()?.ok_or(OpError::not_found())?;
+    let mut out = Vec::with_capacity(document.len() + document.len() / 8);
+    let found = decode::document(document, body, None, &mut out).map_err(|_| garbage(kind, "a damaged document"))?;
+    if !contents {
+        return Ok(OwnedReply::documents(1).bytes(out.len() as u64));
+    }
+    let reply = OwnedReply::documents(1).body(out);
+    Ok(match found.revision {
+        Some(revision) => reply.revision(revision.to_le_bytes().to_vec()),
+        None => reply,
+    })
+}
+
+/// A key as text: its own, an object id's digits, a number's.
+pub(super) fn key_text(value: Value<'_>) -> Option<std::borrow::Cow<'_, str>> {
+    if let Some(text) = value.as_str() {
+        return Some(text.into());
+    }
+    match value.kind {
+        bson::OBJECT_ID => Some(hex(value.bytes).into()),
+        _ => value.as_i64().map(|number| number.to_string().into()),
+    }
+}
+
+impl Rows {
+    fn take(
+        &mut self,
+        reply: Members<'_>,
+        kind: OpKind,
+        builder: &mut Builder<'_>,
+        contents: bool,
+    ) -> Result<Option<OwnedReply>, OpError> {
+        let (cursor, documents) = batch(reply, kind)?;
+        let field = self.field.as_ref().map(|(name, _)| name.as_str());
+        for document in documents {
+            let document = document?;
+            self.left = self.left.saturating_sub(1);
+            self.scratch.clear();
+            let found = decode::document(document, builder.collection.body, field, &mut self.scratch)
+                .map_err(|_| garbage(kind, "a damaged document"))?;
+            // An array that holds the value is another JSON type than the value.
+            let fits = self.field.as_ref().is_none_or(|(_, wanted)| found.field.is_some_and(|f| same_type(f, *wanted)));
+            if !fits {
+                continue;
+            }
+            self.documents += 1;
+            self.bytes += self.scratch.len() as u64;
+            if contents {
+                let key = found.key.and_then(key_text).ok_or_else(|| {
+                    OpError::new(ErrorKind::Failed, "a document's key is neither text, object id nor whole number")
+                })?;
+                self.rows.push(&key, &self.scratch);
+            }
+        }
+        if cursor != 0 && self.left > 0 {
+            builder.more(cursor);
+            return Ok(None);
+        }
+        Ok(Some(if contents {
+            OwnedReply::documents(0).rows(std::mem::take(&mut self.rows))
+        } else {
+            OwnedReply::documents(self.documents).bytes(self.bytes)
+        }))
+    }
+}
+
+impl Bulk {
+    fn take(
+        &mut self,
+        reply: Members<'_>,
+        kind: OpKind,
+        builder: &mut Builder<'_>,
+    ) -> Result<Option<OwnedReply>, OpError> {
+        let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
+        self.documents += n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))?;
+        for error in reply.get("writeErrors").and_then(|value| value.members()).into_iter().flatten() {
+            let error = error.ok().and_then(|(_, value)| value.members());
+            let error = error.ok_or_else(|| garbage(kind, "an error that is none"))?;
+            let position = error.get("index").and_then(|index| index.as_i64()).and_then(|i| usize::try_from(i).ok());
+            let item = position.and_then(|position| self.items.get(position));
+            let item = item.ok_or_else(|| garbage(kind, "an error of an item that there is not"))?;
+            self.rejects.push(Reject { item: *item as usize, error: Told::of(error).operation(kind) });
+        }
+        if let Some((message, items)) = self.later.pop() {
+            *builder.out = message;
+            self.items = items;
+            return Ok(None);
+        }
+        Ok(Some(OwnedReply::documents(self.documents).rejects(std::mem::take(&mut self.rejects))))
+    }
+}
+
+impl Rework {
+    fn take(
+        &mut self,
+        reply: Members<'_>,
+        kind: OpKind,
+        builder: &mut Builder<'_>,
+        draw: &mut dyn FnMut() -> i64,
+    ) -> Result<Option<OwnedReply>, OpError> {
+        if self.writing {
+            if written(reply, kind)? > 0 {
+                return Ok(Some(OwnedReply::documents(1)));
+            }
+            self.tries += 1;
+            if self.tries == MOST_TRIES {
+                return Err(OpError::new(ErrorKind::Temporary, "others keep changing this document; nothing was done"));
+            }
+            self.writing = false;
+            return builder.read(&self.key, false).map(|()| None);
+        }
+        let stored = batch(reply, kind)?.1.next().transpose()?.ok_or(OpError::not_found())?;
+        let damaged = || OpError::new(ErrorKind::Failed, "the stored document cannot be understood");
+        let mut body = Vec::new();
+        let found = decode::document(stored, builder.collection.body, None, &mut body).map_err(|_| damaged())?;
+        let revision = found.revision.ok_or_else(|| {
+            OpError::new(ErrorKind::Refused, "the document was written by others and has no revision to go by")
+        })?;
+        let expiry = Members::of(stored).ok().and_then(|m| m.get(EXPIRY)).filter(|v| v.kind == bson::DATE);
+        let expiry = expiry.and_then(|value| value.bytes.try_into().ok()).map(i64::from_le_bytes);
+        let changed = match &self.change {
+            Change::Merge(patch) => {
+                let mut document = serde_json::from_slice(&body).map_err(|_| damaged())?;
+                merge_patch(&mut document, patch);
+                serde_json::to_vec(&document).map_err(|_| damaged())?
+            }
+            Change::Append(bytes) => [&body, bytes.as_slice()].concat(),
+            Change::Prepend(bytes) => [bytes.as_slice(), &body].concat(),
+        };
+        self.writing = true;
+        let body_kind = builder.collection.body;
+        let which = Which { key: &self.key, revision: Some(revision), upsert: false };
+        builder.replace(&which, |out| {
+            members(out, &self.key, body_kind, &changed, draw())?;
+            if let Some(at_ms) = expiry {
+                bson::date(out, EXPIRY, at_ms);
+            }
+            Ok(())
+        })?;
+        Ok(None)
+    }
+}

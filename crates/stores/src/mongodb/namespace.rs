@@ -1,0 +1,355 @@
+//! The database: whose it is, making and removing collections in it.
+//!
+//! The marker is the collection `storebench_marker`. It says whether Storebench made the database,
+//! and names the collections that Storebench made in it.
+
+use storebench_core::store::{CollectionLayout, Layout, Namespace, Prepare, StoreError};
+use storebench_core::workload::Body;
+
+use super::bson::{self, ARRAY, DOCUMENT, Members};
+use super::commands::{Collection, KeyKind};
+use super::control::{Desk, LONG, PATIENCE};
+use super::encode::{EXPIRY, KEY};
+
+pub(super) const MARKER: &str = "storebench_marker";
+/// The marker's record of the database itself. No collection has a space in its name.
+const DATABASE: &str = "the database";
+const NAMESPACE_EXISTS: i64 = 48;
+
+/// What is in a database.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Whether Storebench made the database; none without its marker.
+    made: Option<bool>,
+    /// Collections made here, each with what its documents are.
+    ours: Vec<(String, String)>,
+    /// Collections and views that Storebench did not make.
+    theirs: Vec<String>,
+}
+
+impl Contents {
+    pub(super) fn namespace(&self, database: &str) -> Namespace {
+        match (self.made, self.theirs.as_slice()) {
+            (None, []) => Namespace::Absent,
+            (Some(true), []) => Namespace::Ours,
+            (_, []) => Namespace::Foreign(format!(
+                "a database `{database}` that others made, empty but for Storebench's marker"
+            )),
+            (_, [one]) => Namespace::Foreign(format!("the database `{database}` with the collection `{one}`")),
+            (_, [first, .., last]) => Namespace::Foreign(format!(
+                "the database `{database}` with {} collections (`{first}` to `{last}`)",
+                self.theirs.len()
+            )),
+        }
+    }
+
+    /// Names of the collections that Storebench made.
+    pub(super) fn made_here(&self) -> impl Iterator<Item = &str> {
+        self.ours.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+fn format_of(body: Body) -> &'static str {
+    match body {
+        Body::Json => "json",
+        Body::Bytes => "bytes",
+        Body::Counter => "counter",
+    }
+}
+
+/// Looks at what is there, changing nothing.
+pub(super) async fn look(desk: &mut Desk<'_>) -> Result<Contents, StoreError> {
+    let database = desk.target.database.clone();
+    let names = list(desk, &database).await?;
+    let mut contents = Contents::default();
+    if names.iter().any(|name| name == MARKER) {
+        let command = |out: &mut Vec<u8>| {
+            bson::text(out, "find", MARKER);
+            bson::nested(out, DOCUMENT, "filter", |_| {});
+        };
+        for record in desk.all(&database, "read Storebench's marker", command).await? {
+            let record = Members::of(&record).ok();
+            let text = |name| record.and_then(|r| r.get(name)).and_then(|value| value.as_str());
+            match (text(KEY), text("made")) {
+                (Some(DATABASE), made) => contents.made = Some(made == Some("new")),
+                (Some(name), Some(made)) => contents.ours.push((name.to_owned(), made.to_owned())),
+                _ => {}
+            }
+        }
+    }
+    let ours =
+        |name: &String| name == MARKER && contents.made.is_some() || contents.made_here().any(|made| made == name);
+    contents.theirs = names.iter().filter(|name| !ours(name)).cloned().collect();
+    Ok(contents)
+}
+
+/// The collections and views of a database, without MongoDB's own, in order.
+async fn list(desk: &mut Desk<'_>, database: &str) -> Result<Vec<String>, StoreError> {
+    let command = |out: &mut Vec<u8>| {
+        bson::int32(out, "listCollections", 1);
+        bson::boolean(out, "nameOnly", true);
+    };
+    let found = desk.all(database, "list the collections", command).await?;
+    let name = |document: &Vec<u8>| Some(Members::of(document).ok()?.get("name")?.as_str()?.to_owned());
+    let mut names: Vec<String> = found.iter().filter_map(name).filter(|name| !name.starts_with("system.")).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn not_ours(place: &str, what: &str) -> StoreError {
+    StoreError::NotOurs(format!(
+        "{place} holds {what}, which Storebench did not make; nothing was touched. Use another database, or \
+         --into-existing to add collections beside what is there"
+    ))
+}
+
+/// Makes the layout; gives the collections as operations need them.
+pub(super) async fn prepare(desk: &mut Desk<'_>, layout: &Layout, how: Prepare) -> Result<Vec<Collection>, StoreError> {
+    check_layout(layout, how)?;
+    let contents = look(desk).await?;
+    let place = desk.place();
+    if how == Prepare::ReadOnly {
+        return readable(desk, layout, &contents).await;
+    }
+    let database = desk.target.database.clone();
+    if how != Prepare::IntoExisting
+        && let Namespace::Foreign(what) = contents.namespace(&database)
+    {
+        return Err(not_ours(&place, &what));
+    }
+    let contents = match how {
+        Prepare::Fresh => {
+            remove(desk, &contents).await?;
+            Contents::default()
+        }
+        _ => contents,
+    };
+    // All that could stand in the way is looked at before anything is made.
+    for collection in &layout.collections {
+        let name = &collection.name;
+        if contents.theirs.contains(name) {
+            return Err(StoreError::NotOurs(format!(
+                "{place} has a collection `{name}` that Storebench did not make; nothing was touched. Rename the \
+                 collection, or use another database"
+            )));
+        }
+        check_format(&place, &contents, collection)?;
+    }
+    if contents.made.is_none() {
+        let made = if contents.theirs.is_empty() { "new" } else { "found" };
+        mark(desk, DATABASE, made).await?;
+    }
+    for collection in &layout.collections {
+        if !contents.made_here().any(|made| made == collection.name) {
+            make(desk, collection).await?;
+        }
+        make_indexes(desk, collection).await?;
+    }
+    Ok(layout.collections.iter().map(|c| ours(c, &database)).collect())
+}
+
+fn ours(layout: &CollectionLayout, database: &str) -> Collection {
+    Collection { name: layout.name.clone(), database: database.to_owned(), body: layout.body, keys: KeyKind::Text }
+}
+
+fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+    for collection in &layout.collections {
+        if collection.name == MARKER {
+            return Err(StoreError::NotSupported(format!(
+                "Storebench keeps the collection `{MARKER}` for itself; rename the collection"
+            )));
+        }
+        let Some(existing) = &collection.existing else { continue };
+        if how != Prepare::ReadOnly {
+            return Err(StoreError::NotSupported(format!(
+                "`{}` is a collection of others, which is only read; nothing was touched",
+                existing.name
+            )));
+        }
+        if existing.key.as_ref().is_some_and(|key| key != KEY) || existing.body.is_some() {
+            return Err(StoreError::NotSupported(format!(
+                "in MongoDB the key of `{}` is `_id` and the document is the document; leave `key` and `body` out",
+                existing.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_format(place: &str, contents: &Contents, collection: &CollectionLayout) -> Result<(), StoreError> {
+    let wanted = format_of(collection.body);
+    match contents.ours.iter().find(|(name, _)| *name == collection.name) {
+        Some((name, kept)) if kept != wanted => Err(StoreError::NotSupported(format!(
+            "{place}: the collection `{name}` is kept as {kept} there and would be {wanted} now; load it anew"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<(), StoreError> {
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "insert", MARKER);
+        bson::nested(out, ARRAY, "documents", |out| {
+            bson::nested(out, DOCUMENT, "0", |out| {
+                bson::text(out, KEY, name);
+                bson::text(out, "made", made);
+            });
+        });
+        majority(out);
+    };
+    desk.done("write Storebench's marker", PATIENCE, command).await.map(drop)
+}
+
+/// What marks and unmarks must not be lost in an election.
+fn majority(out: &mut Vec<u8>) {
+    bson::nested(out, DOCUMENT, "writeConcern", |out| bson::text(out, "w", "majority"));
+}
+
+async fn make(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Result<(), StoreError> {
+    let name = &collection.name;
+    let target = desk.target;
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "create", name);
+        majority(out);
+    };
+    // Made and then marked: what a crash leaves between is not taken for ours, and not dropped.
+    if let Err(told) = desk.ask(&target.database, PATIENCE, command).await? {
+        return Err(if told.code == NAMESPACE_EXISTS {
+            not_ours(&desk.place(), &format!("the collection `{name}`"))
+        } else {
+            told.control(&desk.place(), &format!("make the collection `{name}`"))
+        });
+    }
+    mark(desk, name, format_of(collection.body)).await
+}
+
+async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Result<(), StoreError> {
+    let name = &collection.name;
+    if let Some(field) =
+        collection.indexes.iter().flatten().find(|f| f.is_empty() || f.contains(['.', '\0']) || f.starts_with('$'))
+    {
+        return Err(StoreError::NotSupported(format!(
+            "MongoDB cannot index a top-level field named `{field}` (it reads a `.` as a path and a leading `$` as an \
+             operator); rename the field"
+        )));
+    }
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "createIndexes", name);
+        bson::nested(out, ARRAY, "indexes", |out| {
+            // Sparse: documents without an expiry have no entry in it and cost nothing.
+            bson::nested(out, DOCUMENT, "0", |out| {
+                bson::nested(out, DOCUMENT, "key", |out| bson::int32(out, EXPIRY, 1));
+                bson::text(out, "name", "storebench_expiry");
+                bson::int32(out, "expireAfterSeconds", 0);
+                bson::boolean(out, "sparse", true);
+            });
+            let mut digits = itoa::Buffer::new();
+            for (number, fields) in (1_u32..).zip(&collection.indexes) {
+                bson::nested(out, DOCUMENT, digits.format(number), |out| {
+                    bson::nested(out, DOCUMENT, "key", |out| fields.iter().for_each(|f| bson::int32(out, f, 1)));
+                    bson::text(out, "name", &format!("{}_1", fields.join("_1_")));
+                });
+            }
+        });
+    };
+    desk.done(&format!("make the indexes of `{name}`"), LONG, command).await.map(drop)
+}
+
+/// Finds the collections that are only to be read.
+async fn readable(desk: &mut Desk<'_>, layout: &Layout, contents: &Contents) -> Result<Vec<Collection>, StoreError> {
+    let (place, database) = (desk.place(), desk.target.database.clone());
+    let mut found = Vec::new();
+    for collection in &layout.collections {
+        let Some(existing) = &collection.existing else {
+            check_format(&place, contents, collection)?;
+            if !contents.made_here().any(|name| name == collection.name) {
+                return Err(missing(&place, &collection.name, contents));
+            }
+            found.push(ours(collection, &database));
+            continue;
+        };
+        let (database, name) =
+            if contents.theirs.contains(&existing.name) || contents.made_here().any(|n| n == existing.name) {
+                (database.clone(), existing.name.clone())
+            } else {
+                let (other, name) =
+                    existing.name.split_once('.').ok_or_else(|| missing(&place, &existing.name, contents))?;
+                if !list(desk, other).await?.iter().any(|there| there == name) {
+                    return Err(missing(&place, &existing.name, contents));
+                }
+                (other.to_owned(), name.to_owned())
+            };
+        let keys = key_kind(desk, &database, &name).await?;
+        found.push(Collection { name, database, body: collection.body, keys });
+    }
+    Ok(found)
+}
+
+fn missing(place: &str, name: &str, contents: &Contents) -> StoreError {
+    let there: Vec<&str> = contents.theirs.iter().map(String::as_str).chain(contents.made_here()).collect();
+    let there = if there.is_empty() { "nothing".to_owned() } else { there.join(", ") };
+    StoreError::NotSupported(format!(
+        "{place}: there is no collection `{name}` to read; it has {there}. One in another database is written \
+         database.collection"
+    ))
+}
+
+/// What the keys of somebody's collection are, going by its first document.
+async fn key_kind(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "find", name);
+        bson::nested(out, DOCUMENT, "filter", |_| {});
+        bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
+        bson::int32(out, "limit", 1);
+        bson::boolean(out, "singleBatch", true);
+    };
+    let first = desk.all(database, &format!("read `{database}.{name}`"), command).await?;
+    let kind = first.first().and_then(|document| Members::of(document).ok()?.get(KEY)).map(|value| value.kind);
+    match kind {
+        None | Some(bson::STRING) => Ok(KeyKind::Text),
+        Some(bson::OBJECT_ID) => Ok(KeyKind::ObjectId),
+        Some(bson::INT32 | bson::INT64) => Ok(KeyKind::Integer),
+        Some(_) => Err(StoreError::NotSupported(format!(
+            "the keys (`_id`) of `{database}.{name}` are neither text, object ids nor whole numbers, which is all that \
+             Storebench reads by"
+        ))),
+    }
+}
+
+/// Removes what Storebench made, and only that.
+pub(super) async fn remove(desk: &mut Desk<'_>, contents: &Contents) -> Result<(), StoreError> {
+    if contents.made.is_none() {
+        return Ok(());
+    }
+    for (name, _) in &contents.ours {
+        drop_collection(desk, name).await?;
+        // At once, so that nobody's later collection of this name is taken for ours.
+        let command = |out: &mut Vec<u8>| {
+            bson::text(out, "delete", MARKER);
+            bson::nested(out, ARRAY, "deletes", |out| {
+                bson::nested(out, DOCUMENT, "0", |out| {
+                    bson::nested(out, DOCUMENT, "q", |out| bson::text(out, KEY, name));
+                    bson::int32(out, "limit", 1);
+                });
+            });
+            majority(out);
+        };
+        desk.done("write Storebench's marker", PATIENCE, command).await?;
+    }
+    drop_collection(desk, MARKER).await
+}
+
+async fn drop_collection(desk: &mut Desk<'_>, name: &str) -> Result<(), StoreError> {
+    const NOT_THERE: i64 = 26;
+    let target = desk.target;
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "drop", name);
+        majority(out);
+    };
+    match desk.ask(&target.database, LONG, command).await? {
+        Err(told) if told.code != NOT_THERE => {
+            Err(told.control(&desk.place(), &format!("drop the collection `{name}`")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,183 @@
+//! What MongoDB tells of itself: its figures, query plans, samples.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use storebench_core::store::{Explanation, Stats, StoreError};
+use storebench_core::workload::Body;
+
+use super::bson::{self, ARRAY, DOCUMENT, Members};
+use super::commands::Collection;
+use super::control::{Desk, PATIENCE};
+use super::decode;
+use super::encode::KEY;
+use super::job::key_text;
+
+/// Paths in `serverStatus`, each with its name here and what it is to be multiplied by:
+/// <https://www.mongodb.com/docs/manual/reference/command/serverStatus/>.
+const STATUS: [(&[&str], &str, f64); 22] = [
+    (&["connections", "current"], "connections", 1.0),
+    (&["mem", "resident"], "resident_bytes", 1_048_576.0),
+    (&["globalLock", "currentQueue", "readers"], "queued_readers", 1.0),
+    (&["globalLock", "currentQueue", "writers"], "queued_writers", 1.0),
+    (&["wiredTiger", "cache", "bytes currently in the cache"], "cache_bytes", 1.0),
+    (&["wiredTiger", "cache", "maximum bytes configured"], "cache_limit_bytes", 1.0),
+    (&["wiredTiger", "cache", "tracked dirty bytes in the cache"], "cache_dirty_bytes", 1.0),
+    (&["wiredTiger", "cache", "pages requested from the cache"], "cache_requests", 1.0),
+    (&["wiredTiger", "cache", "pages read into cache"], "cache_misses", 1.0),
+    (&["wiredTiger", "cache", "pages written from cache"], "cache_pages_written", 1.0),
+    (&["wiredTiger", "log", "log bytes written"], "journal_written_bytes", 1.0),
+    (&["wiredTiger", "log", "log sync operations"], "journal_syncs", 1.0),
+    (&["wiredTiger", "transaction", "transaction checkpoint currently running"], "checkpoints_running", 1.0),
+    (&["wiredTiger", "checkpoint", "progress state"], "checkpoint_state", 1.0),
+    (&["wiredTiger", "transaction", "transaction checkpoint most recent time (msecs)"], "checkpoint_last_ms", 1.0),
+    (&["wiredTiger", "block-manager", "bytes read"], "disk_read_bytes", 1.0),
+    (&["wiredTiger", "block-manager", "bytes written"], "disk_written_bytes", 1.0),
+    (&["flowControl", "isLagged"], "replication_lagged", 1.0),
+    (&["indexBuilds", "total"], "index_builds_begun", 1.0),
+    (&["indexBuilds", "phases", "commit"], "index_builds_done", 1.0),
+    (&["metrics", "ttl", "deletedDocuments"], "expired_documents", 1.0),
+    (&["metrics", "queryExecutor", "collectionScans", "total"], "collection_scans", 1.0),
+];
+
+/// Paths in `dbStats`.
+const DATABASE: [(&str, &str); 5] = [
+    ("objects", "documents"),
+    ("dataSize", "data_bytes"),
+    ("storageSize", "storage_bytes"),
+    ("freeStorageSize", "free_storage_bytes"),
+    ("indexSize", "index_bytes"),
+];
+
+fn number(document: Members<'_>, path: &[&str]) -> Option<f64> {
+    let value = document.at(path)?;
+    if value.kind == bson::BOOL { Some(f64::from(u8::from(value.is_true()))) } else { value.as_f64() }
+}
+
+/// The server's figures, as far as it tells them and lets this user see them.
+pub(super) async fn read(desk: &mut Desk<'_>) -> Result<Stats, StoreError> {
+    let mut stats = Stats::new();
+    if let Ok(reply) = desk.ask("admin", PATIENCE, |out| bson::int32(out, "serverStatus", 1)).await?
+        && let Ok(told) = Members::of(&reply)
+    {
+        // Another server under this protocol has units of its own.
+        let mongo = told.get("process").and_then(|p| p.as_str()).is_none_or(|p| p.starts_with("mongo"));
+        for (path, name, unit) in STATUS {
+            if let Some(value) = number(told, path).filter(|_| mongo || unit == 1.0) {
+                stats.push((name.to_owned(), value * unit));
+            }
+        }
+        let of = |name: &str| stats.iter().find(|(other, _)| other == name).map(|(_, value)| *value);
+        if let (Some(misses), Some(requests)) = (of("cache_misses"), of("cache_requests"))
+            && requests > 0.0
+        {
+            stats.push(("cache_miss_ratio".to_owned(), misses / requests));
+        }
+    }
+    let database = desk.target.database.clone();
+    let command = |out: &mut Vec<u8>| {
+        bson::int32(out, "dbStats", 1);
+        bson::int32(out, "freeStorage", 1);
+    };
+    if let Ok(reply) = desk.ask(&database, PATIENCE, command).await?
+        && let Ok(told) = Members::of(&reply)
+    {
+        for (path, name) in DATABASE {
+            if let Some(value) = number(told, &[path]) {
+                stats.push((name.to_owned(), value));
+            }
+        }
+        if let (Some(free), Some(storage)) = (number(told, &["freeStorageSize"]), number(told, &["storageSize"]))
+            && storage > 0.0
+        {
+            stats.push(("fragmentation_ratio".to_owned(), free / storage));
+        }
+    }
+    Ok(stats)
+}
+
+/// Has everything written to the data files, and waits for it: a checkpoint.
+pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<bool, StoreError> {
+    let begun = Instant::now();
+    let within = at_most.max(Duration::from_millis(1));
+    let asked = desk.ask("admin", within, |out| bson::int32(out, "fsync", 1)).await;
+    match asked {
+        Ok(Ok(_)) => return Ok(true),
+        // Not granted, or not known: then wait for the server's own checkpoint, if it tells of one.
+        Ok(Err(_)) => {}
+        Err(_) if begun.elapsed() >= at_most => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    loop {
+        let stats = read(desk).await?;
+        let of = |name: &str| stats.iter().find(|(other, _)| other == name).map_or(0.0, |(_, value)| *value);
+        if of("checkpoints_running") == 0.0 && of("queued_writers") == 0.0 {
+            return Ok(true);
+        }
+        if begun.elapsed() >= at_most {
+            return Ok(false);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Keys of a collection by `$sample`. The server draws them; `seed` decides their order only.
+pub(super) async fn sample(
+    desk: &mut Desk<'_>,
+    collection: &Collection,
+    at_most: usize,
+    seed: u64,
+) -> Result<Vec<String>, StoreError> {
+    if at_most == 0 {
+        return Ok(Vec::new());
+    }
+    let size = i64::try_from(at_most).unwrap_or(i64::MAX);
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "aggregate", &collection.name);
+        bson::nested(out, ARRAY, "pipeline", |out| {
+            bson::nested(out, DOCUMENT, "0", |out| {
+                bson::nested(out, DOCUMENT, "$sample", |out| bson::int64(out, "size", size));
+            });
+            bson::nested(out, DOCUMENT, "1", |out| {
+                bson::nested(out, DOCUMENT, "$project", |out| bson::int32(out, KEY, 1));
+            });
+        });
+        bson::nested(out, DOCUMENT, "cursor", |_| {});
+    };
+    let found = desk.all(&collection.database, &format!("sample `{}`", collection.name), command).await?;
+    // It may draw a document twice.
+    let keys: BTreeSet<String> = found
+        .iter()
+        .filter_map(|document| Some(key_text(Members::of(document).ok()?.get(KEY)?)?.into_owned()))
+        .collect();
+    let mut keys: Vec<String> = keys.into_iter().take(at_most).collect();
+    let mut state = seed;
+    for place in (1..keys.len()).rev() {
+        // splitmix64 (Steele, Lea, Flood 2014) and Fisher-Yates.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        keys.swap(place, ((z ^ (z >> 31)) % (place as u64 + 1)) as usize);
+    }
+    Ok(keys)
+}
+
+/// The plan in the answer to `explain`.
+pub(super) fn explanation(reply: &[u8]) -> Result<Explanation, StoreError> {
+    let wrong = || StoreError::Failed("the server's plan of the query cannot be understood".into());
+    let told = Members::of(reply).map_err(|_| wrong())?;
+    // A router tells one plan for each shard.
+    let plan = told.at(&["queryPlanner", "winningPlan"]).or_else(|| told.get("queryPlanner")).ok_or_else(wrong)?;
+    let mut document = Vec::new();
+    let at = bson::begin(&mut document);
+    bson::head(&mut document, plan.kind, "plan");
+    document.extend_from_slice(plan.bytes);
+    bson::end(&mut document, at);
+    let mut text = Vec::new();
+    decode::document(&document, Body::Json, None, &mut text).map_err(|_| wrong())?;
+    let text = String::from_utf8(text).map_err(|_| wrong())?;
+    let inner = text.strip_prefix("{\"plan\":").and_then(|text| text.strip_suffix('}')).unwrap_or(&text);
+    // nx-27017 tells SQLite's plan: `SCAN table` reads it whole.
+    let full_scan = inner.contains("\"COLLSCAN\"") || inner.contains("\"detail\":\"SCAN ");
+    Ok(Explanation { plan: inner.to_owned(), full_scan })
+}

@@ -1,0 +1,77 @@
+//! Tells one link of many that its socket is ready.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+/// A waker that remembers that it was woken, and passes it on. A worker polls all its sessions when
+/// one of them has news; the others see here that they have none, which costs less than asking the
+/// reactor.
+#[derive(Debug)]
+pub(super) struct Bell {
+    rung: AtomicBool,
+    listener: Mutex<Waker>,
+}
+
+impl Bell {
+    /// Rung from the beginning: nobody has looked yet.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { rung: AtomicBool::new(true), listener: Mutex::new(Waker::noop().clone()) })
+    }
+
+    /// From now on this one is woken.
+    pub(super) fn listen(&self, waker: &Waker) {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone_from(waker);
+    }
+
+    /// Whether it was rung since this was last asked.
+    pub(super) fn take(&self) -> bool {
+        // Read first: the usual answer is no, and then nothing is written.
+        self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Rings it without waking anyone: the caller polls soon anyway.
+    pub(super) fn mark(&self) {
+        self.rung.store(true, Ordering::Release);
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            self.listener.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn it_wakes_once_until_somebody_has_looked() {
+        let (bell, count) = (Bell::new(), Arc::new(Count::default()));
+        bell.listen(&Waker::from(Arc::clone(&count)));
+        assert!(bell.take() && !bell.take());
+        let waker = Waker::from(Arc::clone(&bell));
+        waker.wake_by_ref();
+        waker.wake_by_ref();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert!(bell.take());
+        waker.wake();
+        assert_eq!(count.0.load(Ordering::SeqCst), 2);
+    }
+}

@@ -1,0 +1,261 @@
+//! Requests out, answers in, and what is awaited in between. No I/O happens here.
+
+use std::collections::VecDeque;
+
+/// A buffer of answers begins with this and grows while reads fill it.
+const INPUT_BYTES: usize = 16 << 10;
+/// A read takes no more than this at once, so that answers are handled while they are in the cache.
+const READ_BYTES: usize = 256 << 10;
+/// Sent bytes are moved out of the buffer of requests once there are so many before unsent ones.
+const COMPACT_BYTES: usize = 1 << 20;
+
+/// One direction each of a connection, in order.
+#[derive(Debug)]
+pub(crate) struct Pipe<T> {
+    out: Vec<u8>,
+    /// Bytes of `out` that were written.
+    written: usize,
+    /// Place of `out[0]` in all that was ever sent.
+    base: u64,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The last read could have given more.
+    filled_up: bool,
+    queue: VecDeque<Awaited<T>>,
+    window: usize,
+    /// So many entries of the queue may be on the wire; so many of them count.
+    released: usize,
+    counted: usize,
+}
+
+#[derive(Debug)]
+struct Awaited<T> {
+    what: T,
+    /// Where its request begins, in all that was ever sent.
+    start: u64,
+    counts: bool,
+}
+
+impl<T> Pipe<T> {
+    /// At most `window` requests that count are on the wire.
+    pub(crate) fn new(window: u32) -> Self {
+        Self {
+            out: Vec::new(),
+            written: 0,
+            base: 0,
+            input: Vec::new(),
+            start: 0,
+            end: 0,
+            filled_up: false,
+            queue: VecDeque::new(),
+            window: (window as usize).max(1),
+            released: 0,
+            counted: 0,
+        }
+    }
+
+    /// Awaits an answer; its request is to be appended to what this gives. `counts` against the
+    /// window: all but parts of a larger operation and the driver's own requests.
+    #[inline]
+    pub(crate) fn request(&mut self, what: T, counts: bool) -> &mut Vec<u8> {
+        self.queue.push_back(Awaited { what, start: self.base + self.out.len() as u64, counts });
+        &mut self.out
+    }
+
+    /// Changes what was last asked for.
+    #[inline]
+    pub(crate) fn amend(&mut self, change: impl FnOnce(&mut T)) {
+        if let Some(last) = self.queue.back_mut() {
+            change(&mut last.what);
+        }
+    }
+
+    /// Forgets what was last asked for, and what of its request was appended.
+    pub(crate) fn take_back(&mut self) {
+        if let Some(last) = self.queue.pop_back() {
+            self.out.truncate((last.start - self.base) as usize);
+        }
+    }
+
+    /// What is awaited next, and the bytes that came and are not taken yet.
+    #[inline]
+    pub(crate) fn front(&mut self) -> Option<(&mut T, &[u8])> {
+        let front = self.queue.front_mut()?;
+        Some((&mut front.what, &self.input[self.start..self.end]))
+    }
+
+    /// Bytes that came and are not taken yet.
+    #[inline]
+    pub(crate) fn input(&self) -> &[u8] {
+        &self.input[self.start..self.end]
+    }
+
+    /// Takes so many bytes of what came.
+    #[inline]
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// What was awaited has been answered.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let front = self.queue.pop_front()?;
+        if self.released > 0 {
+            self.released -= 1;
+            self.counted -= usize::from(front.counts);
+        }
+        Some(front.what)
+    }
+
+    /// Everything awaited, in order.
+    pub(crate) fn awaited(&mut self) -> impl Iterator<Item = &mut T> {
+        self.queue.iter_mut().map(|a| &mut a.what)
+    }
+
+    /// Whether nothing is awaited.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// What may be written now.
+    #[inline]
+    pub(crate) fn sendable(&mut self) -> &[u8] {
+        while self.counted < self.window
+            && let Some(next) = self.queue.get(self.released)
+        {
+            self.released += 1;
+            self.counted += usize::from(next.counts);
+        }
+        // What follows a request that counts and belongs to it, or counts for nothing, may leave too.
+        while let Some(next) = self.queue.get(self.released)
+            && !next.counts
+        {
+            self.released += 1;
+        }
+        let end = self.queue.get(self.released).map_or(self.out.len(), |next| (next.start - self.base) as usize);
+        &self.out[self.written..end.max(self.written)]
+    }
+
+    /// So many bytes of what may be written were.
+    #[inline]
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.written = (self.written + bytes).min(self.out.len());
+        if self.written == self.out.len() {
+            self.base += self.out.len() as u64;
+            self.out.clear();
+            self.written = 0;
+        } else if self.written >= COMPACT_BYTES && self.written >= self.out.len() / 2 {
+            self.base += self.written as u64;
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+    }
+
+    /// Room for bytes to be read into; never empty.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        let half = self.input.len() / 2;
+        if self.start > 0 && self.input.len() - self.end < half {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let short = self.input.len() - self.end < half.max(1);
+        if short || (self.filled_up && self.input.len() < READ_BYTES) {
+            let bytes = (self.input.len() * 2).max(INPUT_BYTES);
+            self.input.resize(bytes, 0);
+        }
+        self.filled_up = false;
+        let end = self.input.len().min(self.end + READ_BYTES);
+        &mut self.input[self.end..end]
+    }
+
+    /// So many bytes of the room were filled.
+    pub(crate) fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.input.len());
+        self.filled_up = self.end == self.input.len();
+    }
+
+    /// The connection is gone: forgets all bytes and hands over what was awaited, each with whether
+    /// anything of its request was written.
+    pub(crate) fn lose(&mut self) -> impl Iterator<Item = (T, bool)> + use<T> {
+        let written = self.base + self.written as u64;
+        self.base += self.out.len() as u64;
+        self.out.clear();
+        (self.written, self.start, self.end, self.released, self.counted) = (0, 0, 0, 0, 0);
+        std::mem::take(&mut self.queue).into_iter().map(move |a| (a.what, a.start < written))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(pipe: &mut Pipe<u32>, what: u32, counts: bool) {
+        pipe.request(what, counts).extend_from_slice(format!("[{what}]").as_bytes());
+    }
+
+    #[test]
+    fn the_window_holds_back_what_counts_and_what_follows_it() {
+        let mut pipe = Pipe::new(2);
+        for (what, counts) in [(1, true), (2, true), (3, false), (4, true), (5, false)] {
+            ask(&mut pipe, what, counts);
+        }
+        assert_eq!(pipe.sendable(), b"[1][2][3]");
+        pipe.sent(4);
+        assert_eq!(pipe.sendable(), b"2][3]");
+        pipe.sent(5);
+        assert!(pipe.sendable().is_empty());
+        assert_eq!(pipe.pop(), Some(1));
+        assert_eq!(pipe.sendable(), b"[4][5]");
+        pipe.sent(6);
+        assert_eq!(
+            (pipe.pop(), pipe.pop(), pipe.pop(), pipe.pop(), pipe.pop()),
+            (Some(2), Some(3), Some(4), Some(5), None)
+        );
+        ask(&mut pipe, 6, true);
+        assert_eq!(pipe.sendable(), b"[6]");
+    }
+
+    #[test]
+    fn what_was_not_written_at_all_was_not_sent() {
+        let mut pipe = Pipe::new(2);
+        for what in 1..=4 {
+            ask(&mut pipe, what, true);
+        }
+        assert_eq!(pipe.sendable().len(), 6);
+        pipe.sent(4);
+        let lost: Vec<_> = pipe.lose().collect();
+        assert_eq!(lost, [(1, true), (2, true), (3, false), (4, false)]);
+        assert!(pipe.is_empty() && pipe.sendable().is_empty());
+        ask(&mut pipe, 5, true);
+        assert_eq!(pipe.sendable(), b"[5]");
+        pipe.sent(3);
+        assert_eq!(pipe.lose().collect::<Vec<_>>(), [(5, true)]);
+    }
+
+    #[test]
+    fn answers_are_kept_whole_however_they_come() {
+        let mut pipe = Pipe::<u32>::new(1);
+        let text: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
+        let (mut fed, mut taken) = (0, Vec::new());
+        for step in [1, 7, 4_000, 16_383, 50_000].into_iter().cycle() {
+            let room = pipe.room();
+            assert!(!room.is_empty());
+            let bytes = step.min(room.len()).min(text.len() - fed);
+            room[..bytes].copy_from_slice(&text[fed..fed + bytes]);
+            pipe.filled(bytes);
+            fed += bytes;
+            let take = if fed == text.len() { pipe.input().len() } else { pipe.input().len() / 2 };
+            taken.extend_from_slice(&pipe.input()[..take]);
+            pipe.consume(take);
+            if fed == text.len() {
+                break;
+            }
+        }
+        assert!(taken == text);
+    }
+}

@@ -1,0 +1,125 @@
+//! Operations that take more than one request or one answer.
+
+use serde_json::Value;
+use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, Reject, Reply, Token};
+
+/// No work: the operation is one request with one answer.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One such operation. Used again and again, so that its buffers have grown.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) token: Token,
+    pub(crate) kind: OpKind,
+    pub(crate) contents: bool,
+    pub(crate) abandoned: bool,
+    /// Answers still to come.
+    pub(crate) pending: u32,
+    pub(crate) items: u32,
+    pub(crate) documents: u32,
+    pub(crate) bytes: u64,
+    /// Keys asked for; the key of a row whose document is still to come.
+    pub(crate) keys: BatchBuf,
+    pub(crate) rows: BatchBuf,
+    pub(crate) rejects: Vec<Reject>,
+    /// What makes all of it fail.
+    pub(crate) error: Option<OpError>,
+    /// Requests, for when they must be sent elsewhere, and where each ends.
+    pub(crate) requests: Vec<u8>,
+    pub(crate) ends: Vec<usize>,
+    /// How often it was sent again.
+    pub(crate) again: u32,
+    /// Of a merge: the collection, the key and the patch.
+    pub(crate) collection: usize,
+    pub(crate) key: String,
+    pub(crate) patch: Value,
+}
+
+impl Work {
+    /// The request of an item.
+    pub(crate) fn request(&self, item: u32) -> &[u8] {
+        let item = item as usize;
+        let start = if item == 0 { 0 } else { self.ends.get(item - 1).copied().unwrap_or(0) };
+        let end = self.ends.get(item).copied().unwrap_or(start);
+        self.requests.get(start..end).unwrap_or_default()
+    }
+
+    /// How it ended, once nothing is pending.
+    pub(crate) fn result(&mut self) -> Result<Reply<'_>, OpError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let all_lost = |reject: &Reject| matches!(reject.error.kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary);
+        if self.documents == 0
+            && self.items > 0
+            && self.rejects.len() == self.items as usize
+            && self.rejects.iter().all(all_lost)
+        {
+            // Unknown, if any is: what may have been done must not be taken for not done.
+            let worst = self.rejects.iter().max_by_key(|reject| reject.error.kind);
+            if let Some(worst) = worst {
+                return Err(worst.error.clone());
+            }
+        }
+        self.rejects.sort_by_key(|reject| reject.item);
+        let rows = (self.contents && !self.kind.writes()).then(|| self.rows.as_batch());
+        Ok(Reply { documents: self.documents, bytes: self.bytes, rows, rejects: &self.rejects, ..Reply::default() })
+    }
+}
+
+/// Works by number.
+#[derive(Debug, Default)]
+pub(crate) struct Works {
+    all: Vec<Work>,
+    free: Vec<u32>,
+}
+
+impl Works {
+    /// A new one, emptied.
+    pub(crate) fn take(&mut self, token: Token, kind: OpKind, contents: bool) -> u32 {
+        if let Some(number) = self.free.pop() {
+            let work = &mut self.all[number as usize];
+            (work.token, work.kind, work.contents, work.abandoned) = (token, kind, contents, false);
+            (work.pending, work.items, work.documents, work.bytes, work.again) = (0, 0, 0, 0, 0);
+            work.keys.clear();
+            work.rows.clear();
+            work.rejects.clear();
+            work.error = None;
+            work.requests.clear();
+            work.ends.clear();
+            work.key.clear();
+            work.patch = Value::Null;
+            return number;
+        }
+        self.all.push(Work {
+            token,
+            kind,
+            contents,
+            abandoned: false,
+            pending: 0,
+            items: 0,
+            documents: 0,
+            bytes: 0,
+            keys: BatchBuf::new(),
+            rows: BatchBuf::new(),
+            rejects: Vec::new(),
+            error: None,
+            requests: Vec::new(),
+            ends: Vec::new(),
+            again: 0,
+            collection: 0,
+            key: String::new(),
+            patch: Value::Null,
+        });
+        (self.all.len() - 1) as u32
+    }
+
+    pub(crate) fn get(&mut self, number: u32) -> &mut Work {
+        &mut self.all[number as usize]
+    }
+
+    /// It has completed, or will not.
+    pub(crate) fn give_back(&mut self, number: u32) {
+        self.free.push(number);
+    }
+}

@@ -1,0 +1,271 @@
+//! Bulk writes in the making, and their binary forms.
+//!
+//! A bulk insert is a COPY in binary form. COPY takes all of its rows or none, so one that meets a
+//! key that exists already is done again as `INSERT … SELECT unnest(…) ON CONFLICT DO NOTHING
+//! RETURNING key`, which tells whose keys were new. A bulk upsert is the like with `DO UPDATE`.
+//! Where the server refuses a statement for one of its items, it is cut in two, and in two again,
+//! until the item stands alone; the parts run one after the other, so that of two items with one key
+//! the later one stays.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, OpError, OpKind, Reject, Token};
+
+use super::wire::{self, ServerError};
+use crate::document::EXISTS;
+
+/// One statement holds at most so many bytes: the server takes no message of 1 GiB.
+const PART_BYTES: usize = 256 << 20;
+
+/// A bulk write that has not ended.
+pub(super) struct Bulk {
+    /// None once it was abandoned.
+    pub(super) token: Option<Token>,
+    pub(super) kind: BulkWrite,
+    pub(super) collection: usize,
+    pub(super) items: BatchBuf,
+    pub(super) written: u32,
+    pub(super) rejects: Vec<Reject>,
+    /// Parts still to be done, the next one last.
+    todo: Vec<Range<usize>>,
+    /// The part in flight.
+    pub(super) now: Range<usize>,
+    /// Keys that the server says were new.
+    new_keys: HashSet<String>,
+    /// Whether what is in flight is the COPY, or has been acknowledged in part.
+    pub(super) copying: bool,
+    pub(super) begun: bool,
+}
+
+impl Bulk {
+    pub(super) fn new() -> Self {
+        Self {
+            token: None,
+            kind: BulkWrite::Upsert,
+            collection: 0,
+            items: BatchBuf::new(),
+            written: 0,
+            rejects: Vec::new(),
+            todo: Vec::new(),
+            now: 0..0,
+            new_keys: HashSet::new(),
+            copying: false,
+            begun: false,
+        }
+    }
+
+    /// Takes over a bulk write of the items that are there.
+    pub(super) fn begin(&mut self, token: Token, kind: BulkWrite, collection: usize) {
+        self.token = Some(token);
+        self.kind = kind;
+        self.collection = collection;
+        self.written = 0;
+        self.rejects.clear();
+        self.todo.clear();
+        self.todo.push(0..self.items.len());
+        self.new_keys.clear();
+        self.copying = kind == BulkWrite::Insert;
+        self.begun = false;
+    }
+
+    pub(super) fn op(&self) -> OpKind {
+        match self.kind {
+            BulkWrite::Insert => OpKind::BulkInsert,
+            BulkWrite::Upsert => OpKind::BulkUpsert,
+        }
+    }
+
+    fn bytes_of(&self, part: &Range<usize>) -> usize {
+        let batch = self.items.as_batch();
+        part.clone().filter_map(|i| batch.get(i)).map(|(key, body)| key.len() + body.len()).sum()
+    }
+
+    fn cut(&mut self, part: Range<usize>) {
+        let middle = part.start + part.len() / 2;
+        self.todo.pop();
+        self.todo.push(middle..part.end);
+        self.todo.push(part.start..middle);
+    }
+
+    /// The next part, if there is one and somebody still waits for it. One that is too large for one
+    /// statement is cut before, which `cuts` counts.
+    pub(super) fn next_part(&mut self, cuts: &mut u64) -> Option<Range<usize>> {
+        if self.token.is_none() {
+            self.todo.clear();
+        }
+        while let Some(last) = self.todo.last().cloned() {
+            if last.len() > 1 && !self.copying && self.bytes_of(&last) > PART_BYTES {
+                self.cut(last);
+                *cuts += 1;
+                continue;
+            }
+            self.todo.pop();
+            self.now = last.clone();
+            return Some(last);
+        }
+        None
+    }
+
+    /// A key of the part in flight was new.
+    pub(super) fn is_new(&mut self, key: &[u8]) {
+        self.new_keys.insert(String::from_utf8_lossy(key).into_owned());
+    }
+
+    /// The part in flight has been written; `affected` rows were.
+    pub(super) fn part_done(&mut self, affected: u64) {
+        self.begun = true;
+        self.written += u32::try_from(affected).unwrap_or(u32::MAX);
+        if self.kind == BulkWrite::Insert && !self.copying {
+            for item in self.now.clone() {
+                let Some((key, _)) = self.items.as_batch().get(item) else { continue };
+                if !self.new_keys.remove(key) {
+                    self.rejects.push(Reject { item, error: EXISTS });
+                }
+            }
+            self.new_keys.clear();
+        }
+        self.copying = false;
+    }
+
+    /// The part in flight was refused, and nothing of it was written. Says whether the whole ends
+    /// with this error; otherwise the next part is to be sent.
+    pub(super) fn part_failed(&mut self, error: &ServerError, meaning: OpError, cuts: &mut u64) -> Option<OpError> {
+        let part = self.now.clone();
+        self.new_keys.clear();
+        if self.copying && matches!(meaning.kind, ErrorKind::Conflict | ErrorKind::Refused) {
+            self.copying = false;
+            self.todo.push(part);
+            return None;
+        }
+        // 21000: two items of one upsert have the same key.
+        let for_an_item = matches!(error.code.get(..2), Some("22" | "23" | "54")) || error.code == "21000";
+        if !for_an_item {
+            // What came before is there; what was refused for another reason is refused as a whole.
+            return Some(if self.begun { unknown(&meaning) } else { meaning });
+        }
+        if part.len() <= 1 {
+            let kind = if meaning.kind == ErrorKind::Failed { ErrorKind::Refused } else { meaning.kind };
+            self.rejects.push(Reject { item: part.start, error: OpError { kind, ..meaning } });
+            self.begun = true;
+            return None;
+        }
+        if error.code.starts_with("54") {
+            *cuts += 1;
+        }
+        self.todo.push(part.clone());
+        self.cut(part);
+        None
+    }
+}
+
+/// A bulk write of which a part is there and another is not.
+fn unknown(meaning: &OpError) -> OpError {
+    OpError::new(ErrorKind::OutcomeUnknown, format!("a part was written before this: {}", meaning.message))
+}
+
+/// Appends the rows of a COPY in binary form, whole
+/// (<https://www.postgresql.org/docs/current/sql-copy.html>, binary format).
+pub(super) fn copy_rows<'a>(
+    out: &mut Vec<u8>,
+    items: impl Iterator<Item = (&'a str, &'a [u8])>,
+    mut put_body: impl FnMut(&mut Vec<u8>, &[u8]) -> Result<(), OpError>,
+) -> Result<(), OpError> {
+    const HEAD: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    let mut items = items.peekable();
+    let mut result = Ok(());
+    let mut first = true;
+    loop {
+        wire::copy_data(out, |out| {
+            let begin = out.len();
+            if std::mem::take(&mut first) {
+                out.extend_from_slice(HEAD);
+            }
+            while result.is_ok()
+                && out.len() - begin < PART_BYTES
+                && let Some((key, body)) = items.next()
+            {
+                out.extend_from_slice(&2u16.to_be_bytes());
+                wire::put(out, key.as_bytes());
+                result = put_body(out, body);
+            }
+            if items.peek().is_none() {
+                out.extend_from_slice(&u16::MAX.to_be_bytes());
+            }
+        });
+        if result.is_err() || items.peek().is_none() {
+            return result;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(kind: BulkWrite, keys: &[&str]) -> Bulk {
+        let mut bulk = Bulk::new();
+        for key in keys {
+            bulk.items.push(key, b"{}");
+        }
+        bulk.begin(Token(1), kind, 0);
+        bulk
+    }
+
+    fn refused(code: &str) -> (ServerError, OpError) {
+        let error = ServerError { code: code.into(), ..ServerError::default() };
+        let meaning = super::super::errors::op_error(&error);
+        (error, meaning)
+    }
+
+    #[test]
+    fn a_bad_item_is_found_by_halves_in_order() {
+        let mut bulk = bulk(BulkWrite::Upsert, &["a", "b", "c", "d", "e"]);
+        let (error, meaning) = refused("22P02");
+        let (mut cuts, mut sent) = (0, Vec::new());
+        while let Some(part) = bulk.next_part(&mut cuts) {
+            sent.push(part.clone());
+            if part.contains(&3) {
+                assert_eq!(bulk.part_failed(&error, meaning.clone(), &mut cuts), None);
+            } else {
+                bulk.part_done(part.len() as u64);
+            }
+        }
+        assert_eq!(sent, [0..5, 0..2, 2..5, 2..3, 3..5, 3..4, 4..5]);
+        assert_eq!((bulk.written, bulk.rejects.len(), bulk.rejects[0].item, cuts), (4, 1, 3, 0));
+    }
+
+    #[test]
+    fn after_a_copy_that_conflicts_the_server_tells_what_is_new() {
+        let mut bulk = bulk(BulkWrite::Insert, &["a", "b", "a"]);
+        let mut cuts = 0;
+        assert_eq!(bulk.next_part(&mut cuts), Some(0..3));
+        let (error, meaning) = refused("23505");
+        assert_eq!(bulk.part_failed(&error, meaning, &mut cuts), None);
+        assert_eq!(bulk.next_part(&mut cuts), Some(0..3));
+        bulk.is_new(b"a");
+        bulk.part_done(1);
+        let rejected: Vec<usize> = bulk.rejects.iter().map(|reject| reject.item).collect();
+        assert_eq!((bulk.written, rejected), (1, vec![1, 2]));
+        assert_eq!(bulk.next_part(&mut cuts), None);
+    }
+
+    #[test]
+    fn what_is_no_items_fault_ends_the_whole() {
+        let mut bulk = bulk(BulkWrite::Upsert, &["a", "b"]);
+        let mut cuts = 0;
+        bulk.next_part(&mut cuts);
+        let (error, meaning) = refused("40P01");
+        assert_eq!(bulk.part_failed(&error, meaning, &mut cuts).unwrap().kind, ErrorKind::Temporary);
+        bulk.begun = true;
+        let (error, meaning) = refused("53100");
+        assert_eq!(bulk.part_failed(&error, meaning, &mut cuts).unwrap().kind, ErrorKind::OutcomeUnknown);
+    }
+
+    #[test]
+    fn an_abandoned_one_sends_nothing_more() {
+        let mut bulk = bulk(BulkWrite::Upsert, &["a", "b"]);
+        bulk.token = None;
+        assert_eq!(bulk.next_part(&mut 0), None);
+    }
+}

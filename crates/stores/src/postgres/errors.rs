@@ -1,0 +1,81 @@
+//! What the server's SQLSTATEs mean in the contract's terms
+//! (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+
+use storebench_core::store::{ErrorKind, OpError, StoreError};
+
+use super::wire::ServerError;
+
+/// A failed operation. A statement that fails is rolled back, so nothing was done.
+pub(super) fn op_error(error: &ServerError) -> OpError {
+    let code = error.code.as_str();
+    let kind = match code {
+        "23505" => ErrorKind::Conflict,
+        // Serialization, deadlock, lock not available, object in use, canceled by a timeout of the
+        // server, cannot connect now.
+        "40001" | "40P01" | "55P03" | "55006" | "57014" | "57P03" => ErrorKind::Temporary,
+        _ => match code.get(..2).unwrap_or_default() {
+            // Insufficient resources: disk full, out of memory, too many connections.
+            "53" => ErrorKind::Temporary,
+            // Not supported, bad data, constraint, read-only, rights, syntax and names, limits.
+            "0A" | "22" | "23" | "25" | "28" | "42" | "44" | "54" => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
+        },
+    };
+    let remedy = match code {
+        "22P05" => "; jsonb cannot hold the character \\u0000: leave it out of the document",
+        "22021" => "; text cannot hold the byte 0: leave it out of the key",
+        "25006" => "; this server takes no writes: is it a standby?",
+        "26000" => "; is there a connection pooler between? it has to keep a session on one connection",
+        "53100" => "; the server's disk is full",
+        "54000" => "; a key or an indexed field is larger than an entry of a B-tree may be (2,704 bytes)",
+        _ => "",
+    };
+    OpError::new(kind, format!("{error}{remedy}"))
+}
+
+/// A control call or a login that failed. `place` is `host:port/database`.
+pub(super) fn store_error(place: &str, doing: &str, error: &ServerError) -> StoreError {
+    let text = |remedy: &str| format!("{place}: cannot {doing}: {error}{remedy}");
+    match error.code.as_str() {
+        "28P01" => StoreError::Unreachable(text(
+            "; give the right user and password (in the URL, by password_file=, password_env= or STOREBENCH_PASSWORD)",
+        )),
+        "28000" => StoreError::Unreachable(text(
+            "; the server's pg_hba.conf lets this user in from here neither so nor otherwise: name another user, or \
+             use postgres+tls:// where it wants TLS",
+        )),
+        "3D000" => StoreError::Unreachable(text("; make it with `createdb`, or name another one after the host")),
+        "53300" => StoreError::Unreachable(text("; raise max_connections, or use fewer connections")),
+        "57P03" | "57P01" | "57P02" => StoreError::Unreachable(text("; try again when it is up")),
+        "42501" => StoreError::Failed(text("; grant that right to the user, or name another one")),
+        "25006" => StoreError::NotSupported(text("; name the primary, standbys take no writes")),
+        "2BP01" => StoreError::NotOurs(text("; remove what depends on it first, since Storebench did not make that")),
+        _ => StoreError::Failed(text("")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_sqlstate() {
+        let kind = |code: &str| op_error(&ServerError { code: code.into(), ..ServerError::default() }).kind;
+        for (code, expected) in [
+            ("23505", ErrorKind::Conflict),
+            ("40001", ErrorKind::Temporary),
+            ("40P01", ErrorKind::Temporary),
+            ("53100", ErrorKind::Temporary),
+            ("57P03", ErrorKind::Temporary),
+            ("22P02", ErrorKind::Refused),
+            ("42P01", ErrorKind::Refused),
+            ("54000", ErrorKind::Refused),
+            ("25006", ErrorKind::Refused),
+            ("58030", ErrorKind::Failed),
+            ("XX000", ErrorKind::Failed),
+            ("", ErrorKind::Failed),
+        ] {
+            assert_eq!(kind(code), expected, "{code}");
+        }
+    }
+}

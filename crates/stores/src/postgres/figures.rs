@@ -1,0 +1,257 @@
+//! What the server tells about itself, waiting until it is idle, and its query plans.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use storebench_core::store::{Explanation, Op, Stats, StoreError};
+
+use super::channel::{Channel, Fault};
+use super::login::Target;
+use super::sql::{self, Table, literal};
+
+/// Fields of the server's own statistics, by where they come from, with the name they get here. Versions
+/// differ in which they have; what is not there is left out.
+const FIELDS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "pg_stat_database",
+        &[
+            ("blks_hit", "cache_hit_blocks"),
+            ("blks_read", "cache_miss_blocks"),
+            ("xact_commit", "commits"),
+            ("xact_rollback", "rollbacks"),
+            ("tup_inserted", "rows_inserted"),
+            ("tup_updated", "rows_updated"),
+            ("tup_deleted", "rows_deleted"),
+            ("tup_fetched", "rows_fetched"),
+            ("deadlocks", "deadlocks"),
+            ("temp_bytes", "temporary_bytes"),
+        ],
+    ),
+    (
+        "pg_stat_wal",
+        &[
+            ("wal_records", "wal_records"),
+            ("wal_fpi", "wal_full_page_images"),
+            ("wal_bytes", "wal_bytes"),
+            ("wal_buffers_full", "wal_buffers_full"),
+            ("wal_write", "wal_writes"),
+            ("wal_sync", "wal_syncs"),
+        ],
+    ),
+    (
+        "pg_stat_bgwriter",
+        &[
+            ("checkpoints_timed", "checkpoints_timed"),
+            ("checkpoints_req", "checkpoints_requested"),
+            ("buffers_checkpoint", "checkpoint_blocks_written"),
+            ("buffers_clean", "background_blocks_written"),
+            ("buffers_backend", "backend_blocks_written"),
+        ],
+    ),
+    (
+        "pg_stat_checkpointer",
+        &[
+            ("num_timed", "checkpoints_timed"),
+            ("num_requested", "checkpoints_requested"),
+            ("buffers_written", "checkpoint_blocks_written"),
+        ],
+    ),
+];
+
+/// Statements whose rows are a source's name and its row as JSON. `places` are the tables of ours.
+pub(super) fn statistics(version_number: u32, places: &[String]) -> String {
+    let mut sql = String::from(
+        "SELECT 'pg_stat_database', to_jsonb(x)::text FROM pg_stat_database x WHERE datname = current_database();
+         SELECT 'pg_stat_bgwriter', to_jsonb(x)::text FROM pg_stat_bgwriter x;",
+    );
+    if version_number >= 140_000 {
+        sql += "SELECT 'pg_stat_wal', to_jsonb(x)::text FROM pg_stat_wal x;";
+    }
+    if version_number >= 170_000 {
+        sql += "SELECT 'pg_stat_checkpointer', to_jsonb(x)::text FROM pg_stat_checkpointer x;";
+    }
+    sql += "SELECT '', jsonb_build_object(
+              'active_sessions', count(*) FILTER (WHERE state = 'active'),
+              'sessions_waiting_for_locks', count(*) FILTER (WHERE wait_event_type = 'Lock'),
+              'commits_waiting_for_standbys', count(*) FILTER (WHERE wait_event = 'SyncRep'))::text
+              FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
+            SELECT '', jsonb_build_object('vacuums_running', count(*))::text FROM pg_stat_progress_vacuum;
+            SELECT '', jsonb_build_object('index_builds_running', count(*),
+              'index_build_blocks_left', coalesce(sum(blocks_total - blocks_done), 0))::text
+              FROM pg_stat_progress_create_index;
+            SELECT '', jsonb_build_object('standbys', count(*),
+              'standby_flush_lag_bytes', max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
+                THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, flush_lsn)),
+              'standby_replay_lag_bytes', max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
+                THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, replay_lsn)))::text
+              FROM pg_stat_replication;";
+    if !places.is_empty() {
+        let tables: Vec<String> = places.iter().map(|place| format!("{}::regclass", literal(place))).collect();
+        sql += &format!(
+            "SELECT '', jsonb_build_object('live_rows', sum(n_live_tup), 'dead_rows', sum(n_dead_tup),
+               'table_bytes', sum(pg_table_size(relid)), 'index_bytes', sum(pg_indexes_size(relid)))::text
+               FROM pg_stat_all_tables WHERE relid IN ({})",
+            tables.join(", ")
+        );
+    }
+    sql
+}
+
+/// Reads the rows of [`statistics`].
+pub(super) fn read(rows: &[super::channel::Row]) -> Stats {
+    let mut stats = Stats::new();
+    for row in rows {
+        let [Some(source), Some(text)] = &row[..] else { continue };
+        let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text) else { continue };
+        let known = FIELDS.iter().find(|(name, _)| name == source).map(|(_, known)| *known);
+        match known {
+            Some(known) => {
+                for (field, name) in known {
+                    if let Some(value) = fields.get(*field).and_then(Value::as_f64) {
+                        stats.push(((*name).to_owned(), value));
+                    }
+                }
+            }
+            None => {
+                let numbers = fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
+                stats.extend(numbers);
+            }
+        }
+    }
+    let value = |name: &str| stats.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
+    let share = |part: &str, rest: &str| {
+        let (part, rest) = (value(part)?, value(rest)?);
+        (part + rest > 0.0).then(|| part / (part + rest))
+    };
+    let shares = [
+        ("cache_miss_share", share("cache_miss_blocks", "cache_hit_blocks")),
+        ("dead_rows_share", share("dead_rows", "live_rows")),
+    ];
+    stats.extend(shares.into_iter().filter_map(|(name, share)| Some((name.to_owned(), share?))));
+    stats
+}
+
+/// Brings the tables of ours to rest, at most so long: removes dead rows and gives the planner its
+/// statistics (as autovacuum would some time later, in the midst of what is measured), waits until no
+/// vacuum runs in this database, and has a checkpoint write what the load left in memory, where this
+/// user may ask for one.
+pub(super) async fn settle(
+    target: &Target,
+    channel: &mut Channel,
+    places: &[String],
+    at_most: Duration,
+) -> Result<bool, StoreError> {
+    let begun = Instant::now();
+    let mut statements: Vec<String> = places.iter().map(|place| format!("VACUUM (ANALYZE) {place}")).collect();
+    statements.push("CHECKPOINT".into());
+    for statement in statements {
+        let Some(left) = at_most.checked_sub(begun.elapsed()).filter(|left| left.as_millis() > 0) else {
+            return Ok(false);
+        };
+        let limit = format!("SET statement_timeout = {}", left.as_millis().min(i32::MAX as u128));
+        channel.query(&limit).await.map_err(|fault| target.fault("settle", &fault))?;
+        match channel.query(&statement).await {
+            Ok(_) => {}
+            Err(Fault::Server(error)) if error.code == "57014" => return Ok(false),
+            // Not everybody may ask for a checkpoint.
+            Err(Fault::Server(error)) if error.code == "42501" => {}
+            Err(fault) => return Err(target.fault("settle", &fault)),
+        }
+    }
+    channel.query("SET statement_timeout = 0").await.map_err(|fault| target.fault("settle", &fault))?;
+    loop {
+        let running = "SELECT 1 FROM pg_stat_progress_vacuum WHERE datname = current_database()";
+        let rows = channel.query(running).await.map_err(|fault| target.fault("see whether it is idle", &fault))?;
+        if rows.is_empty() {
+            return Ok(true);
+        }
+        if begun.elapsed() >= at_most {
+            return Ok(false);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Removes dead rows of the tables of ours so that their space is used again.
+pub(super) async fn compact(target: &Target, channel: &mut Channel, places: &[String]) -> Result<(), StoreError> {
+    for place in places {
+        channel
+            .query(&format!("VACUUM (ANALYZE) {place}"))
+            .await
+            .map_err(|fault| target.fault("compact its tables", &fault))?;
+    }
+    Ok(())
+}
+
+/// The plan of a query, for those whose plan depends on indexes.
+pub(super) async fn explain(
+    target: &Target,
+    channel: &mut Channel,
+    table: &Table,
+    op: &Op<'_>,
+) -> Result<Option<Explanation>, StoreError> {
+    let (statement, values) = match *op {
+        Op::Page { field, value, limit } => {
+            (table.page(field, limit).map_err(StoreError::NotSupported)?, vec![value.to_owned()])
+        }
+        Op::Prefix { prefix, limit } => match sql::prefix_end(prefix) {
+            Some(end) => (table.range(true, limit), vec![prefix.to_owned(), end]),
+            None => (table.range(false, limit), vec![prefix.to_owned()]),
+        },
+        Op::Scan { start, end: Some(end), limit } => (table.range(true, limit), vec![start.to_owned(), end.to_owned()]),
+        Op::Scan { start, end: None, limit } => (table.range(false, limit), vec![start.to_owned()]),
+        _ => return Ok(None),
+    };
+    let mut sql = statement.0;
+    for (number, value) in values.iter().enumerate() {
+        sql = sql.replace(&format!("${}", number + 1), &literal(value));
+    }
+    let rows = channel
+        .query(&format!("EXPLAIN {sql}"))
+        .await
+        .map_err(|fault| target.fault("ask for a query's plan", &fault))?;
+    let lines: Vec<String> = rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
+    Ok(Some(Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") }))
+}
+
+/// Whether a plan reads a whole table, or a whole index without a condition to put it in order and
+/// throw most of it away.
+fn full_scan(lines: &[String]) -> bool {
+    lines.iter().enumerate().any(|(at, line)| {
+        if line.contains("Seq Scan on") {
+            return true;
+        }
+        let condition = lines.get(at + 1).is_some_and(|next| next.contains("Index Cond:"));
+        let filtered = lines.get(at + 1).is_some_and(|next| next.contains("Filter:"));
+        line.contains("Index Scan using") && !condition && filtered
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_that_read_everything() {
+        let plan = |text: &str| full_scan(&text.lines().map(str::to_owned).collect::<Vec<_>>());
+        assert!(plan("Limit\n  ->  Sort\n        ->  Seq Scan on t"));
+        assert!(plan("Limit\n  ->  Parallel Seq Scan on t"));
+        assert!(plan("Limit\n  ->  Index Scan using t_pkey on t\n        Filter: (a = 1)"));
+        assert!(!plan("Limit\n  ->  Index Scan using t_pkey on t\n        Index Cond: (key >= 'a'::text)"));
+        assert!(!plan("Limit\n  ->  Index Scan using t_pkey on t"));
+    }
+
+    #[test]
+    fn statistics_get_names_with_units_and_what_is_missing_is_left_out() {
+        let row = |source: &str, json: &str| vec![Some(source.to_owned()), Some(json.to_owned())];
+        let stats = read(&[
+            row("pg_stat_database", r#"{"blks_hit": 3, "blks_read": 1, "datname": "x"}"#),
+            row("", r#"{"live_rows": 9, "dead_rows": 1, "standby_flush_lag_bytes": null}"#),
+            vec![None, None],
+        ]);
+        let value = |name: &str| stats.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+        assert_eq!(value("cache_miss_share"), Some(0.25));
+        assert_eq!(value("dead_rows_share"), Some(0.1));
+        assert_eq!((value("wal_bytes"), value("standby_flush_lag_bytes")), (None, None));
+    }
+}

@@ -1,0 +1,318 @@
+//! What is in flight on a connection: requests in the order they were sent, and what their answers
+//! mean. Knows nothing of sockets.
+
+use std::collections::VecDeque;
+
+use storebench_core::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, SessionCounters, Token};
+
+use super::bulk::Bulk;
+use super::channel::Lost;
+use super::errors::op_error;
+use super::wire::{self, Columns, ServerError};
+use crate::document::CHANGED;
+use crate::net::{lost, not_connected};
+
+/// What an answer means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// One row at most: revision and document.
+    Read { contents: bool, jsonb: bool },
+    /// One row at most.
+    Exists,
+    /// One row written, or none where there is no document.
+    Write,
+    /// As many as there were.
+    Count,
+    /// One row: the new value.
+    Counter,
+    /// No row where there is no document; otherwise the new revision, NULL where it was another.
+    Swap,
+    /// Rows of key and document.
+    Rows { contents: bool, jsonb: bool },
+    /// A part of the bulk write in this place.
+    Bulk(usize),
+    /// The statement of this number.
+    Prepare(usize),
+}
+
+/// One request in flight. Ends with a ReadyForQuery: its transaction is committed only then.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// None once it has completed or was abandoned.
+    pub(super) token: Option<Token>,
+    pub(super) op: OpKind,
+    pub(super) what: What,
+    /// Where it begins, in bytes since the connection was made.
+    pub(super) begin: u64,
+}
+
+/// What has come of the answer to the first entry.
+#[derive(Debug, Default)]
+struct Answer {
+    rows: u32,
+    bytes: u64,
+    affected: u64,
+    number: Option<i64>,
+    revision: Option<[u8; 4]>,
+    error: Option<ServerError>,
+    warning: Option<ServerError>,
+}
+
+/// What a ReadyForQuery asks of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing.
+    Nothing,
+    /// To send the next part of this bulk write, or to end it.
+    Bulk(usize),
+    /// To remember that this statement could not be prepared.
+    Unprepared(usize),
+}
+
+/// Requests in flight and the bulk writes among them.
+#[derive(Default)]
+pub(super) struct Flow {
+    pub(super) entries: VecDeque<Entry>,
+    answer: Answer,
+    batch: BatchBuf,
+    pub(super) bulks: Vec<Bulk>,
+    pub(super) free_bulks: Vec<usize>,
+    pub(super) counters: SessionCounters,
+    /// Whether a commit waits for standbys: then a warning says that it did not.
+    waits_for_standbys: bool,
+    /// Why a statement could not be prepared: what its users would be told is only that there is none.
+    prepare_error: Option<ServerError>,
+}
+
+impl Flow {
+    /// Nothing in flight.
+    pub(super) fn new(waits_for_standbys: bool) -> Self {
+        Self { waits_for_standbys, ..Self::default() }
+    }
+
+    /// Whether nothing is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A place for a bulk write.
+    pub(super) fn take_bulk(&mut self) -> usize {
+        self.free_bulks.pop().unwrap_or_else(|| {
+            self.bulks.push(Bulk::new());
+            self.bulks.len() - 1
+        })
+    }
+
+    /// Takes one message of the server.
+    pub(super) fn message(&mut self, tag: u8, body: &[u8], out: &mut dyn Completions) -> Result<Next, Lost> {
+        match tag {
+            b'D' => self.row(body, out)?,
+            b'C' => self.answer.affected = wire::affected(body),
+            b'Z' => return self.end(out),
+            b'E' => {
+                let error = ServerError::read(body);
+                if error.ends_connection() {
+                    return Err(Lost(error.to_string()));
+                }
+                self.answer.error.get_or_insert(error);
+            }
+            b'N' => {
+                let notice = ServerError::read(body);
+                if notice.severity == "WARNING" {
+                    self.answer.warning.get_or_insert(notice);
+                }
+            }
+            // Parameters and notifications come at any time; the others say nothing new.
+            b'S' | b'A' | b'1' | b'2' | b'3' | b'G' | b'I' | b'T' | b't' | b'n' | b's' => {}
+            _ => return Err(wire::Garbled.into()),
+        }
+        Ok(Next::Nothing)
+    }
+
+    fn row(&mut self, body: &[u8], out: &mut dyn Completions) -> Result<(), Lost> {
+        let entry = self.entries.front_mut().ok_or(wire::Garbled)?;
+        let mut columns = Columns::of(body)?;
+        self.answer.rows += 1;
+        match entry.what {
+            What::Read { contents, jsonb } => {
+                let revision = columns.next()?;
+                let document = document(columns.value()?, jsonb)?;
+                // Nothing that comes later changes what was read: told at once, without a copy.
+                if let Some(token) = entry.token.take() {
+                    let reply = Reply {
+                        documents: 1,
+                        bytes: document.len() as u64,
+                        body: contents.then_some(document),
+                        revision,
+                        ..Reply::default()
+                    };
+                    out.complete(token, Ok(reply));
+                }
+            }
+            What::Rows { contents, jsonb } => {
+                let key = std::str::from_utf8(columns.value()?).map_err(|_| wire::Garbled)?;
+                let document = document(columns.value()?, jsonb)?;
+                self.answer.bytes += document.len() as u64;
+                if contents && entry.token.is_some() {
+                    if self.answer.rows == 1 {
+                        self.batch.clear();
+                    }
+                    self.batch.push(key, document);
+                }
+            }
+            What::Counter => {
+                let value = columns.value()?.try_into().map_err(|_| wire::Garbled)?;
+                self.answer.number = Some(i64::from_be_bytes(value));
+            }
+            What::Swap => {
+                self.answer.revision = columns.next()?.and_then(|revision| revision.try_into().ok());
+            }
+            What::Bulk(place) => self.bulks[place].is_new(columns.value()?),
+            What::Exists | What::Write | What::Count | What::Prepare(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The first request has ended.
+    fn end(&mut self, out: &mut dyn Completions) -> Result<Next, Lost> {
+        let entry = self.entries.pop_front().ok_or(wire::Garbled)?;
+        let answer = std::mem::take(&mut self.answer);
+        match entry.what {
+            What::Bulk(place) => {
+                let meaning = self.answer_error(&answer, entry.op);
+                let ended = match (meaning, &answer.error) {
+                    (None, _) => {
+                        self.bulks[place].part_done(answer.affected);
+                        None
+                    }
+                    (Some(meaning), Some(error)) => {
+                        self.bulks[place].part_failed(error, meaning, &mut self.counters.splits)
+                    }
+                    (meaning, None) => meaning,
+                };
+                return Ok(match ended {
+                    None => Next::Bulk(place),
+                    error => {
+                        self.end_bulk(place, error, out);
+                        Next::Nothing
+                    }
+                });
+            }
+            What::Prepare(statement) => {
+                if let Some(error) = answer.error {
+                    self.prepare_error = Some(error);
+                    return Ok(Next::Unprepared(statement));
+                }
+                return Ok(Next::Nothing);
+            }
+            _ => {}
+        }
+        let Some(token) = entry.token else { return Ok(Next::Nothing) };
+        let result = match self.answer_error(&answer, entry.op) {
+            Some(error) => Err(error),
+            None => self.reply(&entry, &answer),
+        };
+        out.complete(token, result);
+        Ok(Next::Nothing)
+    }
+
+    /// What an answer failed with, if it did.
+    fn answer_error(&self, answer: &Answer, op: OpKind) -> Option<OpError> {
+        match (&answer.error, &answer.warning) {
+            // No such prepared statement.
+            (Some(error), _) if error.code == "26000" => Some(op_error(self.prepare_error.as_ref().unwrap_or(error))),
+            (Some(error), _) => Some(op_error(error)),
+            // Somebody canceled the wait for the standbys: committed here, acknowledged nowhere else.
+            (None, Some(warning)) if self.waits_for_standbys && op.writes() => {
+                Some(OpError::new(ErrorKind::OutcomeUnknown, warning.to_string()))
+            }
+            _ => None,
+        }
+    }
+
+    fn reply<'s>(&'s self, entry: &Entry, answer: &'s Answer) -> Result<Reply<'s>, OpError> {
+        let done = |affected: u64| Reply::written(usize::try_from(affected).unwrap_or(usize::MAX));
+        match entry.what {
+            What::Read { .. } => Err(OpError::not_found()),
+            What::Exists => Ok(done(u64::from(answer.rows))),
+            What::Count => Ok(done(answer.affected)),
+            What::Write if answer.affected > 0 => Ok(done(1)),
+            What::Write => Err(OpError::not_found()),
+            What::Counter => Ok(Reply { counter: answer.number, ..done(1) }),
+            What::Swap => match &answer.revision {
+                _ if answer.rows == 0 => Err(OpError::not_found()),
+                None => Err(CHANGED),
+                Some(revision) => Ok(Reply { revision: Some(revision), ..done(1) }),
+            },
+            What::Rows { contents, .. } => Ok(Reply {
+                documents: answer.rows,
+                bytes: answer.bytes,
+                rows: contents.then(|| if answer.rows == 0 { Default::default() } else { self.batch.as_batch() }),
+                ..Reply::default()
+            }),
+            What::Bulk(_) | What::Prepare(_) => Err(OpError::unsupported()),
+        }
+    }
+
+    /// Ends a bulk write: with this error, or with what its parts came to.
+    pub(super) fn end_bulk(&mut self, place: usize, error: Option<OpError>, out: &mut dyn Completions) {
+        self.free_bulks.push(place);
+        let bulk = &mut self.bulks[place];
+        let Some(token) = bulk.token.take() else { return };
+        match error {
+            Some(error) => out.complete(token, Err(error)),
+            None => {
+                let reply = Reply { documents: bulk.written, rejects: &bulk.rejects, ..Reply::default() };
+                out.complete(token, Ok(reply));
+            }
+        }
+    }
+
+    /// Nobody waits for this operation any more. Its answer is dropped when it comes.
+    pub(super) fn abandon(&mut self, token: Token) {
+        for entry in &mut self.entries {
+            match entry.what {
+                What::Bulk(place) if self.bulks[place].token == Some(token) => {
+                    self.bulks[place].token = None;
+                    return;
+                }
+                _ if entry.token == Some(token) => {
+                    entry.token = None;
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the request that the server is at has been abandoned.
+    pub(super) fn stuck(&self) -> bool {
+        self.entries.front().is_some_and(|entry| match entry.what {
+            What::Bulk(place) => self.bulks[place].token.is_none(),
+            What::Prepare(_) => false,
+            _ => entry.token.is_none(),
+        })
+    }
+
+    /// The connection broke when so many bytes had been sent: everything in flight ends.
+    pub(super) fn lose(&mut self, sent: u64, why: &str, out: &mut dyn Completions) {
+        self.answer = Answer::default();
+        self.counters.disconnects += 1;
+        while let Some(entry) = self.entries.pop_front() {
+            // What was not sent was not done.
+            let error = if entry.begin >= sent { not_connected() } else { lost(entry.op, why) };
+            match (entry.what, entry.token) {
+                (What::Bulk(place), _) => {
+                    let error = if self.bulks[place].begun { lost(entry.op, why) } else { error };
+                    self.end_bulk(place, Some(error), out);
+                }
+                (_, Some(token)) => out.complete(token, Err(error)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn document(value: &[u8], jsonb: bool) -> Result<&[u8], Lost> {
+    if jsonb { Ok(wire::json_text(value)?) } else { Ok(value) }
+}

@@ -1,0 +1,400 @@
+//! `postgres://`: PostgreSQL, one table a collection.
+//!
+//! A collection is a table `(key text COLLATE "C" PRIMARY KEY, doc jsonb NOT NULL)`, `bytea` for
+//! bytes and `bigint` for counters, in a schema of its own (`?schema=`, default `storebench`). The
+//! schema, each table and the one function carry a comment that begins with `storebench: `: the
+//! marker. A database in which others have tables counts as theirs until the schema is there.
+//!
+//! | promise | `synchronous_commit` |
+//! |---|---|
+//! | `none` | `off`: the log is written up to 3 × `wal_writer_delay` later |
+//! | `fsync` | `local`: the log is synced at each commit; refused with `fsync=off` |
+//! | acknowledged by n, persisted disk on 1 (or os on n) | `remote_write` |
+//! | acknowledged by n, persisted disk on n | `on`, or `remote_apply` with `?apply=yes` |
+//!
+//! n - 1 is what `synchronous_standby_names` makes a commit wait for. `os` is refused: there is
+//! nothing between `off` and `local`. What a server promises is asked at each `open`.
+//!
+//! # Why not `tokio-postgres`
+//! The driver speaks the protocol itself, with `postgres-protocol` (of the same project) for
+//! authentication. Client CPU for each `INSERT … ON CONFLICT DO UPDATE` of a 920-byte document, by a
+//! prepared statement over loopback, `synchronous_commit=off`, on 2 virtual cores:
+//!
+//! | connections × in flight | `pgbench -M prepared` | `tokio-postgres` 0.7.18 | this session |
+//! |---|---|---|---|
+//! | 1 × 1 | 9.5 µs | 17.4 µs | MEASURED_1_1 |
+//! | 8 × 1 | 14.2 µs | 14.4 µs | MEASURED_8_1 |
+//! | 1 × 16 | | 14.4 µs | MEASURED_1_16 |
+//! | 8 × 16 | | 6.4 µs | MEASURED_8_16 |
+//!
+//! `tokio-postgres` runs a task for each connection and a channel for each request. Here a request
+//! is written into one buffer, and an answer read out of another in place.
+
+mod bulk;
+mod catalog;
+mod channel;
+mod durability;
+mod errors;
+mod existing;
+mod figures;
+mod flow;
+mod login;
+mod session;
+mod sql;
+mod wire;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use storebench_core::store::{
+    Acknowledged, Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, Request,
+    Runtime, SessionOptions, Stats, Store, StoreError, Support,
+};
+
+use crate::net::{Address, Control, with_net_options};
+use crate::registry::{OptionHelp, Options, Scheme};
+use channel::Fault;
+use durability::{FACTS, Facts};
+use login::{Connected, Target};
+pub(crate) use session::PostgresSession;
+use session::Setup;
+use sql::Table;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "postgres",
+    what: "PostgreSQL 12 or later: one table of key and jsonb a collection",
+    example: "postgres://user@127.0.0.1:5432/database",
+    options: with_net_options![
+        OptionHelp { name: "schema", meaning: "schema of the tables that are made (default storebench)" },
+        OptionHelp {
+            name: "apply",
+            meaning: "`yes`: acknowledgements by standbys wait until reads there see the write (default no)",
+        },
+    ],
+    decorator: false,
+    aliases: &["postgresql", "postgres+tls", "postgresql+tls"],
+};
+
+/// What `prepare` has settled.
+#[derive(Debug, Clone)]
+struct Ready {
+    tables: Arc<Vec<Table>>,
+    read_only: bool,
+}
+
+/// The store.
+pub(crate) struct PostgresStore {
+    target: Target,
+    schema: String,
+    apply: bool,
+    control: Control,
+    facts: Mutex<Option<Facts>>,
+    ready: Mutex<Option<Ready>>,
+    /// Kept between calls that come again and again: a login costs milliseconds.
+    watching: Mutex<Option<Connected>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PostgresStore {
+    /// Reads the URL; touches nothing.
+    pub(crate) fn new(url: &str, typed: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let schema = options.take("schema").unwrap_or("storebench").to_owned();
+        if schema.is_empty() || schema.len() > sql::LONGEST_NAME_BYTES || schema.starts_with("pg_") {
+            return Err(StoreError::BadUrl(format!(
+                "`schema={schema}` is no name for a schema: 1 to {} bytes, not beginning with `pg_`",
+                sql::LONGEST_NAME_BYTES
+            )));
+        }
+        let apply = options.choice("apply", &["no", "yes"])? == Some(1);
+        let address = Address::parse(url, SCHEME.example, 5432, typed.ends_with("+tls"), options)?;
+        if address.hosts.len() > 1 {
+            return Err(StoreError::BadUrl(format!(
+                "`{}` names several hosts, and this driver writes to one: name the primary",
+                address.shown
+            )));
+        }
+        if address.path.len() > 1 {
+            return Err(StoreError::BadUrl(format!(
+                "`{}` names more than a database after its host; write it like {}",
+                address.shown, SCHEME.example
+            )));
+        }
+        let user = address.user.clone().unwrap_or_else(|| "postgres".into());
+        let database = address.path.first().cloned().unwrap_or_else(|| user.clone());
+        Ok(Self {
+            target: Target { address, user, database },
+            schema,
+            apply,
+            control: Control::default(),
+            facts: Mutex::new(None),
+            ready: Mutex::new(None),
+            watching: Mutex::new(None),
+        })
+    }
+
+    /// Logs in and remembers what the server says about itself.
+    async fn enter(&self) -> Result<(Connected, Facts), StoreError> {
+        let (connected, facts) = catalog::enter(&self.target).await?;
+        *lock(&self.facts) = Some(facts.clone());
+        Ok((connected, facts))
+    }
+
+    fn ready(&self) -> Option<Ready> {
+        lock(&self.ready).clone()
+    }
+
+    /// The tables that were prepared for writing.
+    fn written(&self) -> Vec<String> {
+        match self.ready() {
+            Some(ready) if !ready.read_only => ready.tables.iter().map(|table| table.place.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
+        let ready = self.ready().ok_or_else(|| {
+            StoreError::Failed(format!("{}: the store must be prepared before it is asked", self.target.place()))
+        })?;
+        let table = ready.tables.get(collection.position()).cloned();
+        table.ok_or_else(|| StoreError::Failed(format!("{}: there is no such collection", self.target.place())))
+    }
+
+    async fn prepare_now(&self, layout: &Layout, how: Prepare) -> Result<Vec<Table>, StoreError> {
+        let (mut connected, facts) = self.enter().await?;
+        let channel = &mut connected.channel;
+        let read_only = how == Prepare::ReadOnly;
+        let existing = layout.collections.iter().find(|collection| collection.existing.is_some());
+        if let Some(collection) = existing.filter(|_| !read_only) {
+            return Err(StoreError::NotSupported(format!(
+                "the collection `{}` is somebody else's and is only read; prepare it for reading only",
+                collection.name
+            )));
+        }
+        if facts.in_recovery && !read_only {
+            return Err(StoreError::NotSupported(format!(
+                "{} is a standby, which takes no writes; name the primary",
+                self.target.place()
+            )));
+        }
+        let found = catalog::look(&self.target, channel, &self.schema).await?;
+        if read_only {
+            catalog::check_readable(&self.target, &self.schema, layout, &found)?;
+        } else {
+            catalog::prepare(&self.target, channel, &self.schema, layout, how, &found).await?;
+        }
+        let mut tables = Vec::new();
+        for collection in &layout.collections {
+            tables.push(match &collection.existing {
+                Some(existing) => existing::resolve(&self.target, channel, existing, collection.body).await?,
+                None => Table::ours(&self.schema, &collection.name, collection.body, read_only),
+            });
+        }
+        Ok(tables)
+    }
+
+    /// The server's statistics over the kept connection, or over a new one where that is gone.
+    async fn watch(&self, sql: impl Fn(u32) -> String) -> Result<Vec<channel::Row>, StoreError> {
+        let version = |facts: Option<&Facts>| facts.map_or(0, |facts| facts.version_number);
+        let kept = lock(&self.watching).take();
+        let known = version(lock(&self.facts).as_ref());
+        if let Some(mut connected) = kept {
+            match connected.channel.query(&sql(known)).await {
+                Ok(rows) => {
+                    *lock(&self.watching) = Some(connected);
+                    return Ok(rows);
+                }
+                Err(Fault::Server(error)) if !error.ends_connection() => {
+                    return Err(self.target.fault("read its statistics", &Fault::Server(error)));
+                }
+                Err(_) => {}
+            }
+        }
+        let (mut connected, facts) = self.enter().await?;
+        let rows = connected.channel.query(&sql(version(Some(&facts)))).await;
+        let rows = rows.map_err(|fault| self.target.fault("read its statistics", &fault))?;
+        *lock(&self.watching) = Some(connected);
+        Ok(rows)
+    }
+}
+
+impl Store for PostgresStore {
+    type Session = PostgresSession;
+
+    fn describe(&self) -> Description {
+        let version = lock(&self.facts).as_ref().map(|facts| facts.version.clone());
+        Description {
+            scheme: SCHEME.name,
+            url: self.target.address.shown.clone(),
+            version: version.unwrap_or_else(|| "PostgreSQL, not asked yet".into()),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let facts = lock(&self.facts).clone();
+        let operations = OpKind::ALL
+            .into_iter()
+            .filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View))
+            .map(|kind| match kind {
+                OpKind::CompareAndSwap => (
+                    kind,
+                    Support::Approximated(
+                        "compares xmin, the number of the transaction that wrote the row, which comes round after \
+                         2^32 transactions",
+                    ),
+                ),
+                OpKind::MergePatch => (
+                    kind,
+                    Support::Approximated(
+                        "an UPDATE with a PL/pgSQL function that the driver makes in its schema; PostgreSQL has no \
+                         RFC 7396 of its own",
+                    ),
+                ),
+                OpKind::BulkInsert => (
+                    kind,
+                    Support::Approximated(
+                        "a binary COPY; one that meets a key that exists is done again as INSERT of unnest with ON \
+                         CONFLICT DO NOTHING",
+                    ),
+                ),
+                kind => (kind, Support::Native),
+            })
+            .collect();
+        let durability = durability::levels(facts.as_ref(), self.apply);
+        Capabilities {
+            operations,
+            durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
+            consistency: durability::consistency(facts.as_ref()),
+            indexes: true,
+            gives_up_at_timeout: true,
+            embedded: false,
+            notes: vec![
+                "PostgreSQL expires no documents, so touch is refused.",
+                "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",
+                "An indexed field and a key may have 2,704 bytes at most: an entry of a B-tree.",
+                "Statements are planned as the server's plan_cache_mode says; limits stand in their text.",
+                "settle runs VACUUM (ANALYZE) on the collections, and a CHECKPOINT where the user may ask for one.",
+                "Acknowledgements by several nodes: what synchronous_standby_names says is asked when a session \
+                 opens; changing it during a run is not noticed.",
+            ],
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
+            Ok(found.namespace(&self.target, &self.schema))
+        })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        let tables = self.control.block_on(self.prepare_now(layout, how))?;
+        *lock(&self.ready) = Some(Ready { tables: Arc::new(tables), read_only: how == Prepare::ReadOnly });
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<PostgresSession, StoreError> {
+        let place = self.target.place();
+        let ready = self
+            .ready()
+            .ok_or_else(|| StoreError::Failed(format!("{place}: the store must be prepared before a session opens")))?;
+        let mut connected = self.target.login().await?;
+        let rows = connected.channel.query(FACTS).await;
+        let rows = rows.map_err(|fault| self.target.fault("ask it about itself", &fault))?;
+        let facts = Facts::read(&rows)
+            .ok_or_else(|| StoreError::Unreachable(format!("{place}: what listens there is not PostgreSQL")))?;
+        let offered = durability::consistency(Some(&facts));
+        if !offered.iter().any(|(consistency, _)| *consistency == options.consistency) {
+            return Err(StoreError::NotSupported(format!(
+                "{place} is a standby, which may lag behind: it cannot promise `{}` reads; name the primary, or ask for \
+                 `stale-ok`",
+                options.consistency
+            )));
+        }
+        let mut sets = String::from("SET default_transaction_isolation = 'read committed'");
+        let mut waits_for_standbys = false;
+        if ready.read_only {
+            sets += "; SET default_transaction_read_only = on";
+        } else {
+            let setting = durability::setting(&place, &facts, options.durability, self.apply)?;
+            sets += &format!("; SET synchronous_commit = {setting}");
+            waits_for_standbys = options.durability.acknowledged_by != Acknowledged::Nodes(1);
+        }
+        let setup = Setup { target: self.target.clone(), sets };
+        PostgresSession::open(connected, setup, &ready.tables, waits_for_standbys, options).await
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        let places = self.written();
+        if places.is_empty() {
+            return Ok(true);
+        }
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            figures::settle(&self.target, &mut connected.channel, &places, at_most).await
+        })
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        let places = self.written();
+        if places.is_empty() {
+            return Err(StoreError::NotSupported("VACUUM is for collections that Storebench may write".into()));
+        }
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            figures::compact(&self.target, &mut connected.channel, &places).await
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        let places: Vec<String> = self
+            .ready()
+            .map(|ready| ready.tables.iter().map(|table| table.place.clone()).collect())
+            .unwrap_or_default();
+        self.control.block_on(async {
+            let rows = self.watch(|version| figures::statistics(version, &places)).await?;
+            Ok(figures::read(&rows))
+        })
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        let table = self.table(collection)?;
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            existing::sample(&self.target, &mut connected.channel, &table, at_most, seed).await
+        })
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let table = self.table(request.collection)?;
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            figures::explain(&self.target, &mut connected.channel, &table, &request.op).await
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        *lock(&self.ready) = None;
+        // Within its runtime, to which its socket belongs.
+        self.control.block_on(async {
+            drop(lock(&self.watching).take());
+            Ok(())
+        })
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        *lock(&self.ready) = None;
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
+            catalog::remove(&self.target, &mut connected.channel, &self.schema, &found).await
+        })
+    }
+}

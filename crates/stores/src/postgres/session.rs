@@ -1,0 +1,662 @@
+//! One connection with many requests in flight.
+//!
+//! Each operation is Bind, Execute and Sync of a statement that was prepared when the session
+//! opened: one transaction, whose error is its own. Requests are written one after the other without
+//! waiting for answers, at most as many as may be in flight; answers come in the same order.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use storebench_core::engine::Clock;
+use storebench_core::store::{
+    Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Request, Session, SessionCounters, SessionOptions,
+    StoreError, Token,
+};
+use storebench_core::workload::Body;
+use tokio::io::AsyncWrite;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::bulk::copy_rows;
+use super::channel::{Channel, Lost};
+use super::flow::{Entry, Flow, Next, What};
+use super::login::{Connected, Target};
+use super::sql::{self, KINDS, Kind, Table};
+use super::wire::{self, Bind, LARGEST_BYTES, oid};
+use crate::document::{counter, wrong_collection};
+use crate::net::{Backoff, not_connected};
+
+/// So much may lie in the output buffer before what was sent is moved out of it.
+const MOVE_BYTES: usize = 1 << 20;
+
+/// A statement as the session knows it.
+struct Prepared {
+    sql: String,
+    types: Vec<u32>,
+    /// Whether the server has it, or will have it when what is in the output has been read.
+    known: bool,
+}
+
+/// A query with its limit in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum List {
+    From(u32),
+    Between(u32),
+    Page(String, u32),
+}
+
+/// A collection: its table, and the numbers of its statements.
+struct Collection {
+    table: Table,
+    statements: [Option<usize>; KINDS.len()],
+    lists: Vec<(List, usize)>,
+}
+
+/// The connection, or what makes it anew.
+enum Link {
+    Up(Box<Connected>),
+    Down(oneshot::Receiver<Box<Connected>>, AbortHandle),
+}
+
+/// What a connection is made from.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) target: Target,
+    /// Settings of the session.
+    pub(super) sets: String,
+}
+
+/// One connection to a PostgreSQL server.
+pub(crate) struct PostgresSession {
+    link: Link,
+    setup: Arc<Setup>,
+    handle: Handle,
+    flow: Flow,
+    prepared: Vec<Prepared>,
+    collections: Vec<Collection>,
+    output: Output,
+    in_flight: usize,
+    clock: Arc<dyn Clock>,
+    timeout_ns: u64,
+    /// Since when the server owes an answer: the last it said, or the first request after it was idle.
+    waiting_since_ns: u64,
+    /// Whether the connection is to be replaced.
+    given_up: bool,
+    backoff: Backoff,
+}
+
+/// What is to be written. Positions count from when the connection was made.
+#[derive(Default)]
+struct Output {
+    bytes: Vec<u8>,
+    /// The position of the first of `bytes`.
+    base: u64,
+    sent: u64,
+}
+
+impl Output {
+    fn end(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    fn forget_sent(&mut self) {
+        let sent = (self.sent - self.base) as usize;
+        if sent == self.bytes.len() {
+            self.bytes.clear();
+            self.base = self.sent;
+        } else if sent >= MOVE_BYTES && sent * 2 >= self.bytes.len() {
+            self.bytes.drain(..sent);
+            self.base = self.sent;
+        }
+    }
+
+    /// Writes up to this position, as far as the socket takes it.
+    fn write(&mut self, channel: &mut Channel, cx: &mut Context<'_>, limit: u64) -> io::Result<()> {
+        let mut wrote = false;
+        while self.sent < limit {
+            let range = (self.sent - self.base) as usize..(limit - self.base) as usize;
+            match Pin::new(&mut channel.stream).poll_write(cx, &self.bytes[range]) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(n)) => self.sent += n as u64,
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+            wrote = true;
+        }
+        if wrote {
+            // Of TLS; what it cannot write now goes with the next write or read.
+            if let Poll::Ready(Err(error)) = Pin::new(&mut channel.stream).poll_flush(cx) {
+                return Err(error);
+            }
+            self.forget_sent();
+        }
+        Ok(())
+    }
+}
+
+/// Sets a session up and prepares its statements.
+async fn set_up(mut connected: Connected, setup: &Setup, parses: &[u8]) -> Result<Connected, StoreError> {
+    let target = &setup.target;
+    let doing = "set a session up";
+    connected.channel.query(&setup.sets).await.map_err(|fault| target.fault(doing, &fault))?;
+    connected.channel.send(parses).await.map_err(|lost| target.broke(doing, &lost))?;
+    connected.channel.rows().await.map_err(|fault| target.fault("prepare the statements of a session", &fault))?;
+    Ok(connected)
+}
+
+impl PostgresSession {
+    /// Opens a session on these tables. Called within the runtime that will drive it.
+    pub(super) async fn open(
+        connected: Connected,
+        setup: Setup,
+        tables: &[Table],
+        waits_for_standbys: bool,
+        options: &SessionOptions,
+    ) -> Result<Self, StoreError> {
+        let mut prepared = Vec::new();
+        let collections = tables
+            .iter()
+            .map(|table| {
+                let statements = KINDS.map(|kind| {
+                    let (sql, types) = table.statement(kind)?;
+                    prepared.push(Prepared { sql, types, known: true });
+                    Some(prepared.len() - 1)
+                });
+                Collection { table: table.clone(), statements, lists: Vec::new() }
+            })
+            .collect();
+        let connected = set_up(connected, &setup, &parses(&prepared)).await?;
+        let seed = connected.process.0.unsigned_abs().into();
+        Ok(Self {
+            link: Link::Up(Box::new(connected)),
+            setup: Arc::new(setup),
+            handle: Handle::current(),
+            flow: Flow::new(waits_for_standbys),
+            prepared,
+            collections,
+            output: Output::default(),
+            in_flight: options.in_flight.max(1) as usize,
+            clock: Arc::clone(&options.clock),
+            timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX),
+            waiting_since_ns: 0,
+            given_up: false,
+            backoff: Backoff::new(seed),
+        })
+    }
+
+    /// Up to which position may be written: as many requests as may be in flight.
+    fn limit(&self) -> u64 {
+        match self.flow.entries.get(self.in_flight) {
+            Some(first_too_many) => first_too_many.begin,
+            None => self.output.end(),
+        }
+    }
+
+    /// The connection broke: ends what was in flight, and connects again.
+    fn lose(&mut self, why: &Lost, out: &mut dyn Completions) {
+        self.flow.lose(self.output.sent, &why.0, out);
+        self.output = Output { bytes: std::mem::take(&mut self.output.bytes), base: 0, sent: 0 };
+        self.output.bytes.clear();
+        self.given_up = false;
+        let (sender, receiver) = oneshot::channel();
+        let (setup, parses) = (Arc::clone(&self.setup), parses(&self.prepared));
+        let mut backoff = self.backoff.clone();
+        let task = self.handle.spawn(async move {
+            loop {
+                tokio::time::sleep(backoff.next_wait()).await;
+                if let Ok(connected) = setup.target.login().await
+                    && let Ok(connected) = set_up(connected, &setup, &parses).await
+                {
+                    let _ = sender.send(Box::new(connected));
+                    return;
+                }
+            }
+        });
+        self.link = Link::Down(receiver, task.abort_handle());
+    }
+
+    /// Whether there is a connection; takes one that has just been made.
+    fn is_up(&mut self, cx: &mut Context<'_>) -> bool {
+        let Link::Down(coming, _) = &mut self.link else { return true };
+        match Pin::new(coming).poll(cx) {
+            Poll::Ready(Ok(connected)) => {
+                self.link = Link::Up(connected);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes and reads as long as something moves.
+    fn turn(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) {
+        while self.is_up(cx) {
+            match self.step(cx, out) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(why) => return self.lose(&why, out),
+            }
+        }
+    }
+
+    /// Writes what may be written, reads once; says whether something was read.
+    fn step(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Result<bool, Lost> {
+        if self.given_up {
+            return Err(Lost(
+                "the server had said nothing for twice the timeout, so the connection was replaced".into(),
+            ));
+        }
+        let limit = self.limit();
+        let Link::Up(connected) = &mut self.link else { return Ok(false) };
+        let channel = &mut connected.channel;
+        let written = self.output.write(channel, cx, limit);
+        // What the server said last tells more than that it takes no more.
+        match channel.poll_fill(cx) {
+            Poll::Pending => {
+                written?;
+                return Ok(false);
+            }
+            Poll::Ready(Ok(0)) => return Err(Lost("the server closed the connection".into())),
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(error)) => return Err(error.into()),
+        }
+        self.waiting_since_ns = self.clock.now_ns();
+        self.take(out)?;
+        Ok(true)
+    }
+
+    /// Takes the messages that were read.
+    fn take(&mut self, out: &mut dyn Completions) -> Result<(), Lost> {
+        loop {
+            let Link::Up(connected) = &mut self.link else { return Ok(()) };
+            let channel = &mut connected.channel;
+            let Some((tag, range)) = channel.message()? else { return Ok(()) };
+            match self.flow.message(tag, channel.body(range), out)? {
+                Next::Nothing => {}
+                Next::Unprepared(statement) => self.prepared[statement].known = false,
+                Next::Bulk(place) => self.go_on(place, out),
+            }
+        }
+    }
+
+    fn push(&mut self, token: Option<Token>, op: OpKind, what: What, begin: u64) {
+        if self.flow.is_empty() {
+            self.waiting_since_ns = self.clock.now_ns();
+        }
+        self.flow.entries.push_back(Entry { token, op, what, begin });
+    }
+
+    /// Encodes a request; what fails in it leaves nothing behind.
+    fn encode(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+        let position = request.collection.position();
+        let Some(collection) = self.collections.get(position) else {
+            return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
+        };
+        let body_kind = collection.table.body;
+        let jsonb = collection.table.jsonb;
+        let contents = request.contents;
+        let statement =
+            |kind: Kind| collection.statements[kind as usize].ok_or_else(|| misfit(kind, &collection.table));
+        let begin = self.output.end();
+        let length = self.output.bytes.len();
+        let bytes = &mut self.output.bytes;
+        let op = request.op.kind();
+        let one = |bytes: &mut Vec<u8>, kind: Kind, key: &str| -> Result<(), OpError> {
+            Bind::new(bytes, statement(kind)?, 1).bytes(key.as_bytes()).run();
+            Ok(())
+        };
+        let with_body = |bytes: &mut Vec<u8>, kind: Kind, key: &str, body: &[u8]| -> Result<(), OpError> {
+            check_size(body.len())?;
+            let bind = Bind::new(bytes, statement(kind)?, 2).bytes(key.as_bytes());
+            match body_kind {
+                Body::Json => bind.json(body).run(),
+                Body::Bytes => bind.bytes(body).run(),
+                Body::Counter => bind.bytes(&counter(body)?.to_be_bytes()).run(),
+            }
+            Ok(())
+        };
+        let what = match request.op {
+            Op::Insert { key, body } => with_body(bytes, Kind::Insert, key, body).map(|()| What::Write),
+            Op::Upsert { key, body } => with_body(bytes, Kind::Upsert, key, body).map(|()| What::Write),
+            Op::Replace { key, body } => with_body(bytes, Kind::Replace, key, body).map(|()| What::Write),
+            Op::Append { key, bytes: added } => with_body(bytes, Kind::Append, key, added).map(|()| What::Write),
+            Op::Prepend { key, bytes: added } => with_body(bytes, Kind::Prepend, key, added).map(|()| What::Write),
+            Op::MergePatch { key, patch } => with_body(bytes, Kind::Merge, key, patch).map(|()| What::Write),
+            Op::Read { key } => one(bytes, Kind::Read, key).map(|()| What::Read { contents, jsonb }),
+            Op::Exists { key } => one(bytes, Kind::Exists, key).map(|()| What::Exists),
+            Op::Delete { key } => one(bytes, Kind::Delete, key).map(|()| What::Write),
+            Op::Counter { key, delta, initial } => statement(Kind::Counter).map(|statement| {
+                let bind = Bind::new(bytes, statement, 3).bytes(key.as_bytes());
+                bind.bytes(&initial.to_be_bytes()).bytes(&delta.to_be_bytes()).run();
+                What::Counter
+            }),
+            Op::CompareAndSwap { key, expected, body } => {
+                check_size(body.len()).and_then(|()| statement(Kind::CompareAndSwap)).and_then(|statement| {
+                    let bind = Bind::new(bytes, statement, 3).bytes(key.as_bytes());
+                    let bind = match body_kind {
+                        Body::Json => bind.json(body),
+                        Body::Bytes => bind.bytes(body),
+                        Body::Counter => bind.bytes(&counter(body)?.to_be_bytes()),
+                    };
+                    // No row has the transaction 0, so what is no revision of ours matches none.
+                    bind.bytes(if expected.len() == 4 { expected } else { &[0; 4] }).run();
+                    Ok(What::Swap)
+                })
+            }
+            Op::BulkRead { keys } => statement(Kind::BulkRead).and_then(|statement| {
+                many_keys(bytes, statement, keys)?;
+                Ok(What::Rows { contents, jsonb })
+            }),
+            Op::BulkDelete { keys } => statement(Kind::BulkDelete).and_then(|statement| {
+                many_keys(bytes, statement, keys)?;
+                Ok(What::Count)
+            }),
+            Op::BulkWrite { kind, items } => return self.begin_bulk(position, kind, items, token, out),
+            Op::Prefix { prefix, limit } => {
+                let end = sql::prefix_end(prefix);
+                return self.range(position, prefix, end.as_deref(), limit, contents, op, token);
+            }
+            Op::Scan { start, end, limit } => {
+                return self.range(position, start, end, limit, contents, op, token);
+            }
+            Op::Page { field, value, limit } => return self.page(position, field, value, limit, contents, token),
+            Op::Touch { .. } | Op::View { .. } => Err(OpError::unsupported()),
+        };
+        match what {
+            Ok(what) => self.push(Some(token), op, what, begin),
+            Err(error) => {
+                self.output.bytes.truncate(length);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a list's statement, which is prepared on the way where it is new.
+    fn list(&mut self, collection: usize, list: List) -> Result<usize, OpError> {
+        let Collection { table, lists, .. } = &mut self.collections[collection];
+        let number = match lists.iter().find(|(known, _)| *known == list) {
+            Some((_, number)) => *number,
+            None => {
+                let (sql, types) = match &list {
+                    List::From(limit) => table.range(false, *limit),
+                    List::Between(limit) => table.range(true, *limit),
+                    List::Page(field, limit) => {
+                        table.page(field, *limit).map_err(|text| OpError::new(ErrorKind::Refused, text))?
+                    }
+                };
+                self.prepared.push(Prepared { sql, types, known: false });
+                lists.push((list, self.prepared.len() - 1));
+                self.prepared.len() - 1
+            }
+        };
+        if !self.prepared[number].known {
+            let begin = self.output.end();
+            let Prepared { sql, types, known } = &mut self.prepared[number];
+            *known = true;
+            wire::parse(&mut self.output.bytes, number, sql, types);
+            wire::sync(&mut self.output.bytes);
+            self.push(None, OpKind::Read, What::Prepare(number), begin);
+        }
+        Ok(number)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn range(
+        &mut self,
+        collection: usize,
+        start: &str,
+        end: Option<&str>,
+        limit: u32,
+        contents: bool,
+        op: OpKind,
+        token: Token,
+    ) -> Result<(), OpError> {
+        let list = if end.is_some() { List::Between(limit) } else { List::From(limit) };
+        let number = self.list(collection, list)?;
+        let begin = self.output.end();
+        let bind = Bind::new(&mut self.output.bytes, number, if end.is_some() { 2 } else { 1 }).bytes(start.as_bytes());
+        match end {
+            Some(end) => bind.bytes(end.as_bytes()).run(),
+            None => bind.run(),
+        }
+        let jsonb = self.collections[collection].table.jsonb;
+        self.push(Some(token), op, What::Rows { contents, jsonb }, begin);
+        Ok(())
+    }
+
+    fn page(
+        &mut self,
+        collection: usize,
+        field: &str,
+        value: &str,
+        limit: u32,
+        contents: bool,
+        token: Token,
+    ) -> Result<(), OpError> {
+        // Looked for first, so that the name of the field is copied once only.
+        let known = self.collections[collection]
+            .lists
+            .iter()
+            .find(|(list, _)| matches!(list, List::Page(known, l) if known == field && *l == limit))
+            .map(|(_, number)| *number)
+            .filter(|number| self.prepared[*number].known);
+        let number = match known {
+            Some(number) => number,
+            None => self.list(collection, List::Page(field.to_owned(), limit))?,
+        };
+        let begin = self.output.end();
+        Bind::new(&mut self.output.bytes, number, 1).json(value.as_bytes()).run();
+        let jsonb = self.collections[collection].table.jsonb;
+        self.push(Some(token), OpKind::Page, What::Rows { contents, jsonb }, begin);
+        Ok(())
+    }
+
+    fn begin_bulk(
+        &mut self,
+        collection: usize,
+        kind: BulkWrite,
+        items: Batch<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let Collection { table, statements, .. } = &self.collections[collection];
+        if statements[Kind::BulkUpsert as usize].is_none() {
+            return Err(misfit(Kind::BulkUpsert, table));
+        }
+        let place = self.flow.take_bulk();
+        let bulk = &mut self.flow.bulks[place];
+        bulk.items.clear();
+        for (key, body) in items.iter() {
+            bulk.items.push(key, body);
+        }
+        bulk.begin(token, kind, collection);
+        self.go_on(place, out);
+        Ok(())
+    }
+
+    /// Sends the next part of a bulk write, or ends it.
+    fn go_on(&mut self, place: usize, out: &mut dyn Completions) {
+        loop {
+            let Some(part) = self.flow.bulks[place].next_part(&mut self.flow.counters.splits) else {
+                return self.flow.end_bulk(place, None, out);
+            };
+            if part.is_empty() {
+                continue;
+            }
+            let bulk = &self.flow.bulks[place];
+            let Collection { table, statements, .. } = &self.collections[bulk.collection];
+            let (body_kind, (_, element, _)) = (table.body, Table::column(table.body));
+            let kind = match (bulk.copying, bulk.kind) {
+                (true, _) => Kind::Copy,
+                (false, BulkWrite::Insert) => Kind::BulkInsert,
+                (false, BulkWrite::Upsert) => Kind::BulkUpsert,
+            };
+            let Some(statement) = statements[kind as usize] else {
+                return self.flow.end_bulk(place, Some(misfit(kind, table)), out);
+            };
+            let begin = self.output.end();
+            let length = self.output.bytes.len();
+            let op = bulk.op();
+            let batch = bulk.items.as_batch();
+            let items = part.clone().filter_map(|item| batch.get(item));
+            let bytes = &mut self.output.bytes;
+            let mut result = Ok(());
+            if kind == Kind::Copy {
+                Bind::new(bytes, statement, 0).start();
+                result = copy_rows(bytes, items, |out, body| put_body(out, body_kind, body));
+                wire::copy_done(bytes);
+                wire::sync(bytes);
+            } else {
+                Bind::new(bytes, statement, 2)
+                    .array(oid::TEXT, part.len(), |out| {
+                        items.clone().for_each(|(key, _)| wire::put(out, key.as_bytes()));
+                    })
+                    .array(element, part.len(), |out| {
+                        result = items.clone().try_for_each(|(_, body)| put_body(out, body_kind, body));
+                    })
+                    .run();
+            }
+            match result {
+                Ok(()) => return self.push(None, op, What::Bulk(place), begin),
+                // As if the server had refused it: the item is found by halves.
+                Err(meaning) => {
+                    self.output.bytes.truncate(length);
+                    let error = wire::ServerError { code: "22000".into(), ..wire::ServerError::default() };
+                    let bulk = &mut self.flow.bulks[place];
+                    if let Some(error) = bulk.part_failed(&error, meaning, &mut self.flow.counters.splits) {
+                        return self.flow.end_bulk(place, Some(error), out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replaces a connection on which nobody waits for what the server is at, once it has said nothing
+    /// for twice the timeout: nobody may be there any more.
+    fn give_up_stuck(&mut self) {
+        let now = self.clock.now_ns();
+        if !self.flow.stuck() || now.saturating_sub(self.waiting_since_ns) < self.timeout_ns.saturating_mul(2) {
+            return;
+        }
+        if let Link::Up(connected) = &self.link {
+            let (setup, process) = (Arc::clone(&self.setup), connected.process);
+            self.handle.spawn(async move { setup.target.cancel(process).await });
+        }
+        // What is still waited for on it completes with the next poll.
+        self.given_up = true;
+    }
+}
+
+/// A Parse of every statement that the server should know, and a Sync.
+fn parses(prepared: &[Prepared]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (number, Prepared { sql, types, known }) in prepared.iter().enumerate() {
+        if *known {
+            wire::parse(&mut out, number, sql, types);
+        }
+    }
+    wire::sync(&mut out);
+    out
+}
+
+fn many_keys(out: &mut Vec<u8>, statement: usize, keys: Batch<'_>) -> Result<(), OpError> {
+    check_size(keys.total_bytes() + 4 * keys.len())?;
+    let elements = |out: &mut Vec<u8>| keys.iter().for_each(|(key, _)| wire::put(out, key.as_bytes()));
+    Bind::new(out, statement, 1).array(oid::TEXT, keys.len(), elements).run();
+    Ok(())
+}
+
+fn put_body(out: &mut Vec<u8>, kind: Body, body: &[u8]) -> Result<(), OpError> {
+    check_size(body.len())?;
+    match kind {
+        Body::Json => wire::put_json(out, body),
+        Body::Bytes => wire::put(out, body),
+        Body::Counter => wire::put(out, &counter(body)?.to_be_bytes()),
+    }
+    Ok(())
+}
+
+fn check_size(bytes: usize) -> Result<(), OpError> {
+    if bytes <= LARGEST_BYTES {
+        return Ok(());
+    }
+    Err(OpError::new(
+        ErrorKind::Refused,
+        format!("{bytes} bytes are more than PostgreSQL takes in one message (1 GiB); make the document smaller"),
+    ))
+}
+
+/// Why a statement does not fit a table.
+fn misfit(kind: Kind, table: &Table) -> OpError {
+    match kind {
+        Kind::Append | Kind::Prepend if table.body != Body::Bytes => {
+            wrong_collection("append and prepend work on collections of bytes only")
+        }
+        Kind::Counter if table.body != Body::Counter => {
+            wrong_collection("counter works on collections of counters only")
+        }
+        Kind::Merge if table.body != Body::Json => wrong_collection("merge works on collections of JSON only"),
+        _ => wrong_collection("this collection was opened for reading only"),
+    }
+}
+
+impl Session for PostgresSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let cx = &mut Context::from_waker(Waker::noop());
+        // An idle connection may have been closed meanwhile: seen here, nothing is sent into the void.
+        if self.flow.is_empty() {
+            self.turn(cx, out);
+        }
+        if !self.is_up(cx) {
+            return out.complete(token, Err(not_connected()));
+        }
+        if let Err(error) = self.encode(request, token, out) {
+            out.complete(token, Err(error));
+        }
+    }
+
+    fn flush(&mut self) {
+        let limit = self.limit();
+        if let Link::Up(connected) = &mut self.link {
+            // An error is met again by the next poll, which can tell of it.
+            let _ = self.output.write(&mut connected.channel, &mut Context::from_waker(Waker::noop()), limit);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        self.turn(cx, out);
+        if self.flow.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn counters(&self) -> SessionCounters {
+        self.flow.counters
+    }
+
+    /// The answer is dropped when it comes. A connection whose server is silent for twice the timeout
+    /// is replaced, and the server asked to stop what it does there.
+    fn abandon(&mut self, token: Token) {
+        self.flow.abandon(token);
+        self.give_up_stuck();
+    }
+}
+
+impl Drop for PostgresSession {
+    fn drop(&mut self) {
+        match &mut self.link {
+            Link::Down(_, task) => task.abort(),
+            Link::Up(connected) => {
+                // So that the server does not wonder; one that takes it not now sees the socket close.
+                let goodbye = [b'X', 0, 0, 0, 4];
+                if self.flow.is_empty() {
+                    let cx = &mut Context::from_waker(Waker::noop());
+                    let _ = Pin::new(&mut connected.channel.stream).poll_write(cx, &goodbye);
+                    let _ = Pin::new(&mut connected.channel.stream).poll_flush(cx);
+                }
+            }
+        }
+    }
+}

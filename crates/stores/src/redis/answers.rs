@@ -1,0 +1,411 @@
+//! What came back: whose it is, what it means.
+
+use storebench_core::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, merge_patch};
+
+use super::cluster::{self, Redirection};
+use super::errors::op_error;
+use super::request::Expect;
+use super::resp::{self, Garbage, Item, Value};
+use super::session::{Awaited, RedisSession, Role, own};
+use crate::document::{CHANGED, EXISTS};
+use crate::pipeline::NONE;
+
+/// After so many redirections, or rounds of a merge that others were quicker in, an operation is
+/// given up for now.
+const MOST_AGAIN: u32 = 100;
+
+/// What the answer to a write of one document says.
+fn effect(expect: Expect, item: Item<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
+    Ok(match (expect, item) {
+        (_, Item::Error(line)) => Err(op_error(line)),
+        (Expect::Stored | Expect::Made | Expect::Replaced, Item::Simple(_))
+        | (Expect::Hit | Expect::MadeFlag | Expect::Swapped, Item::Integer(1..)) => Ok(None),
+        (Expect::Made, Item::Nil) | (Expect::MadeFlag, Item::Integer(0)) => Err(EXISTS),
+        (Expect::Replaced, Item::Nil) | (Expect::Hit | Expect::Swapped, Item::Integer(0)) => Err(OpError::not_found()),
+        (Expect::Swapped, Item::Integer(-1)) => Err(CHANGED),
+        (Expect::Counter, Item::Bulk(text)) => {
+            let value = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            Ok(Some(value.ok_or_else(|| Garbage(text[..text.len().min(40)].escape_ascii().to_string()))?))
+        }
+        (_, other) => return Err(unfit(other)),
+    })
+}
+
+fn unfit(item: Item<'_>) -> Garbage {
+    Garbage(format!("{item:?}").chars().take(60).collect())
+}
+
+impl RedisSession {
+    /// Takes all answers that are whole.
+    pub(super) fn take_answers(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
+        loop {
+            let Self { links, in_flight, .. } = self;
+            let Some((front, input)) = links[link].pipe.front() else {
+                let input = links[link].pipe.input();
+                return if input.is_empty() { Ok(()) } else { Err(Garbage(shorten(input))) };
+            };
+            let awaited = *front;
+            if awaited.expect == Expect::Slots {
+                let Some((value, used)) = Value::read(input)? else { return Ok(()) };
+                self.done(link, used);
+                self.take_map(link, &value);
+                continue;
+            }
+            let Some((item, used)) = resp::item(input)? else { return Ok(()) };
+            // The usual case first: one answer is all, and is handed over where it lies.
+            if awaited.role == Role::Whole && matches!(awaited.expect, Expect::Value | Expect::Exists) {
+                let result = look(&awaited, item)?;
+                if !awaited.abandoned {
+                    *in_flight -= 1;
+                    out.complete(awaited.token, result);
+                }
+                self.done(link, used);
+                continue;
+            }
+            match awaited.role {
+                Role::Rows => self.take_row(link, out)?,
+                Role::Own => self.take_own(link, out)?,
+                Role::Whole | Role::Kept | Role::Item | Role::Step => {
+                    if let Item::Error(line) = item
+                        && line.starts_with(b"NOSCRIPT")
+                    {
+                        self.load_scripts(link);
+                        self.settle(link, awaited, Err(op_error(b"NOSCRIPT")), used, out);
+                        continue;
+                    }
+                    if let Item::Error(line) = item
+                        && awaited.work != NONE
+                        && let Some(route) = &self.route
+                        && let Some(redirection) = cluster::redirection(line, &route.hosts[link])
+                    {
+                        self.done(link, used);
+                        self.redirect(link, awaited, &redirection, out);
+                        continue;
+                    }
+                    match awaited.expect {
+                        Expect::Value | Expect::Exists => self.take_document(link, awaited, out)?,
+                        expect => {
+                            let result = effect(expect, item)?;
+                            self.settle(link, awaited, result, used, out);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The front was answered by so many bytes.
+    #[inline]
+    fn done(&mut self, link: usize, used: usize) {
+        let pipe = &mut self.links[link].pipe;
+        pipe.consume(used);
+        pipe.pop();
+    }
+
+    /// A write was answered. What succeeded may still wait for replicas.
+    #[inline]
+    fn settle(
+        &mut self,
+        link: usize,
+        awaited: Awaited,
+        result: Result<Option<i64>, OpError>,
+        used: usize,
+        out: &mut dyn Completions,
+    ) {
+        self.done(link, used);
+        match result {
+            Ok(counter) if self.acknowledge.is_some() && awaited.kind.writes() => {
+                self.acks[link].held.push_back((awaited, counter));
+            }
+            Ok(counter) => self.conclude(awaited, Ok(()), counter, out),
+            Err(error) if awaited.role == Role::Step && error.kind == ErrorKind::Conflict => {
+                // Somebody else was quicker: once more from the beginning.
+                self.next_step(link, awaited, None, out);
+            }
+            Err(error) => self.conclude(awaited, Err(error), None, out),
+        }
+    }
+
+    /// A document, or whether there is one, for what is not handed over where it lies.
+    fn take_document(&mut self, link: usize, awaited: Awaited, out: &mut dyn Completions) -> Result<(), Garbage> {
+        let Self { links, in_flight, works, .. } = self;
+        let Some((_, input)) = links[link].pipe.front() else { return Ok(()) };
+        let Some((item, used)) = resp::item(input)? else { return Ok(()) };
+        let mut step = None;
+        match awaited.role {
+            Role::Item => {
+                let work = works.get(awaited.work);
+                match item {
+                    Item::Bulk(body) => {
+                        work.documents += 1;
+                        work.bytes += body.len() as u64;
+                        if awaited.contents
+                            && let Some((key, _)) = work.keys.as_batch().get(awaited.item as usize)
+                        {
+                            work.rows.push(key, body);
+                        }
+                    }
+                    Item::Nil => {}
+                    Item::Error(line) => work.error = Some(op_error(line)),
+                    other => return Err(unfit(other)),
+                }
+            }
+            Role::Step => {
+                step = Some(match item {
+                    Item::Bulk(body) => Ok(body.to_vec()),
+                    Item::Nil => Err(OpError::not_found()),
+                    Item::Error(line) => Err(op_error(line)),
+                    other => return Err(unfit(other)),
+                });
+            }
+            _ => {
+                let result = look(&awaited, item)?;
+                if awaited.work != NONE {
+                    works.give_back(awaited.work);
+                }
+                if !awaited.abandoned {
+                    *in_flight -= 1;
+                    out.complete(awaited.token, result);
+                }
+            }
+        }
+        self.done(link, used);
+        match step {
+            Some(Ok(old)) => self.next_step(link, awaited, Some(old), out),
+            Some(Err(error)) => self.conclude(awaited, Err(error), None, out),
+            None if awaited.role == Role::Item => self.one_less(awaited.work, out),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// An answer of one that gives several documents.
+    fn take_row(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
+        let Self { links, works, .. } = self;
+        let Some((front, input)) = links[link].pipe.front() else { return Ok(()) };
+        let Some((item, used)) = resp::item(input)? else { return Ok(()) };
+        let work = works.get(front.work);
+        let left = match (front.expect, item) {
+            (Expect::Many | Expect::Rows, Item::Error(line)) => {
+                work.error = Some(op_error(line));
+                0
+            }
+            (Expect::Many, Item::Array(count)) => {
+                work.items = u32::try_from(count).map_err(|_| unfit(item))?;
+                work.items
+            }
+            (Expect::Rows, Item::Array(count)) => u32::try_from(count).map_err(|_| unfit(item))?,
+            (Expect::ManyLeft(left), Item::Bulk(_) | Item::Nil) => {
+                if let Item::Bulk(body) = item {
+                    work.documents += 1;
+                    work.bytes += body.len() as u64;
+                    if front.contents
+                        && let Some((key, _)) = work.keys.as_batch().get((work.items - left) as usize)
+                    {
+                        work.rows.push(key, body);
+                    }
+                }
+                left - 1
+            }
+            // Keys and documents in turn, a key first: the number left is even before a key.
+            (Expect::RowsLeft(left), Item::Bulk(key)) if left % 2 == 0 => {
+                work.key.clear();
+                work.key.push_str(&String::from_utf8_lossy(key));
+                left - 1
+            }
+            (Expect::RowsLeft(left), Item::Bulk(body)) => {
+                work.documents += 1;
+                work.bytes += body.len() as u64;
+                if front.contents {
+                    work.rows.push(&work.key, body);
+                }
+                left - 1
+            }
+            (_, other) => return Err(unfit(other)),
+        };
+        let number = front.work;
+        if left > 0 {
+            front.expect = match front.expect {
+                Expect::Many | Expect::ManyLeft(_) => Expect::ManyLeft(left),
+                _ => Expect::RowsLeft(left),
+            };
+            links[link].pipe.consume(used);
+            return Ok(());
+        }
+        self.done(link, used);
+        self.one_less(number, out);
+        Ok(())
+    }
+
+    /// An answer to the driver's own request.
+    fn take_own(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
+        let Some((front, input)) = self.links[link].pipe.front() else { return Ok(()) };
+        let expect = front.expect;
+        let Some((item, used)) = resp::item(input)? else { return Ok(()) };
+        let replicas = match (expect, item) {
+            (Expect::Replicas, Item::Integer(replicas)) => Some(Ok(replicas)),
+            (Expect::Replicas, Item::Error(line)) => Some(Err(op_error(line).message)),
+            (Expect::Replicas, other) => return Err(unfit(other)),
+            _ => None,
+        };
+        self.done(link, used);
+        let (Some(replicas), Some(ack)) = (replicas, self.acknowledge) else { return Ok(()) };
+        let held = std::mem::take(&mut self.acks[link].held);
+        for (awaited, counter) in held {
+            let result = match &replicas {
+                Ok(replicas) if *replicas >= i64::from(ack.replicas) => Ok(()),
+                Ok(replicas) => Err(OpError::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!(
+                        "the primary has it, but {replicas} of {} replicas acknowledged it within {} ms",
+                        ack.replicas, ack.within_ms
+                    ),
+                )),
+                Err(message) => Err(OpError::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!("the primary has it, but did not wait for its replicas: {message}"),
+                )),
+            };
+            self.conclude(awaited, result, counter, out);
+        }
+        Ok(())
+    }
+
+    /// A write, or an item of one, has ended.
+    pub(super) fn conclude(
+        &mut self,
+        awaited: Awaited,
+        result: Result<(), OpError>,
+        counter: Option<i64>,
+        out: &mut dyn Completions,
+    ) {
+        match awaited.role {
+            Role::Item | Role::Rows => {
+                let work = self.works.get(awaited.work);
+                match result {
+                    Ok(()) => work.documents += 1,
+                    // What is not there is left out of a removal.
+                    Err(error) if error.kind == ErrorKind::NotFound && work.kind == OpKind::BulkDelete => {}
+                    Err(error) if awaited.role == Role::Item && work.kind.writes() => {
+                        work.rejects.push(Reject { item: awaited.item as usize, error });
+                    }
+                    Err(error) => work.error = Some(error),
+                }
+                self.one_less(awaited.work, out);
+            }
+            Role::Whole | Role::Kept | Role::Step => {
+                if awaited.work != NONE {
+                    self.works.give_back(awaited.work);
+                }
+                if !awaited.abandoned {
+                    self.in_flight -= 1;
+                    out.complete(awaited.token, result.map(|()| Reply { counter, ..Reply::written(1) }));
+                }
+            }
+            Role::Own => {}
+        }
+    }
+
+    /// One answer less is pending.
+    fn one_less(&mut self, number: u32, out: &mut dyn Completions) {
+        let work = self.works.get(number);
+        work.pending -= 1;
+        if work.pending == 0 {
+            self.finish(number, out);
+        }
+    }
+
+    /// Nothing is pending any more.
+    pub(super) fn finish(&mut self, number: u32, out: &mut dyn Completions) {
+        let work = self.works.get(number);
+        if !work.abandoned {
+            self.in_flight -= 1;
+            let token = work.token;
+            out.complete(token, work.result());
+        }
+        self.works.give_back(number);
+    }
+
+    /// Goes on with a merge: what was read is to become what the patch makes of it, or is read again.
+    fn next_step(&mut self, link: usize, awaited: Awaited, old: Option<Vec<u8>>, out: &mut dyn Completions) {
+        let work = self.works.get(awaited.work);
+        work.again += 1;
+        if awaited.abandoned || work.again > MOST_AGAIN {
+            let error = OpError::new(ErrorKind::Temporary, "others kept changing the document between read and write");
+            return self.conclude(awaited, Err(error), None, out);
+        }
+        let next = match &old {
+            None => self.step(link, awaited.work, None),
+            Some(old) => match merged(old, &work.patch) {
+                Ok(new) => self.step(link, awaited.work, Some((old, &new))),
+                Err(error) => Err(error),
+            },
+        };
+        match next {
+            Ok(()) => self.more = true,
+            Err(error) => self.conclude(awaited, Err(error), None, out),
+        }
+    }
+
+    /// Sends a request where a node says that its key is.
+    fn redirect(&mut self, from: usize, awaited: Awaited, to: &Redirection, out: &mut dyn Completions) {
+        let link = self.link_to(&to.host);
+        if !to.once {
+            if let Some(route) = &mut self.route {
+                route.slots[usize::from(to.slot)] = link as u16;
+            }
+            self.ask_for_map(from);
+        }
+        let work = self.works.get(awaited.work);
+        work.again += 1;
+        if work.again > MOST_AGAIN || self.links[link].is_down() {
+            let error =
+                OpError::new(ErrorKind::Temporary, format!("its slot has moved to {}, which is not reached", to.host));
+            return self.conclude(awaited, Err(error), None, out);
+        }
+        let pipe = &mut self.links[link].pipe;
+        if to.once {
+            pipe.request(own(Expect::Ignored), false).extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
+        }
+        pipe.request(awaited, true).extend_from_slice(work.request(awaited.item));
+        self.acks[link].wanted |= awaited.kind.writes();
+        self.more = true;
+    }
+
+    fn take_map(&mut self, link: usize, answer: &Value) {
+        let Some(route) = &mut self.route else { return };
+        route.asking = false;
+        if let Some(map) = cluster::ranges(answer, &route.hosts[link]) {
+            self.set_map(&map);
+        }
+    }
+}
+
+/// What the answer to a read of one document says.
+fn look<'a>(awaited: &Awaited, item: Item<'a>) -> Result<Result<Reply<'a>, OpError>, Garbage> {
+    Ok(match (awaited.expect, item) {
+        // The revision is the document itself.
+        (Expect::Value, Item::Bulk(body)) => Ok(Reply {
+            bytes: body.len() as u64,
+            body: awaited.contents.then_some(body),
+            revision: Some(body),
+            ..Reply::written(1)
+        }),
+        (Expect::Value, Item::Nil) => Err(OpError::not_found()),
+        (Expect::Exists, Item::Integer(found)) => Ok(Reply::written(usize::from(found > 0))),
+        (_, Item::Error(line)) => Err(op_error(line)),
+        (_, other) => return Err(unfit(other)),
+    })
+}
+
+fn merged(old: &[u8], patch: &serde_json::Value) -> Result<Vec<u8>, OpError> {
+    let mut document = serde_json::from_slice(old)
+        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
+    merge_patch(&mut document, patch);
+    serde_json::to_vec(&document)
+        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
+}
+
+fn shorten(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(40)].escape_ascii().to_string()
+}

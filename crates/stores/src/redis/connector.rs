@@ -1,0 +1,45 @@
+//! Makes the connection of a session, and makes it again.
+
+use std::sync::Arc;
+
+use storebench_core::store::StoreError;
+
+use super::control::{Connection, PATIENCE};
+use super::resp::{self, Value};
+use super::scripts::{Names, Script};
+use super::settings::Settings;
+use crate::net::Host;
+use crate::pipeline::Connect;
+
+/// Loads the scripts on a connection.
+pub(super) async fn load(connection: &mut Connection, settings: &Settings, host: &Host) -> Result<Names, StoreError> {
+    let mut names = Names::default();
+    for script in Script::needed(settings.ordered) {
+        match connection.ask(&[b"SCRIPT", b"LOAD", script.text().as_bytes()]).await? {
+            Value::Bulk(name) => names.set(*script, name),
+            other => return Err(resp::unexpected(&host.to_string(), "SCRIPT LOAD", &other)),
+        }
+    }
+    Ok(names)
+}
+
+/// How a session connects again to a node.
+pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool) -> Connect {
+    let (settings, host) = (Arc::clone(settings), host.clone());
+    Box::new(move || {
+        let (settings, host) = (Arc::clone(&settings), host.clone());
+        Box::pin(async move {
+            let mut connection = Connection::open(&settings, &host, PATIENCE).await?;
+            // What was the primary may be a replica now, whose reads would be stale. In a cluster it
+            // redirects them itself.
+            if !cluster {
+                let role = connection.ask(&[b"ROLE"]).await?;
+                if role.items().first().and_then(Value::text).as_deref() != Some("master") {
+                    return Err(StoreError::Unreachable(format!("{host} is a replica now; name its primary")));
+                }
+            }
+            load(&mut connection, &settings, &host).await?;
+            connection.into_stream()
+        })
+    })
+}

@@ -1,0 +1,322 @@
+//! `redis:` and `rediss:` (TLS): Redis 6 and later, Valkey and KeyDB; alone, with replicas, or as a
+//! cluster. A document is a string under `PREFIX:COLLECTION:KEY`.
+//!
+//! | operation | command |
+//! |---|---|
+//! | insert, upsert, replace | `SET … NX`, `SET`, `SET … XX` |
+//! | read, exists, delete, touch | `GET`, `EXISTS`, `DEL`, `PEXPIRE` |
+//! | append, prepend, counter, cas | a script at the server, in one step |
+//! | merge | read, merged by the client, swapped by the script of cas if nobody changed it meanwhile |
+//! | bulk write and delete | one command for each item, all in one write; each item has its own outcome |
+//! | bulk read | `MGET`; in a cluster one `GET` for each key |
+//! | prefix, scan | with `ordered=yes` only: a sorted set beside each collection |
+//!
+//! | promise | how |
+//! |---|---|
+//! | `none` | as the server is set |
+//! | `os` | `appendonly yes` with `appendfsync no` or `always`. Refused with `everysec`: while a sync is running, Redis holds writes back in its process, for up to two seconds |
+//! | `fsync` | `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no` |
+//! | `acknowledged_by = N` | `WAIT N-1` once after the writes of each flush. Too few replicas in three quarters of the timeout is an *unknown outcome*: the primary has the write |
+//!
+//! Reads go to primaries and are strong as long as no primary is failed over: what was acknowledged
+//! by the old one alone is then lost, which Redis cannot prevent.
+//!
+//! # Why not the `redis` crate
+//!
+//! CPU_FIGURES
+
+mod answers;
+mod cluster;
+mod connector;
+mod control;
+mod errors;
+mod facts;
+mod namespace;
+mod reach;
+mod request;
+mod resp;
+mod sample;
+mod scripts;
+mod session;
+mod settings;
+mod stats;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use storebench_core::store::{
+    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Op, OpKind, Prepare, ReadConsistency,
+    Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+};
+
+use crate::net::{Control, with_net_options};
+use crate::pipeline::{Link, Works};
+use crate::registry::{OptionHelp, Options, Scheme};
+use control::PATIENCE;
+use facts::Facts;
+use namespace::Collection;
+use reach::Reached;
+use scripts::Script;
+use session::{Acknowledge, Acks, Route};
+use settings::Settings;
+
+pub(crate) use session::RedisSession;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "redis",
+    what: "Redis, Valkey or KeyDB: strings by key, in memory, pipelined",
+    example: "redis://127.0.0.1:6379/0",
+    options: with_net_options![
+        OptionHelp { name: "prefix", meaning: "what all keys begin with, before a `:` (default storebench)" },
+        OptionHelp {
+            name: "ordered",
+            meaning: "`yes` keeps a sorted set of each collection's keys, at a further write for each new document, \
+                      for prefix and scan (default no)",
+        },
+        OptionHelp { name: "cluster", meaning: "`yes`, `no` or `auto`: as the server says (default auto)" },
+    ],
+    decorator: false,
+    aliases: &["rediss"],
+};
+
+/// What the calls before have found and settled.
+#[derive(Debug, Default)]
+struct State {
+    facts: Option<Facts>,
+    ready: Option<Ready>,
+}
+
+#[derive(Debug, Clone)]
+struct Ready {
+    collections: Vec<Collection>,
+    read_only: bool,
+}
+
+/// The store.
+pub(crate) struct RedisStore {
+    settings: Arc<Settings>,
+    control: Control,
+    state: Mutex<State>,
+    sessions: AtomicU64,
+}
+
+impl RedisStore {
+    /// Reads the URL; touches nothing.
+    pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let settings = Arc::new(Settings::read(url, options)?);
+        Ok(Self { settings, control: Control::default(), state: Mutex::default(), sessions: AtomicU64::new(0) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects for a control call.
+    async fn reach(&self) -> Result<Reached, StoreError> {
+        let reached = Reached::open(&self.settings, PATIENCE).await?;
+        self.state().facts = Some(reached.facts.clone());
+        Ok(reached)
+    }
+
+    fn ready(&self) -> Result<Ready, StoreError> {
+        self.state().ready.clone().ok_or_else(|| {
+            StoreError::Failed(format!(
+                "{}: the store must be prepared before a session opens",
+                self.settings.address.shown
+            ))
+        })
+    }
+}
+
+impl Store for RedisStore {
+    type Session = RedisSession;
+
+    fn describe(&self) -> Description {
+        let version = self.state().facts.as_ref().map_or_else(|| "Redis".to_owned(), |facts| facts.version.clone());
+        Description { scheme: SCHEME.name, url: self.settings.address.shown.clone(), version }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let ordered = self.settings.ordered;
+        let (facts, cluster) = {
+            let state = self.state();
+            (state.facts.as_ref().map(Facts::promises), state.facts.as_ref().is_some_and(|facts| facts.cluster))
+        };
+        let support = |kind: OpKind| {
+            Some(match kind {
+                OpKind::Page | OpKind::View => return None,
+                OpKind::Prefix | OpKind::Scan if !ordered => return None,
+                OpKind::Prefix | OpKind::Scan => Support::Approximated(
+                    "a sorted set of the keys that Storebench keeps beside the collection, read with its documents by a \
+                     script",
+                ),
+                OpKind::Append => Support::Approximated("a script that appends where the key exists"),
+                OpKind::Prepend => Support::Approximated("a script that reads the value and stores it anew"),
+                OpKind::Counter => Support::Approximated("a script: the initial value, or INCRBY and GET"),
+                OpKind::CompareAndSwap => Support::Approximated(
+                    "a script that compares the stored document itself, which is sent again; a change that was changed \
+                     back goes unnoticed",
+                ),
+                OpKind::MergePatch => Support::Approximated(
+                    "read, merged by the client, and stored by a script if nobody changed it meanwhile, else again",
+                ),
+                OpKind::BulkInsert | OpKind::BulkUpsert if ordered => {
+                    Support::Approximated("one script for each document, all in one write; no transaction")
+                }
+                OpKind::BulkInsert | OpKind::BulkUpsert => {
+                    Support::Approximated("one SET for each document, all in one write; no transaction")
+                }
+                OpKind::BulkDelete => Support::Approximated("one DEL for each key, all in one write; no transaction"),
+                OpKind::BulkRead if cluster => {
+                    Support::Approximated("one GET for each key, in one write to each node that holds some")
+                }
+                OpKind::Insert | OpKind::Upsert | OpKind::Delete if ordered => {
+                    Support::Approximated("a script that keeps the sorted set of the keys too")
+                }
+                _ => Support::Native,
+            })
+        };
+        Capabilities {
+            operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
+            durability: facts.unwrap_or_else(facts::possible),
+            consistency: vec![
+                (ReadConsistency::StaleOk, "as strong"),
+                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Strong, "reads go to the primary; what it had alone is lost when it is failed over"),
+            ],
+            indexes: false,
+            gives_up_at_timeout: true,
+            embedded: false,
+            notes: vec![
+                "What can be promised depends on appendonly, appendfsync and the replicas connected: before the server \
+                 was asked, all levels are listed.",
+                "A server with a maxmemory-policy other than noeviction may drop documents: see evicted_keys.",
+                "An upsert or replace ends the expiry that a touch has set.",
+            ],
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && how != Prepare::ReadOnly)
+        {
+            return Err(StoreError::NotSupported(format!(
+                "Redis has no secondary indexes, and the study wants one on `{}`; leave it out",
+                collection.name
+            )));
+        }
+        self.control
+            .block_on(async { namespace::prepare(&mut self.reach().await?, &self.settings, layout, how).await })?;
+        let collections = namespace::collections(&self.settings, layout);
+        self.state().ready = Some(Ready { collections, read_only: how == Prepare::ReadOnly });
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<RedisSession, StoreError> {
+        let ready = self.ready()?;
+        let reached = Reached::open(&self.settings, PATIENCE.max(options.timeout)).await?;
+        let replicas = match ready.read_only {
+            true => 0,
+            false => reached.facts.waits_for(options.durability, &self.settings.address.host().to_string())?,
+        };
+        // Less than the timeout, so that the server's own answer comes first.
+        let within_ms = u64::try_from(options.timeout.as_millis() * 3 / 4).unwrap_or(u64::MAX).max(1);
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let seed = (u64::from(std::process::id()) << 32) ^ (number << 8);
+        let cluster = reached.map.is_some();
+        let (mut names, mut links, mut hosts) = (None, Vec::new(), Vec::new());
+        for (host, mut connection) in reached.nodes {
+            names = Some(connector::load(&mut connection, &self.settings, &host).await?);
+            let connect = connector::again(&self.settings, &host, cluster);
+            let seed = seed + links.len() as u64;
+            links.push(Link::connected(connection.into_stream()?, connect, options.in_flight, seed));
+            hosts.push(host);
+        }
+        let mut session = RedisSession {
+            settings: Arc::clone(&self.settings),
+            collections: ready.collections,
+            read_only: ready.read_only,
+            names: names.unwrap_or_default(),
+            largest_bytes: reached.facts.largest_bytes,
+            window: options.in_flight,
+            acknowledge: (replicas > 0).then_some(Acknowledge { replicas, within_ms }),
+            acks: links.iter().map(|_| Acks::default()).collect(),
+            seed: seed + links.len() as u64,
+            links,
+            route: None,
+            works: Works::default(),
+            in_flight: 0,
+            more: false,
+            scratch: Vec::new(),
+        };
+        if let Some(map) = reached.map {
+            session.route = Some(Route { hosts, slots: vec![0; cluster::SLOTS], asking: false });
+            session.set_map(&map);
+        }
+        Ok(session)
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        let start = Instant::now();
+        self.control.block_on(async {
+            let mut reached = self.reach().await?;
+            loop {
+                if stats::is_settled(&mut reached).await? {
+                    return Ok(true);
+                }
+                if start.elapsed() >= at_most {
+                    return Ok(false);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.control.block_on(async { stats::stats(&mut self.reach().await?).await })
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        let ready = self.ready()?;
+        let Some(collection) = ready.collections.get(collection.position()) else {
+            return Err(StoreError::Failed("the layout has no such collection".into()));
+        };
+        self.control.block_on(async { sample::keys(&mut self.reach().await?, collection, at_most, seed).await })
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let everything = match request.op {
+            Op::Prefix { prefix, .. } => prefix.is_empty(),
+            Op::Scan { start, end, .. } => start.is_empty() && end.is_none(),
+            _ => return Ok(None),
+        };
+        let ready = self.ready()?;
+        let order = ready.collections.get(request.collection.position()).and_then(|c| c.order.as_ref());
+        Ok(order.map(|order| Explanation {
+            plan: format!(
+                "ZRANGEBYLEX {} from the first key on, up to the limit; GET of each\n{}",
+                String::from_utf8_lossy(order),
+                Script::OrderedRange.text()
+            ),
+            full_scan: everything,
+        }))
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.state().ready = None;
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.state().ready = None;
+        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings).await })
+    }
+}

@@ -1,0 +1,98 @@
+//! Connections to a server, or to all primaries of a cluster.
+
+use std::time::Duration;
+
+use storebench_core::store::StoreError;
+
+use super::cluster::{self, Range, SLOTS};
+use super::control::Connection;
+use super::facts::Facts;
+use super::settings::{ClusterChoice, Settings, ordered_cluster};
+use crate::net::Host;
+
+/// A server that was reached.
+pub(super) struct Reached {
+    pub(super) facts: Facts,
+    /// One, or each primary of a cluster.
+    pub(super) nodes: Vec<(Host, Connection)>,
+    /// Who serves which slots, in a cluster.
+    pub(super) map: Option<Vec<Range>>,
+}
+
+impl Reached {
+    /// Connects, logs in, and asks what the server is.
+    ///
+    /// # Errors
+    /// `Unreachable` or `BadUrl`, as [`Connection::open`] and [`Facts::ask`] give them.
+    pub(super) async fn open(settings: &Settings, patience: Duration) -> Result<Self, StoreError> {
+        let mut failure = None;
+        for host in &settings.address.hosts {
+            match Connection::open(settings, host, patience).await {
+                Ok(connection) => return Self::from(settings, host.clone(), connection, patience).await,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| StoreError::BadUrl("the URL names no host".into())))
+    }
+
+    async fn from(
+        settings: &Settings,
+        host: Host,
+        mut connection: Connection,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        let facts = Facts::ask(&mut connection, &host.to_string()).await?;
+        if !facts.cluster || settings.cluster == ClusterChoice::No {
+            if settings.cluster == ClusterChoice::Yes {
+                return Err(StoreError::BadUrl(format!("{host} is no node of a cluster; leave out cluster=yes")));
+            }
+            if settings.address.hosts.len() > 1 {
+                return Err(StoreError::BadUrl(format!("{host} is no node of a cluster; name one host only")));
+            }
+            return Ok(Self { facts, nodes: vec![(host, connection)], map: None });
+        }
+        if settings.ordered {
+            return Err(ordered_cluster());
+        }
+        let answer = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
+        let map = cluster::ranges(&answer, &host)
+            .ok_or_else(|| super::resp::unexpected(&host.to_string(), "CLUSTER SLOTS", &answer))?;
+        let served: usize = map.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
+        if served < SLOTS {
+            return Err(StoreError::Unreachable(format!(
+                "{host} is a cluster in which nobody serves {} of {SLOTS} slots; see `redis-cli --cluster check {host}`",
+                SLOTS - served
+            )));
+        }
+        let mut nodes: Vec<(Host, Connection)> = Vec::new();
+        let mut all: Option<Facts> = None;
+        for range in &map {
+            if nodes.iter().any(|(other, _)| *other == range.host) {
+                continue;
+            }
+            let mut connection = Connection::open(settings, &range.host, patience).await?;
+            let facts = Facts::ask(&mut connection, &range.host.to_string()).await?;
+            all = Some(match all {
+                None => facts,
+                Some(all) => all.weaker(&facts),
+            });
+            nodes.push((range.host.clone(), connection));
+        }
+        Ok(Self { facts: all.unwrap_or(facts), nodes, map: Some(map) })
+    }
+
+    /// The node that holds a key.
+    pub(super) fn node_of(&mut self, key: &[u8]) -> &mut Connection {
+        let position = self.map.as_ref().and_then(|map| {
+            let slot = cluster::slot(key);
+            let range = map.iter().find(|range| (range.first..=range.last).contains(&slot))?;
+            self.nodes.iter().position(|(host, _)| *host == range.host)
+        });
+        &mut self.nodes[position.unwrap_or(0)].1
+    }
+
+    /// All nodes.
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.nodes.iter_mut().map(|(_, connection)| connection)
+    }
+}

@@ -1,0 +1,254 @@
+//! Operations as commands.
+
+use storebench_core::store::{Op, OpError};
+use storebench_core::workload::Body;
+
+use super::namespace::Collection;
+use super::resp::{command, word, word_of};
+use super::scripts::{Names, Script};
+use crate::document::{self, wrong_collection};
+
+/// What the answer to a command looks like, and what it means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// `+OK`.
+    Stored,
+    /// `+OK`, or nil where the key exists already.
+    Made,
+    /// `+OK`, or nil where there is no such key.
+    Replaced,
+    /// 1, or 0 where the key exists already.
+    MadeFlag,
+    /// The document, or nil.
+    Value,
+    /// 1 or 0 documents.
+    Exists,
+    /// 1, or 0 where there is no such key.
+    Hit,
+    /// 1, 0 where there is no such key, -1 where it is not at the expected revision.
+    Swapped,
+    /// The counter's value as text.
+    Counter,
+    /// An array of documents in the order of the keys asked for, nil for those that are not there.
+    Many,
+    /// So many of them are still to come.
+    ManyLeft(u32),
+    /// An array of keys and documents in turn.
+    Rows,
+    /// So many of its answers are still to come.
+    RowsLeft(u32),
+    /// How many replicas have all that was written before.
+    Replicas,
+    /// Who serves which slots.
+    Slots,
+    /// Anything: the driver's own request.
+    Ignored,
+}
+
+/// Words of the commands that are used most, up to the length of the key.
+const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n";
+const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n";
+const SET_IF: &[u8] = b"*4\r\n$3\r\nSET\r\n";
+
+/// Appends the command of an operation on one document. Nothing is appended when it is refused.
+///
+/// # Errors
+/// *Refused* for what does not fit the collection, is larger than the server takes, or is not an
+/// operation on one document.
+#[inline]
+pub(super) fn single(
+    op: &Op<'_>,
+    collection: &Collection,
+    names: &Names,
+    largest_bytes: u64,
+    out: &mut Vec<u8>,
+) -> Result<Expect, OpError> {
+    let prefix = collection.prefix.as_slice();
+    let key_of = |out: &mut Vec<u8>, key: &str| word_of(out, &[prefix, key.as_bytes()]);
+    let check = |body: &[u8]| {
+        if body.len() as u64 > largest_bytes {
+            return Err(too_large(body.len(), largest_bytes));
+        }
+        document::check(collection.body, body)
+    };
+    let script = |out: &mut Vec<u8>, script: Script, key: &str, arguments: &[&[u8]]| {
+        command(out, 4 + arguments.len());
+        word(out, b"EVALSHA");
+        word(out, names.of(script));
+        word(out, b"1");
+        key_of(out, key);
+        for argument in arguments {
+            word(out, argument);
+        }
+    };
+    // The same with the key of the order beside the document's.
+    let ordered = |out: &mut Vec<u8>, script: Script, key: &str, order: &[u8], arguments: &[&[u8]]| {
+        command(out, 5 + arguments.len());
+        word(out, b"EVALSHA");
+        word(out, names.of(script));
+        word(out, b"2");
+        key_of(out, key);
+        word(out, order);
+        for argument in arguments {
+            word(out, argument);
+        }
+    };
+    let order = collection.order.as_deref();
+    Ok(match *op {
+        Op::Upsert { key, body } => {
+            check(body)?;
+            if let Some(order) = order {
+                ordered(out, Script::OrderedUpsert, key, order, &[body, key.as_bytes()]);
+                return Ok(Expect::Hit);
+            }
+            out.reserve(64 + prefix.len() + key.len() + body.len());
+            out.extend_from_slice(SET);
+            key_of(out, key);
+            word(out, body);
+            Expect::Stored
+        }
+        Op::Read { key } => {
+            out.extend_from_slice(GET);
+            key_of(out, key);
+            Expect::Value
+        }
+        Op::Insert { key, body } => {
+            check(body)?;
+            if let Some(order) = order {
+                ordered(out, Script::OrderedInsert, key, order, &[body, key.as_bytes()]);
+                return Ok(Expect::MadeFlag);
+            }
+            out.extend_from_slice(SET_IF);
+            key_of(out, key);
+            word(out, body);
+            word(out, b"NX");
+            Expect::Made
+        }
+        Op::Replace { key, body } => {
+            check(body)?;
+            out.extend_from_slice(SET_IF);
+            key_of(out, key);
+            word(out, body);
+            word(out, b"XX");
+            Expect::Replaced
+        }
+        Op::Exists { key } => {
+            command(out, 2);
+            word(out, b"EXISTS");
+            key_of(out, key);
+            Expect::Exists
+        }
+        Op::Delete { key } => {
+            if let Some(order) = order {
+                ordered(out, Script::OrderedDelete, key, order, &[key.as_bytes()]);
+                return Ok(Expect::Hit);
+            }
+            command(out, 2);
+            word(out, b"DEL");
+            key_of(out, key);
+            Expect::Hit
+        }
+        Op::Touch { key, expiry } => {
+            command(out, 3);
+            word(out, b"PEXPIRE");
+            key_of(out, key);
+            // A life of no time would be one of the least time; further than this Redis cannot count.
+            let millis = expiry.as_millis().clamp(1, 1 << 52);
+            word(out, millis.to_string().as_bytes());
+            Expect::Hit
+        }
+        Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
+            if collection.body != Body::Bytes {
+                return Err(wrong_collection("append and prepend work on collections of bytes only"));
+            }
+            check(bytes)?;
+            let which = if matches!(op, Op::Append { .. }) { Script::Append } else { Script::Prepend };
+            script(out, which, key, &[bytes]);
+            Expect::Hit
+        }
+        Op::Counter { key, delta, initial } => {
+            if collection.body != Body::Counter {
+                return Err(wrong_collection("counter works on collections of counters only"));
+            }
+            let (mut by, mut first) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let (by, first) = (by.format(delta).as_bytes(), first.format(initial).as_bytes());
+            match order {
+                Some(order) => ordered(out, Script::OrderedCounter, key, order, &[by, first, key.as_bytes()]),
+                None => script(out, Script::Counter, key, &[by, first]),
+            }
+            Expect::Counter
+        }
+        Op::CompareAndSwap { key, expected, body } => {
+            check(body)?;
+            script(out, Script::Swap, key, &[expected, body]);
+            Expect::Swapped
+        }
+        _ => return Err(OpError::unsupported()),
+    })
+}
+
+/// Appends the command that reads several documents.
+pub(super) fn many<'k>(collection: &Collection, keys: impl ExactSizeIterator<Item = &'k str>, out: &mut Vec<u8>) {
+    command(out, 1 + keys.len());
+    word(out, b"MGET");
+    for key in keys {
+        word_of(out, &[&collection.prefix, key.as_bytes()]);
+    }
+}
+
+/// Appends the command that reads documents in the order of their keys, from `start` on and before
+/// `end`.
+pub(super) fn range(
+    collection: &Collection,
+    order: &[u8],
+    names: &Names,
+    start: &[u8],
+    end: Option<&[u8]>,
+    limit: u32,
+    out: &mut Vec<u8>,
+) {
+    command(out, 8);
+    word(out, b"EVALSHA");
+    word(out, names.of(Script::OrderedRange));
+    word(out, b"1");
+    word(out, order);
+    word_of(out, &[b"[", start]);
+    match end {
+        Some(end) => word_of(out, &[b"(", end]),
+        None => word(out, b"+"),
+    }
+    word(out, &collection.prefix);
+    word(out, limit.to_string().as_bytes());
+}
+
+pub(super) fn too_large(bytes: usize, largest_bytes: u64) -> OpError {
+    OpError::new(
+        storebench_core::store::ErrorKind::Refused,
+        format!(
+            "a document of {bytes} bytes is larger than this server takes ({largest_bytes}); raise its \
+             proto-max-bulk-len, or make the documents smaller"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_commands_are_as_redis_wants_them() {
+        let collection = Collection { body: Body::Json, prefix: b"sb:c:".to_vec(), order: None };
+        let text = |op: Op<'_>| {
+            let mut out = Vec::new();
+            single(&op, &collection, &Names::default(), 5, &mut out).map(|_| String::from_utf8(out).unwrap())
+        };
+        let set = text(Op::Upsert { key: "k", body: b"{}" }).unwrap();
+        assert_eq!(set, "*3\r\n$3\r\nSET\r\n$6\r\nsb:c:k\r\n$2\r\n{}\r\n");
+        assert_eq!(text(Op::Read { key: "k" }).unwrap(), "*2\r\n$3\r\nGET\r\n$6\r\nsb:c:k\r\n");
+        let set = text(Op::Insert { key: "k", body: b"{}" }).unwrap();
+        assert_eq!(set, "*4\r\n$3\r\nSET\r\n$6\r\nsb:c:k\r\n$2\r\n{}\r\n$2\r\nNX\r\n");
+        assert!(text(Op::Upsert { key: "k", body: b"{12345}" }).is_err());
+        assert!(text(Op::Append { key: "k", bytes: b"" }).is_err());
+        assert!(text(Op::Prefix { prefix: "", limit: 1 }).is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! The scripts: what Redis has no single command for, done at the server in one step.
+
+/// A script that each connection loads before it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Script {
+    /// Appends where there is something.
+    Append,
+    /// Prepends where there is something.
+    Prepend,
+    /// Adds to a counter, which begins at its initial value.
+    Counter,
+    /// Replaces a value that is still the expected one.
+    Swap,
+    /// Stores a document and its key's place in the order.
+    OrderedUpsert,
+    /// The same for a new one only.
+    OrderedInsert,
+    /// Removes a document and its key's place.
+    OrderedDelete,
+    /// A counter, and its key's place.
+    OrderedCounter,
+    /// Documents in the order of their keys.
+    OrderedRange,
+}
+
+impl Script {
+    /// All of them; those of an ordered collection last.
+    pub(super) const ALL: [Script; 9] = [
+        Script::Append,
+        Script::Prepend,
+        Script::Counter,
+        Script::Swap,
+        Script::OrderedUpsert,
+        Script::OrderedInsert,
+        Script::OrderedDelete,
+        Script::OrderedCounter,
+        Script::OrderedRange,
+    ];
+
+    /// Those that a session needs.
+    pub(super) fn needed(ordered: bool) -> &'static [Script] {
+        if ordered { &Self::ALL } else { &Self::ALL[..4] }
+    }
+
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Script::Append => {
+                "if redis.call('EXISTS',KEYS[1])==0 then return 0 end \
+                 redis.call('APPEND',KEYS[1],ARGV[1]) return 1"
+            }
+            Script::Prepend => {
+                "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
+                 redis.call('SET',KEYS[1],ARGV[1]..old,'KEEPTTL') return 1"
+            }
+            // The value goes back as text: a number of Lua has 53 bits.
+            Script::Counter => {
+                "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) return ARGV[2] end \
+                 redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])"
+            }
+            Script::Swap => {
+                "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
+                 if old~=ARGV[1] then return -1 end \
+                 redis.call('SET',KEYS[1],ARGV[2],'KEEPTTL') return 1"
+            }
+            Script::OrderedUpsert => "redis.call('SET',KEYS[1],ARGV[1]) redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1",
+            Script::OrderedInsert => {
+                "if not redis.call('SET',KEYS[1],ARGV[1],'NX') then return 0 end \
+                 redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1"
+            }
+            Script::OrderedDelete => "redis.call('ZREM',KEYS[2],ARGV[1]) return redis.call('DEL',KEYS[1])",
+            Script::OrderedCounter => {
+                "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) \
+                 redis.call('ZADD',KEYS[2],0,ARGV[3]) return ARGV[2] end \
+                 redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])"
+            }
+            // Keys of documents that have expired are still in the order: they are passed over.
+            Script::OrderedRange => {
+                "local out,limit,from={},tonumber(ARGV[4]),0 \
+                 while #out<limit*2 do \
+                 local keys=redis.call('ZRANGEBYLEX',KEYS[1],ARGV[1],ARGV[2],'LIMIT',from,limit) \
+                 if #keys==0 then break end \
+                 for _,key in ipairs(keys) do local body=redis.call('GET',ARGV[3]..key) \
+                 if body and #out<limit*2 then out[#out+1]=key out[#out+1]=body end end \
+                 from=from+#keys end return out"
+            }
+        }
+    }
+}
+
+/// Names of the scripts as the server told them: the SHA-1 of their text, in hexadecimal digits.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names([Vec<u8>; 9]);
+
+impl Names {
+    pub(super) fn set(&mut self, script: Script, name: Vec<u8>) {
+        self.0[script as usize] = name;
+    }
+
+    #[inline]
+    pub(super) fn of(&self, script: Script) -> &[u8] {
+        &self.0[script as usize]
+    }
+}

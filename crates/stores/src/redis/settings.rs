@@ -1,0 +1,118 @@
+//! What the URL says.
+
+use storebench_core::store::StoreError;
+
+use super::SCHEME;
+use crate::net::Address;
+use crate::registry::Options;
+
+/// What the URL says.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) address: Address,
+    /// The number of the database.
+    pub(super) database: u32,
+    /// What all of Storebench's keys begin with.
+    pub(super) prefix: String,
+    /// Whether a sorted set beside each collection keeps the order of its keys.
+    pub(super) ordered: bool,
+    pub(super) cluster: ClusterChoice,
+}
+
+/// Whether the server is taken for a node of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClusterChoice {
+    /// As it says itself.
+    Auto,
+    /// It must be one.
+    Yes,
+    /// Only this node is talked to.
+    No,
+}
+
+impl Settings {
+    /// Reads the URL after its colon, and takes the options.
+    pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let bad = |what: String| StoreError::BadUrl(what);
+        let address = Address::parse(url, SCHEME.example, 6_379, url.starts_with("rediss:"), options)?;
+        let database = match address.path.as_slice() {
+            [] => 0,
+            [number] => number.parse().map_err(|_| {
+                bad(format!(
+                    "`/{number}` is no database, which Redis numbers from 0; write it like {}/0",
+                    SCHEME.example
+                ))
+            })?,
+            _ => return Err(bad(format!("after the host stands one database number, as in {}/0", SCHEME.example))),
+        };
+        let prefix = options.take("prefix").unwrap_or("storebench").to_owned();
+        // No `:` that would end it early, and nothing that a pattern takes for more than itself.
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if prefix.is_empty() || prefix.len() > 64 || !prefix.chars().all(fits) {
+            return Err(bad(format!(
+                "the option `prefix={prefix}`: a prefix is 1 to 64 letters, digits, `-`, `_` or `.`, such as prefix=storebench"
+            )));
+        }
+        let words = ["auto", "yes", "no"];
+        let cluster = [ClusterChoice::Auto, ClusterChoice::Yes, ClusterChoice::No]
+            [options.choice("cluster", &words)?.unwrap_or(0)];
+        let ordered = options.choice("ordered", &["no", "yes"])? == Some(1);
+        if address.hosts.len() > 1 && cluster == ClusterChoice::No {
+            return Err(bad("several hosts are the nodes of a cluster; name one, or leave out cluster=no".into()));
+        }
+        if cluster == ClusterChoice::Yes && database != 0 {
+            return Err(bad(format!("a cluster has database 0 only; leave out `/{database}`")));
+        }
+        if cluster == ClusterChoice::Yes && ordered {
+            return Err(ordered_cluster());
+        }
+        Ok(Self { address, database, prefix, ordered, cluster })
+    }
+}
+
+/// Why an ordered collection cannot be in a cluster.
+pub(super) fn ordered_cluster() -> StoreError {
+    StoreError::BadUrl(
+        "ordered=yes keeps one sorted set for each collection, which in a cluster is on one node and its documents on \
+         all; leave it out, or use a server that is no cluster"
+            .into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<Settings, StoreError> {
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        Settings::read(url, &mut Options::for_test(query))
+    }
+
+    #[test]
+    fn the_database_and_the_options_are_read() {
+        let s = read("rediss://u:p@h/3?prefix=a.b&ordered=yes").unwrap();
+        assert_eq!((s.database, s.prefix.as_str(), s.ordered, s.cluster), (3, "a.b", true, ClusterChoice::Auto));
+        assert!(s.address.tls.is_some());
+        let s = read("redis://a,b:7000").unwrap();
+        assert_eq!((s.database, s.prefix.as_str(), s.ordered), (0, "storebench", false));
+    }
+
+    #[test]
+    fn what_cannot_be_is_a_bad_url() {
+        for url in [
+            "redis://h/x",
+            "redis://h/-1",
+            "redis://h/0/1",
+            "redis://h?prefix=",
+            "redis://h?prefix=a:b",
+            "redis://h?prefix=a*",
+            "redis://h?cluster=maybe",
+            "redis://h?ordered=1",
+            "redis://a,b?cluster=no",
+            "redis://h/1?cluster=yes",
+            "redis://h?cluster=yes&ordered=yes",
+        ] {
+            assert!(matches!(read(url), Err(StoreError::BadUrl(_))), "{url}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a server tells about itself.
+
+use storebench_core::store::{Stats, StoreError};
+
+use super::control::Info;
+use super::reach::Reached;
+
+/// How a figure of several nodes becomes one.
+#[derive(Clone, Copy)]
+enum Over {
+    Sum,
+    Greatest,
+}
+
+/// Names in `INFO`, and ours.
+const FIGURES: &[(&str, &str, Over)] = &[
+    ("used_memory", "used_memory_bytes", Over::Sum),
+    ("used_memory_rss", "used_memory_rss_bytes", Over::Sum),
+    ("used_memory_dataset", "dataset_bytes", Over::Sum),
+    ("maxmemory", "maxmemory_bytes", Over::Sum),
+    ("mem_fragmentation_ratio", "fragmentation_ratio", Over::Greatest),
+    ("keyspace_hits", "keyspace_hits", Over::Sum),
+    ("keyspace_misses", "keyspace_misses", Over::Sum),
+    ("evicted_keys", "evicted_keys", Over::Sum),
+    ("expired_keys", "expired_keys", Over::Sum),
+    ("connected_clients", "connected_clients", Over::Sum),
+    ("blocked_clients", "blocked_clients", Over::Sum),
+    ("connected_slaves", "connected_replicas", Over::Sum),
+    ("total_commands_processed", "commands", Over::Sum),
+    ("total_net_input_bytes", "net_input_bytes", Over::Sum),
+    ("total_net_output_bytes", "net_output_bytes", Over::Sum),
+    ("used_cpu_sys", "cpu_system_s", Over::Sum),
+    ("used_cpu_user", "cpu_user_s", Over::Sum),
+    ("aof_enabled", "aof_enabled", Over::Greatest),
+    ("aof_rewrite_in_progress", "aof_rewrites_running", Over::Sum),
+    ("aof_current_size", "aof_bytes", Over::Sum),
+    ("aof_base_size", "aof_base_bytes", Over::Sum),
+    ("aof_buffer_length", "aof_buffer_bytes", Over::Sum),
+    ("aof_pending_bio_fsync", "aof_syncs_pending", Over::Sum),
+    ("aof_delayed_fsync", "aof_syncs_delayed", Over::Sum),
+    ("rdb_bgsave_in_progress", "rdb_saves_running", Over::Sum),
+    ("rdb_changes_since_last_save", "rdb_changes_unsaved", Over::Sum),
+    ("lazyfree_pending_objects", "lazy_frees_pending", Over::Sum),
+];
+
+/// The figures of all nodes.
+pub(super) async fn stats(reached: &mut Reached) -> Result<Stats, StoreError> {
+    let mut stats = Stats::new();
+    let mut add = |name: &str, value: f64, over: Over| match stats.iter_mut().find(|(other, _)| other == name) {
+        None => stats.push((name.to_owned(), value)),
+        Some((_, total)) => match over {
+            Over::Sum => *total += value,
+            Over::Greatest => *total = total.max(value),
+        },
+    };
+    for node in reached.each() {
+        let info = node.info("everything").await?;
+        for (theirs, ours, over) in FIGURES {
+            if let Some(value) = info.number(theirs) {
+                add(ours, value, *over);
+            }
+        }
+        let offset = info.number("master_repl_offset").unwrap_or(0.0);
+        for replica in replicas(&info) {
+            add("replication_lag_bytes", (offset - replica.offset).max(0.0), Over::Greatest);
+            add("replication_lag_s", replica.lag_s, Over::Greatest);
+        }
+        for keys in info.lines().filter(|(name, _)| is_database(name)).filter_map(|(_, value)| field(value, "keys")) {
+            add("keys", keys, Over::Sum);
+        }
+    }
+    Ok(stats)
+}
+
+/// Whether no node saves, rewrites, frees or syncs in the background.
+pub(super) async fn is_settled(reached: &mut Reached) -> Result<bool, StoreError> {
+    const RUNNING: [&str; 5] = [
+        "rdb_bgsave_in_progress",
+        "aof_rewrite_in_progress",
+        "aof_rewrite_scheduled",
+        "aof_pending_bio_fsync",
+        "lazyfree_pending_objects",
+    ];
+    for node in reached.each() {
+        let info = node.info("everything").await?;
+        if RUNNING.iter().any(|name| info.number(name).is_some_and(|running| running > 0.0)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+struct Replica {
+    offset: f64,
+    lag_s: f64,
+}
+
+/// `slave0:ip=127.0.0.1,port=6380,state=online,offset=14,lag=1`
+fn replicas(info: &Info) -> Vec<Replica> {
+    let slave = |name: &str| name.strip_prefix("slave").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    info.lines()
+        .filter(|(name, _)| slave(name))
+        .filter_map(|(_, value)| Some(Replica { offset: field(value, "offset")?, lag_s: field(value, "lag")? }))
+        .collect()
+}
+
+/// `db0:keys=1,expires=0,avg_ttl=0`
+fn is_database(name: &str) -> bool {
+    name.strip_prefix("db").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn field(value: &str, name: &str) -> Option<f64> {
+    value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_lines_are_found() {
+        let line = "ip=127.0.0.1,port=6380,state=online,offset=14,lag=1";
+        assert_eq!((field(line, "offset"), field(line, "lag"), field(line, "set")), (Some(14.0), Some(1.0), None));
+        assert!(is_database("db0") && !is_database("db") && !is_database("dbx"));
+    }
+}

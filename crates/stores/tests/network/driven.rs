@@ -1,0 +1,132 @@
+//! One session of any store, driven from plain code.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use storebench_core::engine::RealClock;
+use storebench_core::store::{
+    AnyStore, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Op, OpError, OwnedReply,
+    PhaseStart, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+};
+use storebench_core::workload::Body;
+
+/// After so long without an answer the test fails: far longer than any server needs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) type Answer = Result<OwnedReply, OpError>;
+
+/// A layout of one collection of JSON, `documents`.
+pub(crate) fn layout() -> Layout {
+    let name = "documents".to_owned();
+    Layout { collections: vec![CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing: None }] }
+}
+
+/// The same over somebody else's keys.
+pub(crate) fn existing(prefix: &str) -> Layout {
+    let mut layout = layout();
+    layout.collections[0].existing = Some(Existing { name: prefix.to_owned(), key: None, body: None });
+    layout
+}
+
+pub(crate) fn options(durability: Durability) -> SessionOptions {
+    SessionOptions {
+        durability,
+        consistency: ReadConsistency::Strong,
+        timeout: Duration::from_secs(4),
+        in_flight: 16,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    }
+}
+
+/// A session and the runtime it lives on.
+pub(crate) struct Driven {
+    // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
+    session: Option<Box<dyn Session>>,
+    runtime: tokio::runtime::Runtime,
+    answers: Vec<(Token, Answer)>,
+    next: u64,
+}
+
+impl Driven {
+    pub(crate) fn open(store: &dyn AnyStore, durability: Durability) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let options = options(durability);
+        let session = runtime.block_on(store.open_any(&options))?;
+        Ok(Self { session: Some(session), runtime, answers: Vec::new(), next: 1 })
+    }
+
+    /// Submits an operation on the first collection.
+    pub(crate) fn submit(&mut self, op: Op<'_>) -> Token {
+        let token = Token(self.next);
+        self.next += 1;
+        let (session, answers) = (self.session.as_mut().unwrap(), &mut self.answers);
+        let request = Request { collection: CollectionId(0), op, contents: true };
+        let mut out = |token, result: Result<Reply<'_>, OpError>| answers.push((token, result.map(OwnedReply::from)));
+        self.runtime.block_on(async { session.submit(&request, token, &mut out) });
+        token
+    }
+
+    /// Flushes, and gives the answers once there are so many.
+    pub(crate) fn finish(&mut self, wanted: usize) -> Vec<(Token, Answer)> {
+        self.wait(PATIENCE, |answers| answers >= wanted);
+        assert_eq!(self.answers.len(), wanted);
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Flushes and polls until enough has come, at most so long.
+    pub(crate) fn wait(&mut self, at_most: Duration, enough: impl Fn(usize) -> bool) {
+        let (session, answers) = (self.session.as_mut().unwrap(), &mut self.answers);
+        let begun = Instant::now();
+        self.runtime.block_on(async {
+            session.flush();
+            while !enough(answers.len()) && begun.elapsed() < at_most {
+                let polled = poll_fn(|cx| {
+                    let mut out =
+                        |token, result: Result<Reply<'_>, OpError>| answers.push((token, result.map(OwnedReply::from)));
+                    let _ = session.poll(cx, &mut out);
+                    if enough(answers.len()) { Poll::Ready(()) } else { Poll::Pending }
+                });
+                let _ = tokio::time::timeout(Duration::from_millis(50), polled).await;
+            }
+        });
+    }
+
+    /// Takes an answer that has come already.
+    pub(crate) fn take(&mut self) -> Option<Answer> {
+        self.answers.pop().map(|(_, answer)| answer)
+    }
+
+    /// Does one operation.
+    pub(crate) fn call(&mut self, op: Op<'_>) -> Answer {
+        self.submit(op);
+        self.finish(1).pop().unwrap().1
+    }
+
+    /// Does one operation again and again while it fails as *temporary*.
+    pub(crate) fn call_again(&mut self, op: Op<'_>) -> Answer {
+        let begun = Instant::now();
+        loop {
+            match self.call(op) {
+                Err(error) if error.kind == ErrorKind::Temporary && begun.elapsed() < PATIENCE => {
+                    // Time for what the session does in the background.
+                    self.wait(Duration::from_millis(20), |_| false);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    pub(crate) fn counters(&self) -> SessionCounters {
+        self.session.as_ref().unwrap().counters()
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        let _within = self.runtime.enter();
+        drop(self.session.take());
+    }
+}

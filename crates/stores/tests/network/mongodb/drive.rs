@@ -1,0 +1,93 @@
+//! One session on a runtime of its own, and what the tests ask through it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use storebench_core::engine::RealClock;
+use storebench_core::store::{
+    AnyStore, CollectionId, CollectionLayout, Durability, Existing, Layout, Op, OpError, OwnedReply, PhaseStart,
+    ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+};
+use storebench_core::workload::Body;
+
+pub(crate) fn layout(name: &str, existing: Option<&str>) -> Layout {
+    let existing = existing.map(|name| Existing { name: name.into(), key: None, body: None });
+    let indexes = if existing.is_some() { vec![] } else { vec![vec!["user".to_owned()]] };
+    Layout { collections: vec![CollectionLayout { name: name.into(), body: Body::Json, indexes, existing }] }
+}
+
+pub(crate) fn options() -> SessionOptions {
+    SessionOptions {
+        durability: Durability::MEMORY,
+        consistency: ReadConsistency::Strong,
+        timeout: Duration::from_secs(5),
+        in_flight: 2,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    }
+}
+
+pub(crate) struct Driven {
+    runtime: tokio::runtime::Runtime,
+    session: Box<dyn Session>,
+    next: u64,
+}
+
+impl Driven {
+    pub(crate) fn open(store: &dyn AnyStore, options: &SessionOptions) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let session = runtime.block_on(store.open_any(options))?;
+        Ok(Self { runtime, session, next: 0 })
+    }
+
+    pub(crate) fn submit(&mut self, op: Op<'_>, answers: &mut Vec<Result<OwnedReply, OpError>>) {
+        let _inside = self.runtime.enter();
+        let request = Request { collection: CollectionId(0), op, contents: true };
+        self.next += 1;
+        let mut out = |_: Token, result: Result<Reply<'_>, OpError>| answers.push(result.map(OwnedReply::from));
+        self.session.submit(&request, Token(self.next), &mut out);
+    }
+
+    /// Waits until so many answers have come.
+    pub(crate) fn wait(&mut self, wanted: usize, answers: &mut Vec<Result<OwnedReply, OpError>>) {
+        let session = &mut self.session;
+        session.flush();
+        let all = poll_fn(|cx| {
+            let mut out = |_: Token, result: Result<Reply<'_>, OpError>| answers.push(result.map(OwnedReply::from));
+            let _ = session.poll(cx, &mut out);
+            if answers.len() >= wanted { Poll::Ready(()) } else { Poll::Pending }
+        });
+        self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), all).await }).unwrap();
+    }
+
+    pub(crate) fn run(&mut self, op: Op<'_>) -> Result<OwnedReply, OpError> {
+        let mut answers = Vec::new();
+        self.submit(op, &mut answers);
+        self.wait(1, &mut answers);
+        answers.remove(0)
+    }
+
+    /// The session's own tasks run for a while.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
+    }
+
+    pub(crate) fn read(&mut self, key: &str) -> Result<String, OpError> {
+        let reply = self.run(Op::Read { key })?;
+        Ok(String::from_utf8(reply.as_reply().body.unwrap().to_vec()).unwrap())
+    }
+
+    pub(crate) fn counters(&self) -> SessionCounters {
+        self.session.counters()
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        // Within the runtime, as a worker drops its sessions.
+        let _inside = self.runtime.enter();
+        self.session = Box::new(storebench_core::store::NullSession);
+    }
+}

@@ -1,0 +1,137 @@
+//! A server that answers what a test wants, and a way through to a real one that fails on purpose.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+/// What becomes of the server's answers on a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// They pass.
+    None,
+    /// After so many bytes random ones come instead.
+    Garbage { after: usize, seed: u64 },
+    /// After so many bytes no more come: the way back is closed, the way there is open.
+    HalfClosed { after: usize },
+    /// After so many bytes no more come, and nothing is closed.
+    Silent { after: usize },
+}
+
+/// Bytes drawn from a seed, such as break a parser: many of them mean something in its protocol.
+pub(crate) fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let words: [&[u8]; 20] = [
+        b"\r\n",
+        b"$",
+        b"*",
+        b":",
+        b"+",
+        b"-",
+        b"-1\r\n",
+        b"VA ",
+        b"HD",
+        b"EN\r\n",
+        b"STAT ",
+        b"END\r\n",
+        b"99999999999",
+        b"3\r\n",
+        b"\0",
+        b"\xff",
+        b" ",
+        b"abc",
+        b"-MOVED 1 127.0.0.1:1\r\n",
+        b"SERVER_ERROR x\r\n",
+    ];
+    let mut bytes = Vec::new();
+    while bytes.len() < count {
+        match next() % 3 {
+            0 => bytes.push((next() >> 32) as u8),
+            _ => bytes.extend_from_slice(words[(next() >> 32) as usize % words.len()]),
+        }
+    }
+    bytes.truncate(count);
+    bytes
+}
+
+/// Listens on a port and handles each connection on a thread of its own, as long as the test lives.
+pub(crate) fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let handle = Arc::new(handle);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let handle = Arc::clone(&handle);
+            thread::spawn(move || handle(stream));
+        }
+    });
+    port
+}
+
+/// Answers whatever comes with these bytes, then closes.
+pub(crate) fn answering(bytes: Vec<u8>) -> u16 {
+    serve(move |mut stream| {
+        let mut request = [0; 1024];
+        if stream.read(&mut request).is_ok_and(|n| n > 0) {
+            let _ = stream.write_all(&bytes);
+            // What is not read would make the end a reset.
+            let _ = stream.shutdown(Shutdown::Write);
+            while stream.read(&mut request).is_ok_and(|n| n > 0) {}
+        }
+    })
+}
+
+/// A way to a port; `fault` is that of the connection of this number, from 0.
+pub(crate) fn proxy(to: u16, fault: impl Fn(u32) -> Fault + Send + Sync + 'static) -> u16 {
+    let count = AtomicU32::new(0);
+    serve(move |client| {
+        let fault = fault(count.fetch_add(1, Ordering::SeqCst));
+        let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { return };
+        let (mut requests, mut there) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut requests, &mut there);
+            let _ = there.shutdown(Shutdown::Both);
+        });
+        pass(server, client, fault);
+    })
+}
+
+fn pass(mut server: TcpStream, mut client: TcpStream, fault: Fault) {
+    let mut passed = 0;
+    let mut buffer = [0; 4096];
+    while let Ok(bytes @ 1..) = server.read(&mut buffer) {
+        let after = match fault {
+            Fault::None => usize::MAX,
+            Fault::Garbage { after, .. } | Fault::HalfClosed { after } | Fault::Silent { after } => after,
+        };
+        let whole = bytes.min(after - passed);
+        if client.write_all(&buffer[..whole]).is_err() {
+            return;
+        }
+        passed += whole;
+        if passed == after {
+            match fault {
+                Fault::Garbage { seed, .. } => {
+                    let _ = client.write_all(&random_bytes(seed, 200));
+                    // What looks like the beginning of something larger must not be waited for.
+                    let _ = client.shutdown(Shutdown::Write);
+                }
+                Fault::HalfClosed { .. } => {
+                    let _ = client.shutdown(Shutdown::Write);
+                }
+                _ => {}
+            }
+            // Whatever the server says is lost, until it is gone.
+            while server.read(&mut buffer).is_ok_and(|n| n > 0) {}
+            break;
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+}
