@@ -19,6 +19,9 @@ _storebench() {
             storebench,bench)
                 cmd="storebench__subcmd__bench"
                 ;;
+            storebench,conform)
+                cmd="storebench__subcmd__conform"
+                ;;
             storebench,doctor)
                 cmd="storebench__subcmd__doctor"
                 ;;
@@ -44,7 +47,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version run bench generate verify plan stores doctor"
+            opts="-h -V --help --version run bench generate verify plan stores conform doctor"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -188,6 +191,20 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__conform)
+            opts="-q -h --json --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

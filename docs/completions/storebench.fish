@@ -32,6 +32,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Say what a study would do: documents, trials, time and disk; nothing is touched'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "stores" -d 'List the stores: URLs, options, operations, and what each promise is mapped to'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "conform" -d 'Check that a store does what Storebench takes every store to do'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "doctor" -d 'Look at this machine for what would spoil a measurement'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays' -r
@@ -109,5 +110,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d '
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -l json -d 'Print the list as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -l json -d 'Print the table as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand doctor" -l json -d 'Print the findings as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand doctor" -s h -l help -d 'Print help'

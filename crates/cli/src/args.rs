@@ -18,6 +18,13 @@ Exit codes:
   4    the measurement is invalid by its own verdicts
   130  interrupted: what was measured is kept and marked partial";
 
+const CONFORM_EXIT_CODES: &str = "\
+Exit codes:
+  0    nothing failed
+  1    something failed
+  2    bad input, or a place that holds what Storebench did not make: nothing was touched
+  3    the store could not be reached";
+
 /// Benchmarks document stores and says what each result is worth.
 ///
 /// Results go to stdout, progress and messages to stderr.
@@ -36,8 +43,9 @@ pub(crate) enum Verb {
     Verify(VerifyArgs),
     Plan(PlanArgs),
     Stores(StoresArgs),
+    Conform(ConformArgs),
     Doctor(DoctorArgs),
-    /// Writes man pages, shell completions and the schema of study files.
+    /// Writes man pages, shell completions, the schema of study files and the list of stores.
     #[command(hide = true)]
     Assets(AssetsArgs),
 }
@@ -353,6 +361,26 @@ pub(crate) struct StoresArgs {
     pub(crate) json: bool,
 }
 
+/// Check that a store does what Storebench takes every store to do
+///
+/// Runs the conformance suite: whether operations, errors, durability and reads mean here what they
+/// mean everywhere, for any store and any version of it. What Storebench made at this place before is
+/// emptied, and removed at the end. A place that holds anything else is refused and left as it is.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CONFORM_EXIT_CODES)]
+pub(crate) struct ConformArgs {
+    /// The store, such as couchbase://USER@HOST/BUCKET (`storebench stores` lists them)
+    pub(crate) url: String,
+
+    /// Print the table as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
 /// Look at this machine for what would spoil a measurement
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
@@ -367,7 +395,7 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AssetsArgs {
-    /// Folder that gets man/, completions/ and schema/
+    /// Folder that gets man/, completions/, schema/ and stores.md
     pub(crate) dir: PathBuf,
 }
 

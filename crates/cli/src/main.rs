@@ -4,11 +4,13 @@ mod args;
 mod bench_study;
 mod failure;
 mod jsonl;
+mod listing;
 mod output;
 mod process_title;
 mod progress;
 mod signals;
 mod stores;
+mod stores_page;
 mod studies;
 mod verbs;
 
