@@ -32,6 +32,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Say what a study would do: documents, trials, time and disk; nothing is touched'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "stores" -d 'List the stores: URLs, options, operations, and what each promise is mapped to'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "conform" -d 'Check that a store does what Storebench takes every store to do'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "doctor" -d 'Look at this machine for what would spoil a measurement'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays' -r
@@ -46,11 +47,15 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -s h -l help 
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l docs -d 'How many documents [default: 100k; with --from, every line]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l size -d 'Size of a document [default: 1KiB]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l compress-to -d 'Share of their bytes that zstd leaves of the documents, or none for plain words, which repeat [default: 0.4; below 200 B none]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing -d 'Documents that are in the store already, by the name of their table, bucket, database or collection: they are read, and nothing is written' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing-key -d 'With --existing: the field or column that holds the key, where the store does not fix it' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing-body -d 'With --existing: the field or column that holds the document, where the store does not fix it' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l sample -d 'With --existing: how many keys to sample [default: 100k]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l from -d 'Your own documents: a JSONL file, plain, .gz or .zst' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l key -d 'Template of the key, such as \'{country}-{id}\' or \'doc/{index}\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l seed -d 'Everything random is drawn from it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l batch -d 'Documents in one bulk operation of the load' -r
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l mix -d 'Operations and their weights' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l mix -d 'Operations and their weights [default: read=95,update=5; with --existing read]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l popularity -d 'Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99, sequential, working-set:20%:80%' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l duration -d 'How long to measure [default: 30s]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l operations -d 'How many operations to measure, instead of a time' -r
@@ -105,5 +110,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d '
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -l json -d 'Print the list as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -l json -d 'Print the table as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand doctor" -l json -d 'Print the findings as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand doctor" -s h -l help -d 'Print help'

@@ -18,6 +18,13 @@ Exit codes:
   4    the measurement is invalid by its own verdicts
   130  interrupted: what was measured is kept and marked partial";
 
+const CONFORM_EXIT_CODES: &str = "\
+Exit codes:
+  0    nothing failed
+  1    something failed
+  2    bad input, or a place that holds what Storebench did not make: nothing was touched
+  3    the store could not be reached";
+
 /// Benchmarks document stores and says what each result is worth.
 ///
 /// Results go to stdout, progress and messages to stderr.
@@ -36,8 +43,9 @@ pub(crate) enum Verb {
     Verify(VerifyArgs),
     Plan(PlanArgs),
     Stores(StoresArgs),
+    Conform(ConformArgs),
     Doctor(DoctorArgs),
-    /// Writes man pages, shell completions and the schema of study files.
+    /// Writes man pages, shell completions, the schema of study files and the list of stores.
     #[command(hide = true)]
     Assets(AssetsArgs),
 }
@@ -129,6 +137,28 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SHARE", conflicts_with = "from", help_heading = "Documents")]
     pub(crate) compress_to: Option<CompressText>,
 
+    /// Documents that are in the store already, by the name of their table, bucket, database or
+    /// collection: they are read, and nothing is written
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["docs", "size", "compress_to", "from", "key", "batch", "no_load", "ledger", "check", "into_existing", "remove_after"],
+        help_heading = "Documents"
+    )]
+    pub(crate) existing: Option<String>,
+
+    /// With --existing: the field or column that holds the key, where the store does not fix it
+    #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
+    pub(crate) existing_key: Option<String>,
+
+    /// With --existing: the field or column that holds the document, where the store does not fix it
+    #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
+    pub(crate) existing_body: Option<String>,
+
+    /// With --existing: how many keys to sample [default: 100k]
+    #[arg(long, value_name = "COUNT", requires = "existing", help_heading = "Documents")]
+    pub(crate) sample: Option<Count>,
+
     /// Your own documents: a JSONL file, plain, .gz or .zst
     #[arg(long, value_name = "FILE", help_heading = "Documents")]
     pub(crate) from: Option<PathBuf>,
@@ -153,9 +183,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, help_heading = "Load")]
     pub(crate) no_load: bool,
 
-    /// Operations and their weights
-    #[arg(long, value_name = "OP=WEIGHT,…", default_value = "read=95,update=5", help_heading = "Work")]
-    pub(crate) mix: MixText,
+    /// Operations and their weights [default: read=95,update=5; with --existing read]
+    #[arg(long, value_name = "OP=WEIGHT,…", help_heading = "Work")]
+    pub(crate) mix: Option<MixText>,
 
     /// Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99,
     /// sequential, working-set:20%:80%
@@ -331,6 +361,26 @@ pub(crate) struct StoresArgs {
     pub(crate) json: bool,
 }
 
+/// Check that a store does what Storebench takes every store to do
+///
+/// Runs the conformance suite: whether operations, errors, durability and reads mean here what they
+/// mean everywhere, for any store and any version of it. What Storebench made at this place before is
+/// emptied, and removed at the end. A place that holds anything else is refused and left as it is.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CONFORM_EXIT_CODES)]
+pub(crate) struct ConformArgs {
+    /// The store, such as couchbase://USER@HOST/BUCKET (`storebench stores` lists them)
+    pub(crate) url: String,
+
+    /// Print the table as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
 /// Look at this machine for what would spoil a measurement
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
@@ -345,7 +395,7 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AssetsArgs {
-    /// Folder that gets man/, completions/ and schema/
+    /// Folder that gets man/, completions/, schema/ and stores.md
     pub(crate) dir: PathBuf,
 }
 

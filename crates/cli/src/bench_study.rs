@@ -7,9 +7,10 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
-    BadLines, Collection, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
+    BadLines, Collection, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study,
+    did_you_mean,
 };
-use storebench_lab::results::redact;
+use storebench_lab::results::{redact, without_password};
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;
@@ -110,7 +111,7 @@ pub(crate) struct Built {
 /// Builds and checks the study of these flags.
 pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     let mut notes = Vec::new();
-    let loads = if args.no_load {
+    let loads = if args.no_load || args.existing.is_some() {
         false
     } else if keeps_nothing(&args.url) {
         notes.push("null: keeps nothing, so nothing is loaded".to_owned());
@@ -156,7 +157,15 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         limits: IndexMap::new(),
     };
     let study = study.validate("the flags of bench")?;
-    let text = file_of(&study)
+    let kept = without_password(&args.url);
+    if kept != args.url && args.save_study.is_some() {
+        notes.push(
+            "the password is left out of the saved study: set STOREBENCH_PASSWORD, or add password_file= to its URL"
+                .to_owned(),
+        );
+    }
+    let saved = Study { stores: Stores::from_urls([kept]), ..study.clone() };
+    let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
 }
@@ -179,6 +188,11 @@ fn keeps_nothing(url: &str) -> bool {
 }
 
 fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
+    if let Some(name) = &args.existing {
+        let documents =
+            ExistingDocuments { name: name.clone(), key: args.existing_key.clone(), body: args.existing_body.clone() };
+        return Ok(Collection { existing: Some(documents), sample: args.sample, ..Collection::default() });
+    }
     let own = args.from.as_deref().map(absolute).transpose()?;
     let made = own.is_none();
     let size = args.size.unwrap_or(DEFAULT_SIZE);
@@ -197,6 +211,8 @@ fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
         per: None,
         index: Vec::new(),
         from: own,
+        existing: None,
+        sample: None,
         bad_lines: if args.skip_bad_lines { BadLines::Skip } else { BadLines::Stop },
     })
 }
@@ -215,7 +231,7 @@ fn measured(args: &BenchArgs) -> Phase {
         None => Streams::default(),
     };
     Phase {
-        mix: args.mix.0.clone(),
+        mix: args.mix.as_ref().map_or_else(|| default_mix(args), |mix| mix.0.clone()),
         popularity: args.popularity,
         streams,
         workers: args.workers,
@@ -235,6 +251,13 @@ fn measured(args: &BenchArgs) -> Phase {
         ledger: args.ledger,
         ..Phase::named("bench")
     }
+}
+
+/// What is done where nobody says.
+fn default_mix(args: &BenchArgs) -> IndexMap<String, MixEntry> {
+    let mixed: &[(&str, f64)] =
+        if args.existing.is_some() { &[("read", 1.0)] } else { &[("read", 95.0), ("update", 5.0)] };
+    mixed.iter().map(|(name, weight)| ((*name).to_owned(), MixEntry::weighing(*weight))).collect()
 }
 
 /// How long to warm up. A phase by count says nothing of its length, so it gets what was asked for
@@ -273,6 +296,8 @@ mod tests {
              --key doc-{index:08}",
             "redb:a.redb --from some.jsonl --key {a}-{b} --operations 5k --think 5ms --no-load",
             "null: --docs 1B --streams disjoint --batch 7",
+            "sqlite:theirs.db --existing orders --sample 5k --mix read=3,scan=1",
+            "sqlite:theirs.db --existing orders --existing-key id --existing-body doc",
         ] {
             let built = built(flags).unwrap();
             let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
@@ -287,12 +312,33 @@ mod tests {
     }
 
     #[test]
+    fn the_saved_study_holds_no_secret() {
+        let built = built("slow+memory://me:hush@host?latency=1ms --save-study x.toml").unwrap();
+        assert!(built.text.contains("slow+memory://me@host?latency=1ms") && !built.text.contains("hush"));
+        assert!(built.notes.iter().any(|note| note.contains("STOREBENCH_PASSWORD")), "{:?}", built.notes);
+        assert_eq!(built.study.stores.0["slow+memory"], "slow+memory://me:hush@host?latency=1ms");
+    }
+
+    #[test]
     fn null_is_not_loaded() {
         let names = |flags| built(flags).unwrap().study.phases.into_iter().map(|p| p.name).collect::<Vec<_>>();
         assert_eq!(names("null:"), ["warm-up", "bench"]);
         assert_eq!(names("slow+null:?latency=1ms --warm-up 0s"), ["bench"]);
         assert_eq!(names("sqlite:null.db"), ["load", "warm-up", "bench"]);
         assert_eq!(names("sqlite:a.db --no-load --operations 10"), ["bench"]);
+    }
+
+    #[test]
+    fn documents_of_others_are_only_read() {
+        let study = built("sqlite:theirs.db --existing orders").unwrap().study;
+        assert_eq!(study.phases.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["warm-up", "bench"]);
+        assert_eq!(study.phases[1].mix.keys().collect::<Vec<_>>(), ["read"]);
+        let failure = built("sqlite:theirs.db --existing orders --mix read=1,update=1").unwrap_err();
+        for part in ["`bench`", "`update`", "nothing is written"] {
+            assert!(failure.message.contains(part), "{}", failure.message);
+        }
+        let words = "storebench bench sqlite:a.db --existing orders --docs 5".split_whitespace();
+        assert!(Args::try_parse_from(words).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use storebench_core::documents::DocumentError;
 use storebench_core::store::StoreError;
 use storebench_core::workload::StudyErrors;
+use storebench_lab::results::redact;
 
 /// Data lost, wrong or not verifiable; or a failure that left something undone.
 pub(crate) const SPOILED: u8 = 1;
@@ -41,7 +42,7 @@ impl Failure {
             StoreError::Failed(_) => SPOILED,
         };
         let text = error.to_string();
-        let url = storebench_lab::results::redact(url);
+        let url = redact(url);
         // Most drivers name the place already.
         let path = url.split(['?']).next().and_then(|u| u.split_once(':')).map_or("", |(_, path)| path);
         let named = text.contains(&url) || (!path.is_empty() && text.contains(path));
@@ -51,7 +52,7 @@ impl Failure {
     /// Prints the message; gives the code.
     pub(crate) fn tell(self) -> ExitCode {
         // Without stderr there is nobody to tell, but the code still says it.
-        let _ = writeln!(std::io::stderr(), "error: {}", self.message.trim_end());
+        let _ = writeln!(std::io::stderr(), "error: {}", redact(self.message.trim_end()));
         ExitCode::from(self.code)
     }
 }

@@ -4,10 +4,13 @@ mod args;
 mod bench_study;
 mod failure;
 mod jsonl;
+mod listing;
 mod output;
+mod process_title;
 mod progress;
 mod signals;
 mod stores;
+mod stores_page;
 mod studies;
 mod verbs;
 
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    process_title::hide_secrets();
     match verbs::perform(&args.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.tell(),

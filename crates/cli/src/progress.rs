@@ -85,6 +85,25 @@ impl Progress {
         }
     }
 
+    /// Begins some steps, each with a name.
+    pub(crate) fn begin_steps(&mut self, what: &str, steps: usize) {
+        self.begin(what, true, Some(steps as u64), None);
+    }
+
+    /// So many steps are done; this one begins.
+    pub(crate) fn step(&mut self, done: usize, what: &str) {
+        let Some(phase) = &mut self.phase else { return };
+        phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        match self.place {
+            Place::Quiet => {}
+            Place::Bars => {
+                phase.bar.set_message(what.to_owned());
+                phase.bar.set_position(done as u64);
+            }
+            Place::Lines => phase.tell_sometimes(&format!("{done} done, now {what}")),
+        }
+    }
+
     /// The count has ended.
     pub(crate) fn end_count(&mut self) {
         if let Some(phase) = self.phase.take() {
@@ -202,7 +221,7 @@ impl Observer for Progress {
                 self.begin(phase, *loads, *operations, *duration_ns);
             }
             Event::Interval { to_ns, record, .. } => self.interval(*to_ns, record),
-            Event::PhaseEnded { phase, operations, elapsed_ns } => {
+            Event::PhaseEnded { phase, operations, elapsed_ns, .. } => {
                 if let Some(ended) = self.phase.take() {
                     ended.bar.finish_and_clear();
                 }

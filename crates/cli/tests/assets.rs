@@ -1,4 +1,4 @@
-//! Man pages, completions and schema are those of this version.
+//! Man pages, completions, schema and the page of stores are those of this version.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::Cli;
 
-const PARTS: [&str; 3] = ["man", "completions", "schema/study.schema.json"];
+const PARTS: [&str; 4] = ["man", "completions", "schema/study.schema.json", "stores.md"];
 
 /// Every file below, by its path.
 fn read(root: &Path, part: &str, files: &mut BTreeMap<String, String>) {
@@ -48,7 +48,7 @@ fn pages_tell_every_verb_but_the_hidden_one() {
     let cli = Cli::new();
     cli.run("assets made").code(0);
     let page = std::fs::read_to_string(cli.path("made/man/storebench.1")).unwrap();
-    for verb in ["run", "bench", "generate", "verify", "plan", "stores", "doctor"] {
+    for verb in ["run", "bench", "generate", "verify", "plan", "stores", "conform", "doctor"] {
         assert!(cli.path(&format!("made/man/storebench-{verb}.1")).exists());
         assert!(page.contains(verb));
     }

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use storebench_core::documents::{Catalog, CatalogOptions};
 use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
-use storebench_core::measure::PhaseRecord;
+use storebench_core::measure::{PartialCause, PhaseRecord};
 use storebench_core::store::{
     AnyStore, Capabilities, CollectionLayout, Completions, Description, ErrorKind, FutureSession, Layout,
     MemorySession, MemoryStore, Namespace, Op, OpError, OwnedReply, Prepare, Reply, Request, Runtime, Session,
-    SessionOptions, Slow, SlowOptions, Store, StoreError, Token,
+    SessionCounters, SessionOptions, Slow, SlowOptions, Store, StoreError, Token,
 };
 use storebench_core::workload::Study;
 
@@ -138,7 +138,7 @@ fn a_batch_that_is_refused_in_part_has_failed_once() {
     let tally = &record.total.ops[0];
     assert_eq!((tally.succeeded, tally.ended()), (0, tally.failed_as(ErrorKind::Conflict)));
     assert!(tally.rejected >= 7 && tally.documents == 0);
-    assert!(record.partial.unwrap().contains("docs/"), "it names a key");
+    assert!(record.partial.unwrap().why.contains("docs/"), "it names a key");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_request_to_end_keeps_what_was_measured() {
             stop.ask();
         }
     });
-    assert_eq!(record.partial.as_deref(), Some("interrupted"));
+    assert_eq!(record.partial.as_ref().unwrap().cause, PartialCause::Interrupted);
     assert!(record.operations() > 0 && record.operations() < 1_000_000);
 }
 
@@ -235,9 +235,98 @@ fn a_load_that_cannot_go_on_ends_and_says_why() {
     let lab = Lab::new(&[]);
     let store = lab.prepared(Full(MemoryStore::new(), Arc::default()));
     let record = lab.run(&store, 0);
-    let why = record.partial.unwrap();
-    assert!(why.contains("disk is full"), "{why}");
+    let partial = record.partial.as_ref().unwrap();
+    assert_eq!(partial.cause, PartialCause::Failed);
+    assert!(partial.why.contains("disk is full"), "{partial:?}");
     assert!(record.total.ops[0].succeeded == 5 && record.total.ops[0].errors() >= 1);
+}
+
+/// A store whose session number 0 loses its connection at its hundredth operation, and has cut a bulk
+/// request in two before.
+#[derive(Clone)]
+struct Flaky(MemoryStore, Arc<AtomicU64>);
+struct FlakySession {
+    inner: MemorySession,
+    breaks: bool,
+    operations: u64,
+    counters: SessionCounters,
+}
+
+impl Session for FlakySession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        self.operations += 1;
+        self.counters.splits = u64::from(self.breaks);
+        if self.breaks && self.operations == 100 {
+            self.counters.disconnects += 1;
+            return out.complete(token, Err(OpError::new(ErrorKind::OutcomeUnknown, "the connection was reset")));
+        }
+        self.inner.submit(request, token, out);
+    }
+    fn counters(&self) -> SessionCounters {
+        self.counters
+    }
+}
+
+impl Store for Flaky {
+    type Session = FlakySession;
+    fn describe(&self) -> Description {
+        Store::describe(&self.0)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(&self.0)
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(&self.0)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        Store::prepare(&self.0, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<FlakySession, StoreError> {
+        let breaks = self.1.fetch_add(1, Ordering::Relaxed) == 0;
+        let inner = Store::open(&self.0, options).await?;
+        Ok(FlakySession { inner, breaks, operations: 0, counters: SessionCounters::default() })
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(&self.0)
+    }
+}
+
+fn flaky(overrides: &[&str]) -> PhaseRecord {
+    let lab = Lab::new(overrides);
+    let memory = MemoryStore::new();
+    let loaded = lab.prepared(memory.clone());
+    lab.run(&loaded, 0);
+    let store: Arc<dyn AnyStore> = Arc::new(Flaky(memory, Arc::default()));
+    lab.run(&store, 1)
+}
+
+#[test]
+fn lost_connections_are_counted_and_the_phase_goes_on() {
+    let record = flaky(&["phases.mixed.mix={ upsert = 1 }"]);
+    assert_eq!(record.total.connections, SessionCounters { disconnects: 1, splits: 1 });
+    assert_eq!((record.partial.as_ref(), record.operations()), (None, 9_000));
+    assert_eq!(record.unknown_outcomes(), 1);
+    let by_interval: u64 = record.intervals.iter().map(|i| i.record().connections.disconnects).sum();
+    assert_eq!(by_interval, 1);
+    // A read whose answer was lost has changed nothing.
+    assert_eq!(flaky(&["phases.mixed.mix={ read = 1 }"]).unknown_outcomes(), 0);
+}
+
+#[test]
+fn a_phase_ends_at_the_first_lost_connection_if_the_study_says_so() {
+    let record = flaky(&["phases.mixed.operations=10M", "phases.mixed.on_disconnect=end"]);
+    let partial = record.partial.as_ref().unwrap();
+    assert_eq!(partial.cause, PartialCause::Disconnected);
+    assert!(partial.why.contains("lost its connection 1 of 1"), "{partial:?}");
+    assert!(record.operations() >= 100 && record.operations() < 10_000_000);
+}
+
+#[test]
+fn a_load_that_a_lost_connection_ended_says_that_it_did() {
+    let lab = Lab::new(&["phases.load.batch=1"]);
+    let store = lab.prepared(Flaky(MemoryStore::new(), Arc::default()));
+    let record = lab.run(&store, 0);
+    assert_eq!(record.partial.unwrap().cause, PartialCause::Disconnected);
 }
 
 /// A store that forgets every hundredth write, though it acknowledges it.

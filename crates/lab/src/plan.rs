@@ -9,7 +9,7 @@ use storebench_core::documents::{Catalog, Documents};
 use storebench_core::engine::DEFAULT_LOAD_BATCH;
 use storebench_core::keys::mix64;
 use storebench_core::store::Description;
-use storebench_core::workload::{Phase, RateSpec, Study, collection_of};
+use storebench_core::workload::{DEFAULT_SAMPLE, Phase, RateSpec, Study, collection_of};
 
 use crate::human::{bytes, count, duration, percent, rate};
 use crate::results::redact;
@@ -46,6 +46,12 @@ pub struct PlannedCollection {
     pub mean_bytes: u64,
     /// All documents.
     pub total_bytes: u64,
+    /// What the store calls them, where they are there already and only read.
+    #[serde(default)]
+    pub existing: Option<String>,
+    /// The most keys that are sampled of those.
+    #[serde(default)]
+    pub sample: Option<u64>,
     /// The file they come from, for the user's own.
     pub from: Option<String>,
     /// The wanted ratio of zstd over pages, if one is wanted.
@@ -153,6 +159,8 @@ fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
         count,
         mean_bytes,
         total_bytes: count.saturating_mul(mean_bytes),
+        existing: of.and_then(|c| c.existing.as_ref()).map(|existing| existing.name.clone()),
+        sample: of.filter(|c| c.existing.is_some()).map(|c| c.sample.unwrap_or(DEFAULT_SAMPLE).0),
         from: of.and_then(|c| c.from.as_ref()).map(|path| path.display().to_string()),
         compress_to: of.and_then(|c| c.compress_to),
         reachable: documents.calibration().map(|c| c.reachable),
@@ -306,6 +314,15 @@ impl fmt::Display for Plan {
         writeln!(f, "seed {} · scale {}", self.seed, self.scale)?;
         writeln!(f, "\ndocuments")?;
         for c in &self.collections {
+            if let Some(existing) = &c.existing {
+                let sample = count(c.sample.unwrap_or_default());
+                writeln!(
+                    f,
+                    "  {}: what the store holds as `{existing}`, {sample} keys at most, only read",
+                    c.collection
+                )?;
+                continue;
+            }
             let (each, all) = (bytes(c.mean_bytes as f64), bytes(c.total_bytes as f64));
             write!(f, "  {}: {} of {each}, {all} in all", c.collection, count(c.count))?;
             if let Some(from) = &c.from {

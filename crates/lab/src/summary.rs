@@ -75,6 +75,10 @@ fn header(out: &mut String, result: &RunResult, paint: Paint) {
     }
     let _ = writeln!(out, "{}", facts.join(" · "));
     for c in &result.documents {
+        if let Some(existing) = &c.existing {
+            let _ = writeln!(out, "{}: documents that the store holds as `{existing}`, only read", c.collection);
+            continue;
+        }
         let mut text = format!("{}: {} documents of {}", c.collection, count(c.count), bytes(c.mean_bytes as f64));
         if let Some(found) = &c.compression {
             let (page, doc) = (percent(found.page_zstd3), percent(found.doc_snappy));
@@ -93,6 +97,10 @@ fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) 
         let _ = write!(text, " · trial {} of {of}, block {}", trial.trial, trial.block);
     }
     let _ = writeln!(out, "{text}");
+    for sampled in trial.sampled.values() {
+        let (keys, bytes) = (count(sampled.keys), bytes(sampled.mean_bytes as f64));
+        let _ = writeln!(out, "{keys} keys of `{}` sampled, documents of {bytes}", sampled.existing);
+    }
 }
 
 fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
@@ -135,9 +143,29 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
     out.push_str(&table::facts("  ", &facts, WIDTH));
+    if let Some(facts) = troubles(phase) {
+        let _ = writeln!(out, "  {}", paint.with("33", &facts));
+    }
     if let Some(why) = &phase.partial {
         let _ = writeln!(out, "  {}", paint.with("33", &format!("ended early: {why}")));
     }
+}
+
+/// What happened besides the operations that ended; none where nothing did.
+fn troubles(phase: &PhaseResult) -> Option<String> {
+    let retries: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.retries));
+    let seen = &phase.connection_events;
+    let facts: Vec<String> = [
+        (retries, "retry after a temporary failure", "retries after temporary failures"),
+        (seen.disconnects, "connection lost", "connections lost"),
+        (seen.splits, "bulk request cut in two", "bulk requests cut in two"),
+        (phase.unknown_outcomes, "write of unknown outcome", "writes of unknown outcome"),
+    ]
+    .into_iter()
+    .filter(|(n, ..)| *n > 0)
+    .map(|(n, one, many)| format!("{} {}", count(n), if n == 1 { one } else { many }))
+    .collect();
+    (!facts.is_empty()).then(|| facts.join(" · "))
 }
 
 fn workers(phase: &PhaseResult) -> String {
@@ -238,6 +266,9 @@ fn all_of(phase: &PhaseResult) -> OpResult {
 
 #[cfg(test)]
 mod tests {
+    use storebench_core::measure::{Partial, PartialCause};
+    use storebench_core::store::SessionCounters;
+
     use super::*;
     use crate::results::fixture;
 
@@ -268,7 +299,10 @@ mod tests {
     #[test]
     fn a_failed_and_interrupted_run_says_so() {
         let mut phase = fixture::open_loop();
-        phase.partial = Some("interrupted".into());
+        phase.partial = Some(Partial { cause: PartialCause::Interrupted, why: "interrupted".into() });
+        phase.total.connections = SessionCounters { disconnects: 2, splits: 1 };
+        phase.total.ops[0].retries = 1_200;
+        phase.total.ops[1].unanswered = 3;
         phase.total.ops[0].censored = 40;
         phase.total.ops[1].missed = 3;
         let mut result = fixture::run_of(&[phase]);

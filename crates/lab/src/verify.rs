@@ -118,6 +118,12 @@ pub fn verify(
     progress: &mut dyn FnMut(u64),
 ) -> Result<VerifyReport, StoreError> {
     let VerifyRequest { study, catalog, store, .. } = *request;
+    if let Some(name) = study.collections.iter().find(|(_, c)| c.existing.is_some()).map(|(name, _)| name) {
+        return Err(StoreError::NotSupported(format!(
+            "Storebench did not make the documents of `{name}` (`existing`), so it does not know what they should be; \
+             verify a study that loads documents"
+        )));
+    }
     let description = store.describe();
     match store.inspect()? {
         Namespace::Absent => {

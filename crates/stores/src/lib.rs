@@ -12,8 +12,9 @@
 mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
-#[cfg(any(feature = "couchdb", feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod document;
+#[cfg(any(feature = "fjall", feature = "redb"))]
+mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;
 #[cfg(feature = "fjall")]
@@ -32,10 +33,12 @@ mod memcached;
 mod mongodb;
 #[cfg(feature = "net")]
 mod net;
-#[cfg(feature = "postgres")]
-mod postgres;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod pipeline;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "ravendb")]
+mod ravendb;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "redis")]

@@ -58,6 +58,8 @@ static SCHEMES: &[Scheme] = &[
     crate::mongodb::SCHEME,
     #[cfg(feature = "couchbase")]
     crate::couchbase::SCHEME,
+    #[cfg(feature = "ravendb")]
+    crate::ravendb::SCHEME,
     Scheme {
         name: "memory",
         what: "documents in this process's memory, gone when it ends",
@@ -205,6 +207,8 @@ fn make(
         "mongodb" => Ok(Arc::new(crate::mongodb::MongoStore::new(url, options)?)),
         #[cfg(feature = "couchbase")]
         "couchbase" => Ok(Arc::new(crate::couchbase::CouchbaseStore::new(url, options)?)),
+        #[cfg(feature = "ravendb")]
+        "ravendb" => Ok(Arc::new(crate::ravendb::RavenStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }

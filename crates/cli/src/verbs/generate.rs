@@ -21,6 +21,12 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
         [] => all,
         names => names.iter().map(|name| find(&all, name)).collect::<Result<_, _>>()?,
     };
+    if let Some(theirs) = wanted.iter().find(|documents| documents.is_existing()) {
+        return Err(Failure::bad_input(format!(
+            "Storebench does not make the documents of `{}` (`existing`), so there is nothing to generate",
+            theirs.name()
+        )));
+    }
     let form = Form { version: args.version, keys: args.keys };
     let jobs = args
         .jobs

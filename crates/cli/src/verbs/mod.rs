@@ -2,6 +2,7 @@
 
 mod assets;
 mod bench;
+mod conform;
 mod doctor;
 mod generate;
 mod measure;
@@ -22,6 +23,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Verify(args) => verify::verify(args),
         Verb::Plan(args) => plan::plan(args),
         Verb::Stores(args) => stores::stores(args),
+        Verb::Conform(args) => conform::conform(args),
         Verb::Doctor(args) => doctor::doctor(args),
         Verb::Assets(args) => assets::assets(args),
     }

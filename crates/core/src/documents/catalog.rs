@@ -14,6 +14,7 @@ use super::compile;
 use super::error::{DocumentError, Mismatch};
 use super::escape;
 use super::plan::{self, Part, Plan, Scope};
+use super::sampled::Sampled;
 use crate::workload::{Body, Collection};
 
 /// What a catalog is compiled under.
@@ -132,6 +133,7 @@ impl Catalog {
                 plans: Arc::clone(&plans),
                 position,
                 calibration: found.calibration.clone(),
+                sampled: None,
             })
             .collect();
         Ok(Self { documents, frozen })
@@ -155,6 +157,16 @@ impl Catalog {
         self.documents.iter()
     }
 
+    /// The same catalog, but that a collection of documents that are in a store already has these keys.
+    ///
+    /// # Panics
+    /// When there are not so many collections.
+    pub fn with_sampled(&self, position: usize, sampled: Sampled) -> Self {
+        let mut catalog = self.clone();
+        catalog.documents[position].sampled = Some(Arc::new(sampled));
+        catalog
+    }
+
     /// What was found by search, for another run to make identical bytes without searching.
     pub fn frozen(&self) -> Frozen {
         self.frozen.clone()
@@ -167,6 +179,7 @@ pub struct Documents {
     plans: Arc<[Plan]>,
     position: usize,
     calibration: Option<Calibration>,
+    sampled: Option<Arc<Sampled>>,
 }
 
 impl Documents {
@@ -185,7 +198,13 @@ impl Documents {
 
     /// How many documents there are, after scale, relation and file.
     pub fn count(&self) -> u64 {
-        self.plan().count
+        self.sampled.as_ref().map_or(self.plan().count, |sampled| sampled.count())
+    }
+
+    /// Whether the documents are somebody else's, in a store already: only their keys are known, and those
+    /// once they were sampled.
+    pub fn is_existing(&self) -> bool {
+        self.plan().existing
     }
 
     /// What a document is.
@@ -196,6 +215,9 @@ impl Documents {
     /// Appends the key, in UTF-8. Indexes from the count on are keys of documents inserted later,
     /// where [`Self::can_grow`]; elsewhere they have no meaning.
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
+        if let Some(sampled) = &self.sampled {
+            return out.extend_from_slice(sampled.key(index).as_bytes());
+        }
         plan::write_key(&self.plans, self.position, index, out);
     }
 
@@ -206,14 +228,14 @@ impl Documents {
     }
 
     /// Appends the document; version 0 is the document as loaded. Allocates only to grow `out`.
-    /// With `from`, appends nothing when the file can no longer be read.
+    /// With `from`, appends nothing when the file can no longer be read, with `existing` never anything.
     pub fn write_document(&self, index: u64, version: u64, out: &mut Vec<u8>) {
         self.scope(index, version, self.plan().related).write_document(out);
     }
 
-    /// Whether documents beyond the count can be made: not with `from` and not with `per`.
+    /// Whether documents beyond the count can be made: not with `from`, `per` or `existing`.
     pub fn can_grow(&self) -> bool {
-        self.plan().own.is_none() && self.plan().relation.is_none()
+        self.plan().own.is_none() && !self.plan().existing && self.plan().relation.is_none()
     }
 
     /// With `per`: the parent's index and the place among its children, from 0.
@@ -235,6 +257,9 @@ impl Documents {
     /// None for fields that do not exist, that change with the version, and for whole objects.
     pub fn index_value(&self, index: u64, field: &str) -> Option<Value> {
         let plan = self.plan();
+        if let Some(sampled) = &self.sampled {
+            return sampled.value(index, field);
+        }
         if let Some(own) = &plan.own {
             return own.value(index, field);
         }
@@ -248,8 +273,13 @@ impl Documents {
     }
 
     /// Appends the key up to, not including, the placeholder `upto` (without braces and width); up
-    /// to the last placeholder when that is absent or the key holds no such placeholder.
+    /// to the last placeholder when that is absent or the key holds no such placeholder. A sampled key is
+    /// cut after the last place where `upto` itself stands in it, or else after its last sign that is no
+    /// letter and no digit.
     pub fn write_key_prefix(&self, index: u64, upto: Option<&str>, out: &mut Vec<u8>) {
+        if let Some(sampled) = &self.sampled {
+            return out.extend_from_slice(sampled.key_prefix(index, upto).as_bytes());
+        }
         let plan = self.plan();
         let named = |wanted: &str| plan.key.iter().position(|p| compile::part_name(plan, p) == Some(wanted));
         let last = || plan.key.iter().rposition(|p| !matches!(p, Part::Literal(_)));
@@ -262,6 +292,9 @@ impl Documents {
     /// The index and version that a document carries; None for a document without marker: one not
     /// made here, a counter, or version 0 of the user's own.
     pub fn read_marker(&self, body: &[u8]) -> Option<(u64, u64)> {
+        if self.is_existing() {
+            return None;
+        }
         match self.body() {
             Body::Json => check::json_marker(body),
             Body::Bytes => check::bytes_marker(body).map(|(marker, _)| marker),
@@ -285,6 +318,9 @@ impl Documents {
 
     /// Mean size of a document in bytes, over at most 256 documents and 32 MiB spread evenly.
     pub fn mean_bytes(&self) -> u64 {
+        if let Some(sampled) = &self.sampled {
+            return sampled.mean_bytes();
+        }
         let count = self.count();
         let samples = count.min(256);
         let mut out = Vec::new();

@@ -49,7 +49,7 @@ pub(crate) fn compile(
         let (name, collection) = collections.get_index(position).expect("one plan for each collection");
         let path = format!("collections.{name}");
         let known = options.frozen.and_then(|f| f.collections.get(name));
-        if collection.from.is_some() {
+        if collection.from.is_some() || collection.existing.is_some() {
             continue;
         }
         let context = Context { collections, plans: &plans };
@@ -153,6 +153,7 @@ fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
         relation: None,
         own: None,
         key_bound: 0,
+        existing: collection.existing.is_some(),
     }
 }
 
@@ -172,6 +173,12 @@ fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), Docu
         Some(key) => Err(DocumentError::new(format!("{path}.{key}"), format!("`{key}` {reason}"))),
         None => Ok(()),
     };
+    if collection.existing.is_some() {
+        return refuse(
+            &["count", "fields", "size", "compress_to", "text_file", "per", "index"],
+            "does not go with `existing`: the documents are there, and nothing is written; leave it out",
+        );
+    }
     if collection.from.is_some() {
         refuse(
             &["fields", "size", "compress_to", "text_file", "per"],
@@ -258,6 +265,9 @@ fn count_documents(
     let (name, collection) = collections.get_index(position).expect("one plan for each collection");
     let path = format!("collections.{name}");
     let scaled = |count: u64| ((count as f64 * options.scale).round() as u64).max(1);
+    if collection.existing.is_some() {
+        return Ok(());
+    }
     if let Some(file) = &collection.from {
         return read_own(file, collection, name, &mut plans[position], options);
     }

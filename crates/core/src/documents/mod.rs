@@ -10,6 +10,7 @@
 //! - `plan`, `numbers`, `escape`, `picker`, `size`: making a document
 //! - `relation`: children to parents and back by arithmetic
 //! - `own`, `reader`: the user's own documents
+//! - `sampled`: keys of documents that are in a store already
 //! - `calibrate`, `check`: measuring and comparing what was made
 
 mod bounds;
@@ -30,8 +31,10 @@ mod plan;
 mod random;
 mod reader;
 mod relation;
+mod sampled;
 mod size;
 mod template;
 
 pub use catalog::{Calibration, Catalog, CatalogOptions, Compression, Documents, FileFacts, Frozen, FrozenCollection};
 pub use error::{DocumentError, Mismatch};
+pub use sampled::Sampled;

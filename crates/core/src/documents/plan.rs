@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) own: Option<OwnFile>,
     /// Most bytes of a key.
     pub(crate) key_bound: u64,
+    /// Whether the documents are somebody else's, and only read.
+    pub(crate) existing: bool,
 }
 
 /// A part of a template.

@@ -93,3 +93,45 @@ impl Caller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{
+        CollectionId, CollectionLayout, Durability, Layout, MemoryStore, Op, PhaseStart, Prepare, Slow, SlowOptions,
+        Store,
+    };
+    use crate::workload::Body;
+
+    /// What comes of a read of a key that does not exist, where each operation takes so long.
+    fn read(latency: Duration, timeout: Duration) -> Vec<ErrorKind> {
+        let store = Slow::new(MemoryStore::new(), SlowOptions { latency, ..SlowOptions::default() });
+        let docs = CollectionLayout { name: "docs".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+        Store::prepare(&store, &Layout { collections: vec![docs] }, Prepare::Fresh).unwrap();
+        let options = SessionOptions {
+            durability: Durability::MEMORY,
+            consistency: Default::default(),
+            timeout,
+            in_flight: 1,
+            clock: Arc::new(crate::engine::RealClock::new()),
+            phase_start: PhaseStart::new(),
+        };
+        let mut caller = Caller::open(&store, &options).unwrap();
+        let mut ended = Vec::new();
+        for key in ["a", "b"] {
+            let request = Request { collection: CollectionId(0), op: Op::Read { key }, contents: true };
+            caller.call(&request, |result| ended.push(result.unwrap_err().kind));
+        }
+        ended
+    }
+
+    #[test]
+    fn an_answer_is_waited_for() {
+        assert_eq!(read(Duration::from_millis(5), Duration::from_secs(600)), [ErrorKind::NotFound; 2]);
+    }
+
+    #[test]
+    fn one_that_does_not_come_within_the_timeout_is_given_up_and_told_once() {
+        assert_eq!(read(Duration::from_secs(3_600), Duration::from_millis(20)), [ErrorKind::OutcomeUnknown; 2]);
+    }
+}

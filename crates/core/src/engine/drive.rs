@@ -10,7 +10,7 @@ use super::plan::{Amount, WorkerJob};
 use super::worker::Worker;
 use crate::keys::Distinct;
 use crate::ledger::Ledger;
-use crate::measure::WorkerUse;
+use crate::measure::{Partial, WorkerUse};
 use crate::schedule::Arrivals;
 use crate::store::{PhaseStart, Runtime, SessionOptions, Store, StoreError};
 
@@ -31,7 +31,7 @@ pub struct WorkerReport {
     /// Numbers of new documents that are taken, by position of the collection.
     pub taken: Vec<u64>,
     /// Why the phase could not go on.
-    pub fatal: Option<String>,
+    pub partial: Option<Partial>,
     /// Until when it sent, in ns of the clock.
     pub sent_until_ns: u64,
     /// When its last operation had ended or was given up, in ns of the clock.
@@ -52,7 +52,7 @@ impl WorkerReport {
             messages: Vec::new(),
             wrong_examples: Vec::new(),
             taken: Vec::new(),
-            fatal: None,
+            partial: None,
             sent_until_ns: 0,
             ended_ns: 0,
             ended_early: true,

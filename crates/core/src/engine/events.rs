@@ -1,6 +1,7 @@
 //! What a run tells while it goes on. Renderers read these; they never reach into the engine.
 
 use crate::measure::Recorder;
+use crate::store::SessionCounters;
 
 /// Something that happened in a phase.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub enum Event<'a> {
         operations: u64,
         /// How long it took, in ns.
         elapsed_ns: u64,
+        /// What happened to its connections.
+        connections: SessionCounters,
     },
     /// Something a user should know at once.
     Note {

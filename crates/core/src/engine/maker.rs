@@ -190,6 +190,11 @@ impl Maker {
         }
     }
 
+    /// One operation of a recipe, as the mix might draw it.
+    pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
+        self.mixed(recipe, indexes)
+    }
+
     #[inline]
     fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Task {
         let at = if self.weights.len() == 1 {
@@ -198,6 +203,11 @@ impl Maker {
             let draw = self.rng.unit();
             self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
         };
+        self.mixed(at, indexes)
+    }
+
+    #[inline]
+    fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Task {
         let brief = self.briefs[at];
         let index = self.draw(at, brief);
         if brief.batch > 1 {
@@ -322,12 +332,15 @@ impl Maker {
         match kind {
             OpKind::BulkInsert | OpKind::BulkUpsert => {
                 self.batch.clear();
-                for position in 0..task.documents as usize {
-                    let index = indexes.get(position).copied().unwrap_or(index + position as u64);
+                let mut push = |index| {
                     self.batch.push_with(
                         |key| documents.write_key(index, key),
                         |body| documents.write_document(index, version, body),
                     );
+                };
+                match indexes {
+                    [] => (index..index + u64::from(task.documents)).for_each(&mut push),
+                    listed => listed.iter().copied().for_each(&mut push),
                 }
             }
             OpKind::BulkRead | OpKind::BulkDelete => {

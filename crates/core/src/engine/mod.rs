@@ -10,6 +10,7 @@ mod caller;
 mod clock;
 mod drive;
 mod events;
+mod explain;
 mod host;
 mod maker;
 mod plan;
@@ -17,6 +18,10 @@ mod read_back;
 mod run;
 #[cfg(test)]
 mod simulated;
+#[cfg(test)]
+mod simulated_bulk;
+#[cfg(test)]
+mod simulated_ends;
 mod slots;
 mod stop;
 mod team;
@@ -27,6 +32,7 @@ pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
+pub use explain::{Explained, explain_queries};
 pub use plan::{Amount, DEFAULT_LOAD_BATCH, PhasePlan, Recipe, WorkerJob};
 pub use run::{PhaseContext, run_phase};
 pub use stop::Stop;

@@ -7,7 +7,7 @@ use crate::measure::Label;
 use crate::schedule::{Arrival, Rate};
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError};
 use crate::workload::{
-    ArrivalSpec, Body, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study, collection_of,
+    ArrivalSpec, Body, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study, collection_of,
 };
 
 /// Documents in one bulk operation of a load, where the study does not say.
@@ -89,6 +89,8 @@ pub struct PhasePlan {
     pub timeout_ns: u64,
     /// What follows a temporary failure.
     pub retry: Retry,
+    /// What a lost connection does to the phase.
+    pub on_disconnect: OnDisconnect,
     /// How long operations that were due are still sent and awaited after the end, in ns.
     pub drain_ns: u64,
     /// Share of the reads whose contents are compared.
@@ -123,18 +125,6 @@ impl PhasePlan {
             }
             if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
                 return refuse("compare-and-swap needs read, which this store cannot do".into());
-            }
-        }
-        for recipe in recipes.iter().filter(|r| !r.label.kind.inserts()) {
-            let documents = catalog.get(recipe.label.collection);
-            let least = if phase.streams == Streams::Disjoint { u64::from(phase.workers) } else { 1 };
-            if documents.count() < least && !phase.loads() {
-                return refuse(format!(
-                    "`{}` has {} documents, too few to give each of {} workers a share; use more documents or fewer workers",
-                    documents.name(),
-                    documents.count(),
-                    phase.workers
-                ));
             }
         }
         if !capabilities.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
@@ -195,7 +185,7 @@ impl PhasePlan {
             return refuse(e.to_string());
         }
         let number = study.phases.iter().position(|p| p.name == phase.name).unwrap_or(0) as u64;
-        Ok(Self {
+        let plan = Self {
             name: phase.name.clone(),
             number,
             warm_up: phase.warm_up,
@@ -214,10 +204,39 @@ impl PhasePlan {
             consistency,
             timeout_ns: phase.timeout.ns(),
             retry: phase.retry,
+            on_disconnect: phase.on_disconnect,
             drain_ns: phase.drain.ns(),
             check: phase.check,
             ledger: phase.ledger,
-        })
+        };
+        plan.has_documents(catalog, false)?;
+        Ok(plan)
+    }
+
+    /// Refuses collections with too few documents to ask for. Documents that are in a store already are
+    /// unknown until their keys were `sampled`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`], naming the phase and the collection.
+    pub fn has_documents(&self, catalog: &Catalog, sampled: bool) -> Result<(), StoreError> {
+        if self.amount == Amount::Load {
+            return Ok(());
+        }
+        let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
+        for recipe in self.recipes.iter().filter(|r| !r.label.kind.inserts()) {
+            let documents = catalog.get(recipe.label.collection);
+            if documents.count() < least && (sampled || !documents.is_existing()) {
+                return Err(StoreError::NotSupported(format!(
+                    "phase `{}`: `{}` has {} documents, too few to give each of {} workers a share; use more documents or \
+                     fewer workers",
+                    self.name,
+                    documents.name(),
+                    documents.count(),
+                    self.workers
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What the phase's operations are called, in the order of a recorder's tallies.
@@ -309,6 +328,7 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                 expiry_ns: entry.expiry.map_or(3_600_000_000_000, |e| e.ns()),
                 view: entry.view.clone().unwrap_or_default(),
                 checkable: catalog.get(collection).body() != Body::Counter
+                    && !catalog.get(collection).is_existing()
                     && !done(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch]),
             })
         })

@@ -14,7 +14,10 @@ use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
-use crate::measure::{Interval, PhaseRecord, Recorder, ResourceSample, Sampler, WorkerUse};
+use crate::measure::{
+    Asking, Interval, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler, StatsSampler, StoreStats,
+    WorkerUse,
+};
 use crate::schedule::{Arrival, Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
 
@@ -108,6 +111,7 @@ pub fn run_phase(
                 duration_ns: plan.duration_ns(),
             });
         }
+        let stats = StatsSampler::new(Arc::clone(store), Arc::new(clock.clone()), interval);
         // Everything else is ready: what is done after the start makes the first arrivals late.
         let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
         let start_ns = clock.now_ns() + head_start_ns;
@@ -115,6 +119,8 @@ pub fn run_phase(
         let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
         gate.open();
+        // Workers that could not begin leave nothing to ask about.
+        let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
 
         let mut gathered = Gathered::new(&plan, interval_ns);
         loop {
@@ -134,6 +140,7 @@ pub fn run_phase(
             }
         }
         let resources = sampler.map(Sampler::finish).unwrap_or_default();
+        let store_stats = stats.map(Asking::finish).unwrap_or_default();
         let mut reports: Vec<WorkerReport> = Vec::new();
         for thread in threads {
             match thread.join() {
@@ -147,11 +154,20 @@ pub fn run_phase(
         for (taken, own) in reports.iter().flat_map(|r| r.taken.iter().copied().enumerate()) {
             inserted[taken] = inserted[taken].max(own);
         }
-        let record = gathered.into_record(&plan, start_ns, began_unix_ns, resources, &mut reports, stop.asked(), seed);
+        let record = gathered.into_record(
+            &plan,
+            start_ns,
+            began_unix_ns,
+            (resources, store_stats),
+            &mut reports,
+            stop.asked(),
+            seed,
+        );
         observer.event(&Event::PhaseEnded {
             phase: &plan.name,
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
+            connections: record.total.connections,
         });
         Ok((record, reports))
     })
@@ -247,7 +263,7 @@ impl Gathered {
         plan: &PhasePlan,
         start_ns: u64,
         began_unix_ns: u64,
-        resources: Vec<ResourceSample>,
+        (resources, store_stats): (Vec<ResourceSample>, StoreStats),
         reports: &mut [WorkerReport],
         interrupted: bool,
         seed: u64,
@@ -275,11 +291,13 @@ impl Gathered {
         }
         let mut messages: Vec<_> = messages.into_iter().collect();
         messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let partial = match reports.iter_mut().find_map(|r| r.fatal.take()) {
-            Some(fatal) => Some(format!("the load ended early: {fatal}")),
-            None if interrupted && reports.iter().any(|r| r.ended_early) => Some("interrupted".to_owned()),
-            None => None,
-        };
+        // A lost connection explains what else went wrong.
+        let mut partials: Vec<Partial> = reports.iter_mut().filter_map(|r| r.partial.take()).collect();
+        partials.sort_by_key(|p| p.cause != PartialCause::Disconnected);
+        let interrupted = interrupted && reports.iter().any(|r| r.ended_early);
+        let partial = partials.into_iter().next().or_else(|| {
+            interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() })
+        });
         let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
             Amount::Duration(_) => {
                 let due = (0..u64::from(plan.workers))
@@ -319,6 +337,7 @@ impl Gathered {
             intervals: self.done,
             worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),
             resources,
+            store_stats,
             distinct_keys: distinct.into_iter().map(|(c, d)| (c, d.estimate())).collect(),
             messages,
             wrong_examples,

@@ -21,7 +21,7 @@ use crate::store::{
 };
 use crate::workload::{Body, Study};
 
-const STUDY: &str = r#"
+pub(super) const STUDY: &str = r#"
 title = "simulated"
 [collections.docs]
 count = 1_000
@@ -74,11 +74,11 @@ fn loaded(catalog: &Catalog) -> MemoryStore {
     store
 }
 
-struct Run {
-    record: Recorder,
-    intervals: Vec<u64>,
-    report: WorkerReport,
-    ended_ns: u64,
+pub(super) struct Run {
+    pub(super) record: Recorder,
+    pub(super) intervals: Vec<u64>,
+    pub(super) report: WorkerReport,
+    pub(super) ended_ns: u64,
 }
 
 impl Run {
@@ -90,13 +90,17 @@ impl Run {
     }
 }
 
-fn simulate<S: Session>(overrides: &[&str], late_ns: u64, open: impl FnOnce(&SessionOptions, &Catalog) -> S) -> Run {
+pub(super) fn simulate<S: Session>(
+    overrides: &[&str],
+    late_ns: u64,
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
     simulate_text(STUDY, overrides, late_ns, open)
 }
 
 /// Runs the study's phase on a session, moving the clock to where the loop wants to be woken, and
 /// `late_ns` further.
-fn simulate_text<S: Session>(
+pub(super) fn simulate_text<S: Session>(
     text: &str,
     overrides: &[&str],
     late_ns: u64,
@@ -163,7 +167,7 @@ fn simulate_on<S: Session>(
     Run { record, intervals, report, ended_ns: clock.now_ns() - 1_000_000 }
 }
 
-fn slow(options: SlowOptions) -> impl FnOnce(&SessionOptions, &Catalog) -> <Slow<MemoryStore> as Store>::Session {
+pub(super) fn slow(options: SlowOptions) -> impl FnOnce(&SessionOptions, &Catalog) -> <Slow<MemoryStore> as Store>::Session {
     move |session, catalog| {
         let store = Slow::new(loaded(catalog), options);
         let opened = std::pin::pin!(Store::open(&store, session));
@@ -174,7 +178,7 @@ fn slow(options: SlowOptions) -> impl FnOnce(&SessionOptions, &Catalog) -> <Slow
     }
 }
 
-fn near(got: f64, want: f64) {
+pub(super) fn near(got: f64, want: f64) {
     assert!((got - want).abs() <= 0.02 * want, "{got} is not within 2 % of {want}");
 }
 

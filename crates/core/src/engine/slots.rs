@@ -9,7 +9,7 @@ use super::plan::{Amount, PhasePlan};
 use crate::documents::Catalog;
 use crate::keys::Rng;
 use crate::measure::{Recorder, Tally, record};
-use crate::store::{Completions, ErrorKind, OpError, OpKind, Reply, Token};
+use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
 /// Different messages of failures that a worker remembers.
 const MESSAGES: usize = 16;
@@ -39,6 +39,35 @@ pub(super) struct Slot {
     pub tries: u32,
     /// How much later than it could the operation was sent, by our own fault (open loop).
     pub lag_ns: u64,
+    /// Of a bulk operation that is tried again in part: what came of the items of earlier tries.
+    pub earlier: Earlier,
+}
+
+impl Slot {
+    /// Index of the document that is an item of the batch in flight.
+    fn index_of(&self, item: usize) -> u64 {
+        self.indexes.get(item).copied().unwrap_or(self.task.index + item as u64)
+    }
+}
+
+/// What came of the items of a bulk operation that are not tried again.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    /// Documents that were written, removed or read.
+    pub documents: u32,
+    /// Items that failed for good.
+    pub rejected: u64,
+    /// How the first of them failed.
+    pub first: Option<ErrorKind>,
+}
+
+/// Why a phase cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fatal {
+    /// What the store said.
+    pub why: String,
+    /// Whether the answer was that nobody knows, or to try later: what a lost connection leaves.
+    pub lost: bool,
 }
 
 /// Everything that an ending operation changes.
@@ -65,7 +94,7 @@ pub(super) struct Slots<C> {
     /// Writes whose end the ledger must hear of: task, and whether it was done, if that is known.
     pub endings: Vec<(Task, Option<bool>)>,
     /// Why this phase cannot go on.
-    pub fatal: Option<String>,
+    pub fatal: Option<Fatal>,
 }
 
 impl<C: Clock> Slots<C> {
@@ -155,10 +184,15 @@ impl<C: Clock> Slots<C> {
                 abandon.push((self.slots[slot].session, self.token(slot)));
                 self.slots[slot].in_flight = false;
                 self.in_flight -= 1;
+                if self.slots[slot].stage != Stage::Look {
+                    self.recorder.ops[self.slots[slot].task.recipe].unanswered += 1;
+                }
             } else if !waiting.contains(&slot) {
                 continue;
             }
+            let earlier = std::mem::take(&mut self.slots[slot].earlier);
             let s = &self.slots[slot];
+            self.recorder.ops[s.task.recipe].documents += u64::from(earlier.documents);
             self.endings.push((s.task, None));
             let (recipe, age) = (s.task.recipe, now_ns.saturating_sub(s.intended_ns));
             self.censor(recipe, age);
@@ -178,30 +212,44 @@ impl<C: Clock> Slots<C> {
     fn fail(&mut self, slot: usize, now_ns: u64, error: OpError) {
         let s = &mut self.slots[slot];
         let recipe = s.task.recipe;
-        if error.kind == ErrorKind::Temporary && s.tries < self.plan.retry.tries {
-            let shift = (s.tries - 1).min(32);
-            let bound = (self.plan.retry.backoff.ns() << shift).min(self.plan.retry.cap.ns());
-            let wait = self.rng.below(bound.max(1));
-            self.again.push((slot, now_ns + wait));
-            self.recorder.ops[recipe].retries += 1;
-            return;
+        if error.kind == ErrorKind::Temporary && self.may_try_again(slot) {
+            return self.try_again(slot, now_ns);
         }
+        let earlier = std::mem::take(&mut self.slots[slot].earlier);
+        let s = &self.slots[slot];
         let known = error.kind != ErrorKind::OutcomeUnknown;
         self.endings.push((s.task, known.then_some(false)));
         let elapsed = now_ns.saturating_sub(s.intended_ns).max(1);
         let tally = &mut self.recorder.ops[recipe];
         tally.failed[error.kind as usize] += 1;
+        tally.documents += u64::from(earlier.documents);
+        tally.rejected += earlier.rejected;
         record(&mut tally.failed_time, elapsed);
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
-        self.end_load(&message);
+        self.end_load(&message, error.kind);
         self.remember(message);
         self.release(slot, now_ns);
     }
 
+    fn may_try_again(&self, slot: usize) -> bool {
+        self.slots[slot].tries < self.plan.retry.tries
+    }
+
+    /// The operation is sent once more, after a wait with full jitter.
+    fn try_again(&mut self, slot: usize, now_ns: u64) {
+        let s = &self.slots[slot];
+        let shift = (s.tries - 1).min(32);
+        let bound = (self.plan.retry.backoff.ns() << shift).min(self.plan.retry.cap.ns());
+        let wait = self.rng.below(bound.max(1));
+        self.recorder.ops[s.task.recipe].retries += 1;
+        self.again.push((slot, now_ns + wait));
+    }
+
     /// A load that leaves documents out cannot be measured on: it ends here, and says why.
-    fn end_load(&mut self, message: &str) {
+    fn end_load(&mut self, message: &str, kind: ErrorKind) {
         if self.plan.amount == Amount::Load && self.fatal.is_none() {
-            self.fatal = Some(message.to_owned());
+            let lost = matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary);
+            self.fatal = Some(Fatal { why: format!("the load ended early: {message}"), lost });
         }
     }
 
@@ -232,22 +280,28 @@ impl<C: Clock> Slots<C> {
         if !reply.rejects.is_empty() {
             return self.reject(slot, now_ns, reply);
         }
+        if s.earlier.first.is_some() {
+            s.earlier.documents += reply.documents;
+            return self.fail_in_part(slot, now_ns);
+        }
         if kind.writes() && self.plan.ledger {
             self.endings.push((s.task, Some(true)));
         }
         let (service, response) = (now_ns - s.sent_ns, now_ns.saturating_sub(s.intended_ns));
+        let earlier = std::mem::take(&mut s.earlier);
+        let documents = earlier.documents + reply.documents;
         let tally = &mut self.recorder.ops[recipe];
         // What should have found something and did not, or not all of it, has missed.
         let found = match kind {
-            OpKind::BulkRead | OpKind::BulkDelete => reply.documents >= s.task.documents,
-            _ => reply.documents > 0 || kind.writes(),
+            OpKind::BulkRead | OpKind::BulkDelete => documents >= s.task.documents,
+            _ => documents > 0 || kind.writes(),
         };
         if found {
             tally.succeeded += 1
         } else {
             tally.missed += 1
         }
-        tally.documents += u64::from(reply.documents);
+        tally.documents += u64::from(documents);
         tally.bytes_read += reply.bytes;
         record(&mut tally.service, service);
         if self.open_loop {
@@ -259,31 +313,52 @@ impl<C: Clock> Slots<C> {
         self.release(slot, now_ns);
     }
 
-    /// A bulk operation some items of which failed: it counts as failed, once, in the way of the first.
+    /// A bulk operation some items of which failed. Those that failed for now are tried again, alone;
+    /// where others failed for good, or tries run out, it counts as failed, once, in the way of the first.
     #[cold]
     fn reject(&mut self, slot: usize, now_ns: u64, reply: &Reply<'_>) {
         let task = self.slots[slot].task;
         let recipe = &self.plan.recipes[task.recipe];
         let (name, documents) = (recipe.label.name.clone(), self.catalog.get(recipe.label.collection).clone());
-        let elapsed = now_ns.saturating_sub(self.slots[slot].intended_ns);
-        let tally = &mut self.recorder.ops[task.recipe];
-        tally.documents += u64::from(reply.documents);
-        tally.rejected += reply.rejects.len() as u64;
-        if let Some(first) = reply.rejects.first() {
-            tally.failed[first.error.kind as usize] += 1;
-        }
-        record(&mut tally.failed_time, elapsed);
-        for reject in reply.rejects {
+        let for_now = |reject: &&Reject| reject.error.kind == ErrorKind::Temporary;
+        let again = reply.rejects.iter().filter(for_now).count();
+        let retries = again > 0 && self.may_try_again(slot);
+        let for_good = || reply.rejects.iter().filter(|r| !(retries && for_now(r)));
+        for reject in for_good() {
             self.remember(format!("{name}: {}", reject.error));
         }
-        if let Some(first) = reply.rejects.first() {
-            let item = first.item as u64;
-            let index = self.slots[slot].indexes.get(first.item).copied().unwrap_or(task.index + item);
+        if let Some(first) = for_good().next() {
             let mut key = Vec::new();
-            documents.write_key(index, &mut key);
-            self.end_load(&format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error));
+            documents.write_key(self.slots[slot].index_of(first.item), &mut key);
+            let message = format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error);
+            self.end_load(&message, first.error.kind);
         }
-        self.endings.push((task, None));
+        let s = &mut self.slots[slot];
+        s.earlier.documents += reply.documents;
+        s.earlier.rejected += for_good().count() as u64;
+        s.earlier.first = s.earlier.first.or_else(|| for_good().next().map(|reject| reject.error.kind));
+        // The bytes of what was read in this part, whatever becomes of the rest.
+        self.recorder.ops[task.recipe].bytes_read += reply.bytes;
+        if retries {
+            let s = &mut self.slots[slot];
+            let items: Vec<u64> = reply.rejects.iter().filter(for_now).map(|r| s.index_of(r.item)).collect();
+            s.indexes = items;
+            return self.try_again(slot, now_ns);
+        }
+        self.fail_in_part(slot, now_ns);
+    }
+
+    /// A bulk operation that has failed in part, after its last try.
+    fn fail_in_part(&mut self, slot: usize, now_ns: u64) {
+        let s = &mut self.slots[slot];
+        let earlier = std::mem::take(&mut s.earlier);
+        self.endings.push((s.task, None));
+        let elapsed = now_ns.saturating_sub(s.intended_ns);
+        let tally = &mut self.recorder.ops[s.task.recipe];
+        tally.documents += u64::from(earlier.documents);
+        tally.rejected += earlier.rejected;
+        tally.failed[earlier.first.unwrap_or(ErrorKind::Failed) as usize] += 1;
+        record(&mut tally.failed_time, elapsed);
         self.release(slot, now_ns);
     }
 

@@ -104,3 +104,60 @@ impl Drop for Pass {
         self.arrive();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn nobody_passes_before_the_gate_opens_and_everybody_after() {
+        let gate = Arc::new(Gate::default());
+        let through = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let mut pass = gate.pass();
+                let through = &through;
+                scope.spawn(move || {
+                    pass.wait();
+                    through.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            // Returns once all have arrived, and none can have passed: the gate is shut.
+            gate.wait_for(3);
+            assert_eq!(through.load(Ordering::SeqCst), 0);
+            gate.open();
+        });
+        assert_eq!(through.load(Ordering::SeqCst), 3);
+        // One that comes late does not wait for others.
+        gate.pass().wait();
+    }
+
+    #[test]
+    fn one_that_never_comes_holds_up_nobody() {
+        let gate = Arc::new(Gate::default());
+        let (lost, mut here) = (gate.pass(), gate.pass());
+        let ended = std::thread::spawn(move || {
+            let _lost = lost;
+            panic!("a driver panics while it opens a session");
+        })
+        .join();
+        assert!(ended.is_err());
+        std::thread::scope(|scope| {
+            scope.spawn(move || here.wait());
+            gate.wait_for(2);
+            gate.open();
+        });
+    }
+
+    #[test]
+    fn arriving_twice_counts_once() {
+        let gate = Arc::new(Gate::default());
+        let mut pass = gate.pass();
+        pass.arrive();
+        pass.arrive();
+        drop(pass);
+        assert_eq!(gate.state.lock().unwrap().arrived, 1);
+    }
+}

@@ -9,13 +9,14 @@ use std::task::Context;
 use super::clock::Clock;
 use super::maker::{Maker, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
-use super::slots::Slots;
+use super::slots::{Earlier, Fatal, Slots};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::documents::Catalog;
-use crate::measure::{Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
+use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
 use crate::schedule::Arrivals;
-use crate::store::{Session, Token};
+use crate::store::{Session, SessionCounters, Token};
+use crate::workload::OnDisconnect;
 
 /// Sends in one turn at most, so that completions are not left waiting behind a backlog.
 const SENDS_PER_TURN: usize = 64;
@@ -89,6 +90,10 @@ pub(super) struct Worker<S, C> {
     /// Whether something was submitted that no poll has looked at: no waker is registered for it.
     unpolled: bool,
     censored_unsent: bool,
+    /// What had happened to the sessions' connections at the last snapshot.
+    connections: SessionCounters,
+    /// The phase ends here, because a connection was lost.
+    cut_off: Option<String>,
 }
 
 /// Processor time since the last snapshot.
@@ -157,6 +162,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
             held: (start_ns, 0),
             unpolled: false,
             censored_unsent: false,
+            connections: SessionCounters::default(),
+            cut_off: None,
             number,
             plan,
         }
@@ -233,7 +240,10 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if !self.slots.endings.is_empty() {
             self.slots.settle(&mut self.maker);
         }
-        if self.slots.fatal.is_some() {
+        if self.plan.on_disconnect == OnDisconnect::End && self.cut_off.is_none() {
+            self.cut_off = self.lost_connection();
+        }
+        if self.slots.fatal.is_some() || self.cut_off.is_some() {
             self.stop.ask();
         }
         // At the latest now: a turn that goes on after this sends nothing more.
@@ -315,10 +325,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
                     if self.maker.exhausted {
                         self.maker.exhausted = false;
                         if self.slots.in_flight == 0 {
-                            self.slots.fatal = Some(
-                                "every key of a worker has a write of unknown outcome, which no further write may follow"
+                            self.slots.fatal = Some(Fatal {
+                                why: "every key of a worker has a write of unknown outcome, which no further write may follow"
                                     .to_owned(),
-                            );
+                                lost: true,
+                            });
                             self.stop.ask();
                         }
                         // Drawn again when an answer has settled a key.
@@ -355,6 +366,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
+        s.earlier = Earlier::default();
         s.intended_ns = due.unwrap_or(0);
         let lag = s.lag_ns;
         let (held_until, held_lag) = self.held;
@@ -388,9 +400,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let Self { sessions, maker, slots, .. } = self;
         let s = &mut slots.slots[slot];
         let (task, stage, session) = (s.task, s.stage, s.session);
-        // Lent out for the time of the call: the request borrows them, and so do the slots.
-        let (indexes, revision) = (std::mem::take(&mut s.indexes), std::mem::take(&mut s.revision));
-        let request = maker.request(&task, &indexes, stage, &revision);
+        // Lent out for the time of the call: the request borrows it, and so do the slots.
+        let revision = std::mem::take(&mut s.revision);
+        let request = maker.request(&task, &s.indexes, stage, &revision);
         slots.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
         let now = slots.now();
         slots.sent(slot, now);
@@ -406,7 +418,6 @@ impl<S: Session, C: Clock> Worker<S, C> {
         } else {
             self.held = (self.slots.last_ns, s.lag_ns);
         }
-        s.indexes = indexes;
         if s.revision.is_empty() {
             s.revision = revision;
         }
@@ -501,6 +512,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
         usage.total.wall_ns = wall_ns;
         let recorder = &mut self.slots.recorder;
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
+        let counted = counted(&self.sessions);
+        let before = std::mem::replace(&mut self.connections, counted);
+        recorder.connections = counted.since(before);
         let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
         let full = std::mem::replace(recorder, spare);
         // Nobody listens only when the run is being torn down.
@@ -514,8 +528,33 @@ impl<S: Session, C: Clock> Worker<S, C> {
         self.course.next_interval_ns = self.course.start_ns + (self.course.interval + 1) * self.course.interval_ns;
     }
 
+    /// Which connection was lost first, as far as it can be told.
+    fn lost_connection(&self) -> Option<String> {
+        let position = self.sessions.iter().position(|s| s.counters().disconnects > 0)?;
+        Some(format!(
+            "worker {} lost its connection {} of {}, and `on_disconnect = \"end\"` ends the phase there",
+            self.number,
+            position + 1,
+            self.sessions.len()
+        ))
+    }
+
+    /// Why the phase ended early, as far as this worker is concerned.
+    fn partial(&mut self) -> Option<Partial> {
+        if self.plan.on_disconnect == OnDisconnect::End && self.cut_off.is_none() {
+            self.cut_off = self.lost_connection();
+        }
+        if let Some(why) = self.cut_off.take() {
+            return Some(Partial { cause: PartialCause::Disconnected, why });
+        }
+        let Fatal { why, lost } = self.slots.fatal.take()?;
+        let disconnected = lost && self.connections.disconnects > 0;
+        Some(Partial { cause: if disconnected { PartialCause::Disconnected } else { PartialCause::Failed }, why })
+    }
+
     /// What remains when the worker has ended.
     pub(super) fn into_report(mut self) -> super::WorkerReport {
+        let partial = self.partial();
         super::WorkerReport {
             worker: self.number,
             usage: self.usage.total,
@@ -524,11 +563,20 @@ impl<S: Session, C: Clock> Worker<S, C> {
             messages: self.slots.messages.into_iter().collect(),
             wrong_examples: self.slots.wrong_examples,
             taken: self.maker.taken(),
-            fatal: self.slots.fatal,
+            partial,
             sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
             ended_ns: self.slots.last_ns,
             ended_early: self.course.ended_early,
             error: None,
         }
     }
+}
+
+/// What happened to the connections of these sessions since they were opened.
+fn counted<S: Session>(sessions: &[S]) -> SessionCounters {
+    let mut all = SessionCounters::default();
+    for session in sessions {
+        all += session.counters();
+    }
+    all
 }

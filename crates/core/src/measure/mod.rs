@@ -7,11 +7,13 @@ mod packed;
 mod phase;
 mod recorder;
 mod resources;
+mod store_stats;
 mod tally;
 
-pub use phase::{Label, LedgerReport, PhaseRecord, WorkerUse};
+pub use phase::{Label, LedgerReport, Partial, PartialCause, PhaseRecord, WorkerUse};
 pub use recorder::{Interval, Recorder};
 pub use resources::{
     ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,
 };
+pub use store_stats::{Asking, StatsSample, StatsSampler, StoreStats};
 pub use tally::{SIGNIFICANT_DIGITS, Tally, histogram, record};

@@ -5,6 +5,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 use super::recorder;
 use super::tally::{COUNTS, TIMES, Tally, histogram};
+use crate::store::SessionCounters;
 
 #[derive(Debug, Clone)]
 struct Packed {
@@ -20,6 +21,7 @@ pub(super) struct Recorder {
     cpu_ns: u64,
     spin_ns: u64,
     run_queue_ns: u64,
+    connections: SessionCounters,
 }
 
 fn pack_times(times: &Histogram<u64>) -> Vec<u8> {
@@ -52,6 +54,7 @@ pub(super) fn pack(record: &recorder::Recorder) -> Recorder {
         cpu_ns: record.cpu_ns,
         spin_ns: record.spin_ns,
         run_queue_ns: record.run_queue_ns,
+        connections: record.connections,
     }
 }
 
@@ -76,6 +79,7 @@ pub(super) fn unpack(packed: &Recorder) -> recorder::Recorder {
         cpu_ns: packed.cpu_ns,
         spin_ns: packed.spin_ns,
         run_queue_ns: packed.run_queue_ns,
+        connections: packed.connections,
     }
 }
 
@@ -94,11 +98,12 @@ mod tests {
             record.slip.record(value / 2 + 1).unwrap();
         }
         record.spin_ns = 5;
+        record.connections = SessionCounters { disconnects: 2, splits: 3 };
         let back = unpack(&pack(&record));
         assert_eq!(back.ops[1].counts(), record.ops[1].counts());
         assert_eq!(back.ops[1].response, record.ops[1].response);
         assert_eq!(back.slip, record.slip);
         assert!(back.ops[0].service.is_empty());
-        assert_eq!(back.spin_ns, 5);
+        assert_eq!((back.spin_ns, back.connections), (5, record.connections));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
+use super::store_stats::StoreStats;
 use crate::store::{Durability, OpKind, ReadConsistency};
 
 /// A label of a phase: one kind of operation on one collection.
@@ -56,6 +57,8 @@ pub struct PhaseRecord {
     pub worker_use: Vec<WorkerUse>,
     /// The process's use of the machine over the phase.
     pub resources: Vec<ResourceSample>,
+    /// What the store told about itself over the phase.
+    pub store_stats: StoreStats,
     /// Distinct keys touched, by position of the collection in the study (an estimate within 1 %).
     pub distinct_keys: Vec<(usize, u64)>,
     /// Some messages of failed operations, each with how often it came.
@@ -64,8 +67,28 @@ pub struct PhaseRecord {
     pub wrong_examples: Vec<String>,
     /// Keys whose acknowledged version was not found at the end, if a ledger was kept.
     pub ledger: Option<LedgerReport>,
-    /// Whether it was interrupted, or ended early because the store failed.
-    pub partial: Option<String>,
+    /// Why it ended early, if it did.
+    pub partial: Option<Partial>,
+}
+
+/// Why a phase ended before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partial {
+    /// What ended it.
+    pub cause: PartialCause,
+    /// The same in words.
+    pub why: String,
+}
+
+/// What ended a phase before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartialCause {
+    /// The user.
+    Interrupted,
+    /// A connection was lost, and the phase cannot or shall not go on without it.
+    Disconnected,
+    /// The store failed otherwise.
+    Failed,
 }
 
 /// What the ledger found when it read everything back.
@@ -100,5 +123,18 @@ impl PhaseRecord {
     /// Operations that ended, over all labels.
     pub fn operations(&self) -> u64 {
         self.total.ops.iter().map(super::Tally::ended).sum()
+    }
+
+    /// Connections that were asked for: one socket each, but for protocols that carry one operation at
+    /// a time, whose sessions open `in_flight` of them.
+    pub fn sessions(&self) -> u64 {
+        u64::from(self.workers) * u64::from(self.connections)
+    }
+
+    /// Writes that may or may not have been done: those that failed with an unknown outcome, and those
+    /// that were sent and not answered when the phase ended.
+    pub fn unknown_outcomes(&self) -> u64 {
+        let labels = self.labels.iter().zip(&self.total.ops);
+        labels.map(|(label, tally)| tally.unknown_outcomes(label.kind)).sum()
     }
 }

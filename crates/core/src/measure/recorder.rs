@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 
 use super::packed;
 use super::tally::{self, Tally, histogram};
+use crate::store::SessionCounters;
 
 /// What one worker has seen since its last snapshot. Owned by the worker: recording takes no lock.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct Recorder {
     pub spin_ns: u64,
     /// Time the worker's thread was ready to run but not running, in ns.
     pub run_queue_ns: u64,
+    /// What happened to the worker's connections.
+    pub connections: SessionCounters,
 }
 
 impl Recorder {
@@ -30,6 +33,7 @@ impl Recorder {
             cpu_ns: 0,
             spin_ns: 0,
             run_queue_ns: 0,
+            connections: SessionCounters::default(),
         }
     }
 
@@ -42,6 +46,7 @@ impl Recorder {
         self.cpu_ns += other.cpu_ns;
         self.spin_ns += other.spin_ns;
         self.run_queue_ns += other.run_queue_ns;
+        self.connections += other.connections;
     }
 
     /// Empties it, keeping its memory.
@@ -49,6 +54,7 @@ impl Recorder {
         self.ops.iter_mut().for_each(Tally::clear);
         tally::reset(&mut self.slip);
         (self.cpu_ns, self.spin_ns, self.run_queue_ns) = (0, 0, 0);
+        self.connections = SessionCounters::default();
     }
 }
 

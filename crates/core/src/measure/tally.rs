@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::store::ErrorKind;
+use crate::store::{ErrorKind, OpKind};
 
 /// Significant decimal digits kept of a time.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
@@ -33,6 +33,8 @@ pub struct Tally {
     pub failed: [u64; 6],
     /// Operations that were due but not answered when the phase ended.
     pub censored: u64,
+    /// Of the censored: sent, so that nobody knows whether they were done.
+    pub unanswered: u64,
     /// Of the failed: given up at the timeout.
     pub timed_out: u64,
     /// Further tries after temporary failures.
@@ -68,6 +70,7 @@ impl Default for Tally {
             missed: 0,
             failed: [0; 6],
             censored: 0,
+            unanswered: 0,
             timed_out: 0,
             retries: 0,
             documents: 0,
@@ -100,6 +103,12 @@ impl Tally {
         self.failed[kind as usize]
     }
 
+    /// Of operations of this kind: those that may or may not have been done. None for reads, which
+    /// change nothing.
+    pub fn unknown_outcomes(&self, kind: OpKind) -> u64 {
+        if kind.writes() { self.failed_as(ErrorKind::OutcomeUnknown) + self.unanswered } else { 0 }
+    }
+
     /// Every count, in the order of [`Self::counts_mut`].
     pub(super) fn counts(&self) -> [u64; COUNTS] {
         let [refused, not_found, conflict, temporary, failed, unknown] = self.failed;
@@ -113,6 +122,7 @@ impl Tally {
             failed,
             unknown,
             self.censored,
+            self.unanswered,
             self.timed_out,
             self.retries,
             self.documents,
@@ -142,6 +152,7 @@ impl Tally {
             failed,
             unknown,
             &mut self.censored,
+            &mut self.unanswered,
             &mut self.timed_out,
             &mut self.retries,
             &mut self.documents,
@@ -180,7 +191,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 17;
+pub(super) const COUNTS: usize = 18;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 4;
 

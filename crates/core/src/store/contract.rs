@@ -283,6 +283,21 @@ pub struct SessionCounters {
     pub splits: u64,
 }
 
+impl SessionCounters {
+    /// What has happened since an earlier reading.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            disconnects: self.disconnects.saturating_sub(earlier.disconnects),
+            splits: self.splits.saturating_sub(earlier.splits),
+        }
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_quiet(self) -> bool {
+        self == Self::default()
+    }
+}
+
 impl std::ops::AddAssign for SessionCounters {
     fn add_assign(&mut self, other: Self) {
         self.disconnects += other.disconnects;

@@ -52,6 +52,7 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
     for (position, phase) in study.phases.iter().enumerate() {
         checker.phase(position, phase);
     }
+    checker.problems.extend(super::existing::check(study));
     checker.problems
 }
 
@@ -106,7 +107,9 @@ impl Checker<'_> {
             (None, Some(_), Some(_)) => {
                 self.say(&[at[0], name, "count"], "with `per` the relation decides how many; remove `count`");
             }
-            (None, None, None) => self.say(&at, "it needs one of `count`, `per` or `from`"),
+            (None, None, None) if c.existing.is_none() => {
+                self.say(&at, "it needs one of `count`, `per` or `from`, or `existing` for documents that are there");
+            }
             _ => {}
         }
         if c.count.is_some_and(|n| n.0 == 0) {
@@ -161,7 +164,7 @@ impl Checker<'_> {
                 self.say(&[at[0], name, "index", &position], "an index needs at least one field");
             }
             for field in fields {
-                if c.from.is_none() && !c.fields.contains_key(field) {
+                if c.from.is_none() && c.existing.is_none() && !c.fields.contains_key(field) {
                     let message = no_such("field", field, c.fields.keys().map(String::as_str));
                     self.say(&[at[0], name, "index", &position], message);
                 }
@@ -341,7 +344,7 @@ impl Checker<'_> {
         }
         match (kind, &entry.field) {
             (OpKind::Page, None) => self.say(&at, "a page needs the indexed field: where = \"…\""),
-            (OpKind::Page, Some(field)) if !c.index.iter().any(|index| index.first() == Some(field)) => {
+            (OpKind::Page, Some(field)) if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) => {
                 self.say(
                     &[at[0], at[1], at[2], at[3], "where"],
                     format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),

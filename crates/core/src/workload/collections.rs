@@ -8,11 +8,12 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::existing::ExistingDocuments;
 use super::popularity::Popularity;
 use crate::units::{ByteSize, Count, Range};
 
 /// One collection of documents (a table, bucket collection, partition or key prefix of the store).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Collection {
     /// How many documents. Left out with `per` (the relation decides) or `from` (the file decides).
@@ -48,6 +49,12 @@ pub struct Collection {
     /// `compress_to` and `per`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
+    /// Documents that are in the store already, put there by somebody else. Such a study only reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing: Option<ExistingDocuments>,
+    /// `existing`: how many keys are sampled from the store; default 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Count>,
     /// What a line of `from` that is not a JSON object does: stop the run (default), or be skipped
     /// and counted.
     #[serde(default, skip_serializing_if = "is_default")]

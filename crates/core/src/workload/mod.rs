@@ -2,6 +2,7 @@
 
 mod check;
 mod collections;
+mod existing;
 mod load;
 mod phases;
 mod popularity;
@@ -9,8 +10,9 @@ mod study;
 
 pub use check::{Problem, collection_of, did_you_mean};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
+pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use load::{StudyError, StudyErrors};
-pub use phases::{ArrivalSpec, MixEntry, OpName, Pacing, Phase, RateSpec, Retry, Streams};
+pub use phases::{ArrivalSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
 pub use study::{Stores, Study};
 

@@ -80,6 +80,9 @@ pub struct Phase {
     /// What happens after a temporary failure; default: no retry.
     #[serde(default)]
     pub retry: Retry,
+    /// What happens when a connection is lost; default: the run goes on, and says so.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_disconnect: OnDisconnect,
     /// How long, after the end, operations that were due are still sent and awaited; default 0 s.
     /// What is left is counted as censored, at its age.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -141,6 +144,7 @@ impl Phase {
             consistency: None,
             timeout: default_timeout(),
             retry: Retry::default(),
+            on_disconnect: OnDisconnect::default(),
             drain: Span::default(),
             check: default_check(),
             ledger: false,
@@ -185,6 +189,17 @@ pub enum Pacing {
     Economical,
     /// Spins for the last stretch, yielding to the reactor at every turn: a core for each worker.
     Precise,
+}
+
+/// What a lost connection does to the phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDisconnect {
+    /// The session connects again by itself; what failed meanwhile is counted.
+    #[default]
+    GoOn,
+    /// The phase and its trial end there: what was measured until then is kept, and the exit code is 3.
+    End,
 }
 
 /// What happens after a *temporary* failure: capped exponential back-off with full jitter.

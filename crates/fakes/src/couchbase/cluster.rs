@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::documents::{Copy, Document, Name, alive};
+use super::fake::FakeOptions;
 use super::garbage::{Garbage, Random};
 use super::map::{self, Map, Ports};
-use super::fake::FakeOptions;
 
 /// One node of the cluster.
 #[derive(Debug, Default)]
@@ -88,7 +88,8 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) fn new(options: FakeOptions, ports: Vec<Ports>) -> Self {
-        let nodes = ports.into_iter().map(|ports| Node { ports, up: true, replicates: true, disk: true, ..Node::default() });
+        let nodes =
+            ports.into_iter().map(|ports| Node { ports, up: true, replicates: true, disk: true, ..Node::default() });
         let nodes: Vec<Node> = nodes.collect();
         let default = Collection { uid: 0, name: "_default".into() };
         Self {

@@ -25,8 +25,24 @@ mod feature {
     pub(super) const MAP_CHANGES: u16 = 0x1f;
     /// What the fake agrees to when asked.
     pub(super) const KNOWN: [u16; 18] = [
-        0x01, 0x03, MUTATION_TOKENS, 0x06, 0x07, 0x08, SNAPPY, JSON, 0x0c, 0x0e, 0x10, SYNC_REPLICATION, COLLECTIONS,
-        0x13, 0x14, 0x17, 0x1d, MAP_CHANGES,
+        0x01,
+        0x03,
+        MUTATION_TOKENS,
+        0x06,
+        0x07,
+        0x08,
+        SNAPPY,
+        JSON,
+        0x0c,
+        0x0e,
+        0x10,
+        SYNC_REPLICATION,
+        COLLECTIONS,
+        0x13,
+        0x14,
+        0x17,
+        0x1d,
+        MAP_CHANGES,
     ];
 }
 
@@ -172,7 +188,9 @@ impl Connection {
                 let step = execute(&mut shared.lock(), node, agreed, &request, true);
                 match step {
                     Step::Answer(response) => break response,
-                    Step::Wait(..) if Instant::now() >= deadline => break Response::status(status::SYNC_WRITE_AMBIGUOUS),
+                    Step::Wait(..) if Instant::now() >= deadline => {
+                        break Response::status(status::SYNC_WRITE_AMBIGUOUS);
+                    }
                     Step::Wait(..) => {}
                 }
             };

@@ -65,16 +65,18 @@ fn bucket(method: &str, path: &[&str], body: &[u8], cluster: &mut Cluster) -> An
             Some(name) => refused(&format!("Scope with name \"{name}\" already exists")),
         },
         ("DELETE", ["scopes", scope]) if *scope != "_default" => {
-            if cluster.drop_scope(scope) { changed(cluster) } else { no_scope(scope) }
+            if cluster.drop_scope(scope) {
+                changed(cluster)
+            } else {
+                no_scope(scope)
+            }
         }
         ("POST", ["scopes", scope, "collections"]) => match name_of(body) {
             None => Answer::json(400, &json!({ "errors": { "name": "The value must be supplied" } })),
             Some(name) => match cluster.create_collection(scope, &name) {
                 None => no_scope(scope),
                 Some(true) => changed(cluster),
-                Some(false) => {
-                    refused(&format!("Collection with name \"{name}\" in scope \"{scope}\" already exists"))
-                }
+                Some(false) => refused(&format!("Collection with name \"{name}\" in scope \"{scope}\" already exists")),
             },
         },
         ("DELETE", ["scopes", scope, "collections", name]) => match cluster.drop_collection(scope, name) {

@@ -63,7 +63,8 @@ pub(super) fn terse(
     let ext: Vec<Value> = members
         .iter()
         .map(|(ports, _)| {
-            let mut services = json!({ "kv": ports.kv, "mgmt": ports.http, "n1ql": ports.http, "indexHttp": ports.http });
+            let mut services =
+                json!({ "kv": ports.kv, "mgmt": ports.http, "n1ql": ports.http, "indexHttp": ports.http });
             if let (Some(kv), Some(http)) = (ports.kv_tls, ports.http_tls) {
                 services["kvSSL"] = json!(kv);
                 services["mgmtSSL"] = json!(http);

@@ -78,7 +78,8 @@ fn prepare(cluster: &mut Cluster, node: usize, agreed: Agreed, request: &Request
         cluster.not_my_vbucket += 1;
         return Err(Response { status: status::NOT_MY_VBUCKET, ..Response::value(cluster.config(true)) });
     }
-    let Some((collection, key)) = (if agreed.collections { split_key(&request.key) } else { Some((0, &request.key[..])) })
+    let Some((collection, key)) =
+        (if agreed.collections { split_key(&request.key) } else { Some((0, &request.key[..])) })
     else {
         return fail(status::INVALID);
     };
@@ -145,7 +146,8 @@ fn perform(cluster: &mut Cluster, agreed: Agreed, request: &Request, name: &Name
             let document = present(found, status::NOT_STORED)?;
             check_cas(request, &document)?;
             let added = contents(cluster, agreed, request)?;
-            let parts = if request.opcode == opcode::APPEND { [document.value, added] } else { [added, document.value] };
+            let parts =
+                if request.opcode == opcode::APPEND { [document.value, added] } else { [added, document.value] };
             put(cluster, agreed, vbucket, name, Document { value: parts.concat(), ..document })
         }
         opcode::INCREMENT | opcode::DECREMENT => counter(cluster, agreed, request, name, found),
@@ -226,7 +228,8 @@ fn counter(cluster: &mut Cluster, agreed: Agreed, request: &Request, name: &Name
 fn mutate(cluster: &mut Cluster, agreed: Agreed, request: &Request, name: &Name, found: Option<Document>) -> Done {
     let document = present(found, status::KEY_NOT_FOUND)?;
     check_cas(request, &document)?;
-    let specs = subdoc::specs(&request.value, true).filter(|specs| !specs.is_empty() && specs.len() <= subdoc::MOST_PATHS);
+    let specs =
+        subdoc::specs(&request.value, true).filter(|specs| !specs.is_empty() && specs.len() <= subdoc::MOST_PATHS);
     let specs = specs.ok_or_else(|| Response::status(status::INVALID))?;
     let value = subdoc::mutate(&document.value, &specs).map_err(|(position, status)| {
         let [high, low] = status.to_be_bytes();

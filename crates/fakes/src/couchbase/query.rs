@@ -40,7 +40,8 @@ pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
             }
             body["results"] = Value::Array(rows);
             body["status"] = json!("success");
-            body["metrics"] = json!({ "elapsedTime": "1ms", "executionTime": "1ms", "resultCount": 0, "resultSize": 0 });
+            body["metrics"] =
+                json!({ "elapsedTime": "1ms", "executionTime": "1ms", "resultCount": 0, "resultSize": 0 });
             Answer::json(200, &body)
         }
         Err(refusal) => Answer::json(
@@ -60,8 +61,8 @@ type Rows = (Option<String>, Vec<Value>);
 
 async fn run(options: &Value, shared: &Arc<Shared>) -> Result<Rows, Refusal> {
     let (text, prepared) = statement_of(options, &mut shared.lock())?;
-    let statement =
-        parse(&text).ok_or_else(|| Refusal::new(400, 3000, format!("syntax error - this fake does not know: {text}")))?;
+    let statement = parse(&text)
+        .ok_or_else(|| Refusal::new(400, 3000, format!("syntax error - this fake does not know: {text}")))?;
     let waits = options["scan_consistency"] == "request_plus";
     if waits && matches!(statement, Statement::Select(_)) {
         wait_for_indexes(options, shared).await?;
@@ -121,7 +122,8 @@ async fn wait_for_indexes(options: &Value, shared: &Arc<Shared>) -> Result<(), R
 }
 
 fn create(cluster: &mut Cluster, name: String, on: &Keyspace, fields: Vec<String>) -> Result<Vec<Value>, Refusal> {
-    let uid = if on.bucket == cluster.options.bucket { cluster.collection_uid(&on.scope, &on.collection) } else { None };
+    let uid =
+        if on.bucket == cluster.options.bucket { cluster.collection_uid(&on.scope, &on.collection) } else { None };
     let Some(collection_uid) = uid else {
         return Err(Refusal::new(404, 12003, format!("Keyspace not found in CB datastore: {on:?}")));
     };

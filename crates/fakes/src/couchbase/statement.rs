@@ -30,8 +30,15 @@ pub(super) struct Select {
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Statement {
-    CreateIndex { name: String, on: Keyspace, fields: Vec<String> },
-    CreatePrimary { name: String, on: Keyspace },
+    CreateIndex {
+        name: String,
+        on: Keyspace,
+        fields: Vec<String>,
+    },
+    CreatePrimary {
+        name: String,
+        on: Keyspace,
+    },
     /// `system:indexes` of a collection.
     Indexes(Keyspace),
     Select(Select),

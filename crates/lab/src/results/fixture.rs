@@ -1,6 +1,8 @@
 //! Measurements made by hand, for tests of this crate.
 
-use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, WorkerUse};
+use storebench_core::measure::{
+    Interval, Label, PhaseRecord, Recorder, ResourceSample, StatsSample, StoreStats, WorkerUse,
+};
 use storebench_core::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
 
 use super::gather::{PhaseFrame, gather_phase};
@@ -47,6 +49,16 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, due: Option<
                 lateness_ns: 60_000,
             })
             .collect(),
+        store_stats: StoreStats {
+            samples: (0..=elapsed_ns / 1_000_000_000)
+                .map(|n| StatsSample {
+                    at_ns: n * 1_000_000_000,
+                    took_ns: 90_000,
+                    figures: vec![("wal_bytes".into(), n as f64 * 4_096.0)],
+                })
+                .collect(),
+            ..StoreStats::default()
+        },
         distinct_keys: vec![(0, 9_000)],
         messages: Vec::new(),
         wrong_examples: Vec::new(),
@@ -165,6 +177,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
             let frame = PhaseFrame {
                 documents: &documents,
                 capabilities: &capabilities,
+                query_plans: &[],
                 planned_rate: record.due.map(|_| &planned),
                 calibrated_ns_per_op: Some(&[400.0, 900.0][..record.labels.len()]),
             };

@@ -10,7 +10,7 @@ use storebench_core::measure::PhaseRecord;
 
 use super::hlog::histogram_log;
 use super::model::RunResult;
-use super::redact::redact;
+use super::secrets::Secrets;
 use super::tables::Tables;
 
 /// Files of a run folder.
@@ -18,6 +18,7 @@ pub(crate) const RESULT_FILE: &str = "run.json";
 const STUDY_FILE: &str = "study.toml";
 const INTERVALS_FILE: &str = "intervals.parquet";
 const RESOURCES_FILE: &str = "resources.parquet";
+const STORE_STATS_FILE: &str = "store_stats.parquet";
 const EVENTS_FILE: &str = "events.jsonl";
 /// While a run goes on its events grow here; the file gets its name when it is whole.
 const EVENTS_GROWING: &str = "events.jsonl.part";
@@ -72,16 +73,18 @@ pub struct RunFolder {
     path: PathBuf,
     tables: Tables,
     events: BufWriter<File>,
+    secrets: Secrets,
     /// Names of the histogram logs: phases whose names differ only by case or punctuation would share one.
     logs: HashSet<String>,
 }
 
 impl RunFolder {
-    /// Makes `RUNS/NAME-YYYYMMDD-HHMMSS` (local time); a number follows where that exists already.
+    /// Makes `RUNS/NAME-YYYYMMDD-HHMMSS` (local time); a number follows where that exists already. Nothing
+    /// that is written into it holds one of the `secrets`.
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn create(runs_dir: &Path, name: &str) -> Result<Self, FolderError> {
+    pub fn create(runs_dir: &Path, name: &str, secrets: Secrets) -> Result<Self, FolderError> {
         std::fs::create_dir_all(runs_dir).map_err(writing(runs_dir))?;
         let stem = format!("{}-{}", file_name(name), jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
         for n in 1.. {
@@ -94,6 +97,7 @@ impl RunFolder {
                         path,
                         tables: Tables::default(),
                         events: BufWriter::new(file),
+                        secrets,
                         logs: HashSet::new(),
                     });
                 }
@@ -114,7 +118,7 @@ impl RunFolder {
     /// # Errors
     /// The file cannot be written.
     pub fn write_study(&self, text: &str) -> Result<(), FolderError> {
-        self.put(STUDY_FILE, redact(text).as_bytes())
+        self.put(STUDY_FILE, self.secrets.hide(text).as_bytes())
     }
 
     /// Adds a phase to the tables and writes its histogram log.
@@ -134,9 +138,11 @@ impl RunFolder {
         }
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
-        for (name, bytes) in
-            [(INTERVALS_FILE, self.tables.intervals_parquet()), (RESOURCES_FILE, self.tables.resources_parquet())]
-        {
+        for (name, bytes) in [
+            (INTERVALS_FILE, self.tables.intervals_parquet()),
+            (RESOURCES_FILE, self.tables.resources_parquet()),
+            (STORE_STATS_FILE, self.tables.store_stats_parquet()),
+        ] {
             let bytes = bytes.map_err(|e| writing(&self.path.join(name))(std::io::Error::other(e)))?;
             self.put(name, &bytes)?;
         }
@@ -148,8 +154,12 @@ impl RunFolder {
     /// # Errors
     /// The file cannot be written. The one before stays whole.
     pub fn write_result(&self, result: &RunResult) -> Result<(), FolderError> {
-        let mut text = serde_json::to_vec_pretty(result)
-            .map_err(|e| writing(&self.path.join(RESULT_FILE))(std::io::Error::other(e)))?;
+        let text = || {
+            let mut value = serde_json::to_value(result)?;
+            self.secrets.hide_value(&mut value);
+            serde_json::to_vec_pretty(&value)
+        };
+        let mut text = text().map_err(|e| writing(&self.path.join(RESULT_FILE))(std::io::Error::other(e)))?;
         text.push(b'\n');
         self.put(RESULT_FILE, &text)
     }
@@ -160,7 +170,11 @@ impl RunFolder {
     /// The file cannot be written.
     pub fn add_event(&mut self, event: &impl Serialize) -> Result<(), FolderError> {
         let path = self.path.join(EVENTS_GROWING);
-        serde_json::to_writer(&mut self.events, event)
+        serde_json::to_value(event)
+            .and_then(|mut line| {
+                self.secrets.hide_value(&mut line);
+                serde_json::to_writer(&mut self.events, &line)
+            })
             .map_err(std::io::Error::from)
             .and_then(|()| self.events.write_all(b"\n"))
             .and_then(|()| self.events.flush())
@@ -216,7 +230,7 @@ mod tests {
     #[test]
     fn a_run_is_written_whole_and_reads_back() {
         let dir = tempfile::tempdir().unwrap();
-        let mut folder = RunFolder::create(dir.path(), "Books: read & updated").unwrap();
+        let mut folder = RunFolder::create(dir.path(), "Books: read & updated", Secrets::default()).unwrap();
         let phases = [fixture::load(), fixture::open_loop()];
         let mut result = fixture::run_of(&phases);
         result.verdicts = crate::verdicts::judge(&result);
@@ -242,6 +256,7 @@ mod tests {
                 "intervals.parquet",
                 "resources.parquet",
                 "run.json",
+                "store_stats.parquet",
                 "study.toml"
             ]
         );
@@ -251,7 +266,7 @@ mod tests {
     #[test]
     fn phases_named_alike_keep_a_log_each() {
         let dir = tempfile::tempdir().unwrap();
-        let mut folder = RunFolder::create(dir.path(), "x").unwrap();
+        let mut folder = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
         for name in ["Load", "load", "load!", "load-2"] {
             let phase = PhaseRecord { name: name.into(), ..fixture::load() };
             folder.add_phase(1, "sqlite", &phase).unwrap();
@@ -266,8 +281,8 @@ mod tests {
     #[test]
     fn a_second_run_of_one_second_gets_its_own_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let a = RunFolder::create(dir.path(), "x").unwrap();
-        let b = RunFolder::create(dir.path(), "x").unwrap();
+        let a = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
+        let b = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
         assert_ne!(a.path(), b.path());
     }
 
@@ -276,7 +291,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = RunFolder::create(&file.join("runs"), "x").unwrap_err().to_string();
+        let error = RunFolder::create(&file.join("runs"), "x", Secrets::default()).unwrap_err().to_string();
         assert!(error.contains("file") && error.contains("cannot be written"), "{error}");
     }
 

@@ -6,8 +6,8 @@ use storebench_core::measure::{Label, PhaseRecord, Recorder, ResourceSample, Tal
 use storebench_core::store::{Capabilities, ErrorKind};
 
 use super::model::{
-    AllOps, ClientUse, CollectionResult, LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
-    Promise, RateResult, WorkerUseResult,
+    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles,
+    PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
 };
 
 /// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
@@ -22,6 +22,8 @@ pub struct PhaseFrame<'a> {
     pub capabilities: &'a Capabilities,
     /// The rate as the study says it; none in closed loop.
     pub planned_rate: Option<&'a serde_json::Value>,
+    /// How the store would answer the queries, by label; nothing where it does not tell.
+    pub query_plans: &'a [Option<QueryPlanResult>],
     /// Embedded stores: the client's processor time for one operation on the null store, in ns, by
     /// label.
     pub calibrated_ns_per_op: Option<&'a [f64]>,
@@ -55,7 +57,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
     let collection = |position: usize| frame.documents.get(position);
     let name_of = |position| collection(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
     let mut ops = IndexMap::new();
-    for (label, tally) in record.labels.iter().zip(&record.total.ops) {
+    for (position, (label, tally)) in record.labels.iter().zip(&record.total.ops).enumerate() {
         let mut name = label.name.clone();
         for n in 2.. {
             if !ops.contains_key(&name) {
@@ -63,7 +65,9 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
             }
             name = format!("{}-{n}", label.name);
         }
-        ops.insert(name, gather_op(label, tally, record.elapsed_ns, open, name_of(label.collection)));
+        let query_plan = frame.query_plans.get(position).cloned().flatten();
+        let op = gather_op(label, tally, record.elapsed_ns, open, name_of(label.collection));
+        ops.insert(name, OpResult { query_plan, ..op });
     }
     PhaseResult {
         name: record.name.clone(),
@@ -75,6 +79,12 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         workers: record.workers,
         connections: record.connections,
         in_flight: record.in_flight,
+        sessions: record.sessions(),
+        slots: record.sessions().saturating_mul(record.in_flight.into()),
+        connection_events: ConnectionsResult {
+            disconnects: record.total.connections.disconnects,
+            splits: record.total.connections.splits,
+        },
         slots_busy_share: slots_busy_share(record),
         durability: Promise {
             name: record.durability.to_string(),
@@ -108,7 +118,9 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
             unverifiable: l.unverifiable,
             examples: l.examples.clone(),
         }),
-        partial: record.partial.clone(),
+        partial: record.partial.as_ref().map(|p| p.why.clone()),
+        store_stats: super::store_figures::gather(&record.store_stats),
+        unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
     }
 }
@@ -160,6 +172,7 @@ fn gather_op(label: &Label, tally: &Tally, elapsed_ns: u64, open: bool, collecti
         read_bytes: tally.bytes_read,
         checked: tally.checked,
         wrong: tally.wrong,
+        query_plan: None,
         response_ns: open.then(|| Percentiles::of(&tally.response)),
         service_ns: Percentiles::of(&tally.service),
         failed_ns: Percentiles::of(&tally.failed_time),

@@ -10,21 +10,22 @@ mod hlog;
 mod model;
 mod read;
 mod redact;
+mod secrets;
+mod store_figures;
 mod tables;
 
 pub use folder::{FolderError, RunFolder};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
-    AllOps, ClientUse, CollectionResult, CompressionResult, FORMAT, Failure, LedgerResult, Message, OpResult,
-    Percentiles, PhaseDocuments, PhaseResult, Promise, RateResult, RunInfo, RunResult, StoreAfter, TrialResult,
-    WorkerUseResult,
+    AllOps, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, FigureResult,
+    LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult,
+    RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TrialResult, WorkerUseResult,
 };
 pub use read::{read_result, read_run};
-pub use redact::redact;
+pub use redact::{redact, without_password};
+pub use secrets::Secrets;
 pub use tables::Tables;
-
-pub(crate) use redact::redact_value;
 
 /// The JSON Schema of `run.json`.
 pub fn schema() -> serde_json::Value {

@@ -79,6 +79,10 @@ pub struct CollectionResult {
     pub count: u64,
     /// Mean size of a document, from a sample.
     pub mean_bytes: u64,
+    /// What the store calls them, where they were there already and are only read. Their number and size
+    /// are with each trial, in `sampled`.
+    #[serde(default)]
+    pub existing: Option<String>,
     /// Whether the documents are the user's own (`from`).
     pub own: bool,
     /// What a document is: `json`, `bytes` or `counter`.
@@ -131,10 +135,26 @@ pub struct TrialResult {
     pub approximated: IndexMap<String, String>,
     /// When it began (RFC 3339, UTC).
     pub began: String,
+    /// Documents that were in the store already: what was sampled of them, by collection.
+    #[serde(default)]
+    pub sampled: IndexMap<String, SampledResult>,
     /// Its phases, in order, warm-ups too.
     pub phases: Vec<PhaseResult>,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
+}
+
+/// What was sampled of documents that were in a store already.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SampledResult {
+    /// What the store calls them.
+    pub existing: String,
+    /// Keys that phases draw from.
+    pub keys: u64,
+    /// Documents that were read before the measurement.
+    pub documents_read: u64,
+    /// Their mean size.
+    pub mean_bytes: u64,
 }
 
 /// Why a trial ended early.
@@ -169,6 +189,16 @@ pub struct PhaseResult {
     pub connections: u32,
     /// Operations in flight on each connection, at most.
     pub in_flight: u32,
+    /// Connections that were asked for: workers × connections. One socket each, but for protocols that
+    /// carry one operation at a time (HTTP/1.1), where each opens up to `in_flight` of them.
+    #[serde(default)]
+    pub sessions: u64,
+    /// Operations in flight over all connections, at most: `sessions` × `in_flight`.
+    #[serde(default)]
+    pub slots: u64,
+    /// What happened to the connections.
+    #[serde(default)]
+    pub connection_events: ConnectionsResult,
     /// Share of all slots (workers × connections × in flight) that were busy, on average.
     pub slots_busy_share: f64,
     /// What acknowledged writes survive, and how the store was set to promise it.
@@ -195,8 +225,24 @@ pub struct PhaseResult {
     pub ledger: Option<LedgerResult>,
     /// Why it ended early, if it did.
     pub partial: Option<String>,
+    /// What the store told about itself while the phase ran; each answer is in `store_stats.parquet`.
+    #[serde(default)]
+    pub store_stats: StoreStatsResult,
+    /// Writes that may or may not have been done: no answer came, or none that tells. 0 when every
+    /// write's outcome is known.
+    #[serde(default)]
+    pub unknown_outcomes: u64,
     /// The store after the phase (and after settling, if that was asked for).
     pub store_after: Option<StoreAfter>,
+}
+
+/// What happened to the connections of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectionsResult {
+    /// How often a connection was lost after it had been made.
+    pub disconnects: u64,
+    /// How often a bulk request was cut in two because the server found it too large.
+    pub splits: u64,
 }
 
 /// A promise by its name, and how this store was set to keep it.
@@ -263,6 +309,9 @@ pub struct OpResult {
     pub checked: u64,
     /// Of them: those that differed.
     pub wrong: u64,
+    /// How the store said that it would answer: for page, prefix, scan and view, where it tells.
+    #[serde(default)]
+    pub query_plan: Option<QueryPlanResult>,
     /// Open loop: from the intended start to the end, of successes, misses and censored operations
     /// (these at their age at the end, a lower bound). Null in closed loop.
     pub response_ns: Option<Percentiles>,
@@ -272,6 +321,17 @@ pub struct OpResult {
     pub failed_ns: Percentiles,
     /// Open loop: how long a due operation waited for a free slot. Null in closed loop.
     pub slot_wait_ns: Option<Percentiles>,
+}
+
+/// How a store would answer a query.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct QueryPlanResult {
+    /// The field that is asked for, of a page.
+    pub field: Option<String>,
+    /// The plan as the store prints it, at most 8,000 characters.
+    pub plan: String,
+    /// Whether it reads the whole collection.
+    pub full_scan: bool,
 }
 
 /// Times of all operations of a phase together.
@@ -397,6 +457,33 @@ pub struct LedgerResult {
     pub unverifiable: u64,
     /// Some of the lost and unverifiable.
     pub examples: Vec<String>,
+}
+
+/// What the store told about itself while a phase ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct StoreStatsResult {
+    /// Answers that it gave.
+    pub answers: u64,
+    /// Questions that failed. They take nothing from what was measured.
+    pub failed: u64,
+    /// What the first of them said.
+    pub message: Option<String>,
+    /// Whether asking was given up, since the store works on the client's processors and takes long to
+    /// answer: what it tells after the phase is in `store_after`.
+    pub too_slow: bool,
+    /// Its figures; the unit is in the name.
+    pub figures: IndexMap<String, FigureResult>,
+}
+
+/// One figure of a store over a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FigureResult {
+    /// When the phase began.
+    pub first: f64,
+    /// When it had ended.
+    pub last: f64,
+    /// The greatest that was seen.
+    pub max: f64,
 }
 
 /// The store after a phase.

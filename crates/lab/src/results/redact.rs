@@ -1,11 +1,11 @@
 //! Takes secrets out of texts before anything is written.
 
-use serde_json::Value;
-
-const HIDDEN: &str = "***";
+/// What stands in place of a secret.
+pub(super) const HIDDEN: &str = "***";
 
 /// Names of URL options that hold a secret.
-const SECRET_OPTIONS: [&str; 8] = ["password", "passwd", "pwd", "token", "secret", "api_key", "apikey", "access_key"];
+pub(super) const SECRET_OPTIONS: [&str; 8] =
+    ["password", "passwd", "pwd", "token", "secret", "api_key", "apikey", "access_key"];
 
 /// Hides, in every URL of a text, what stands between `user:` and `@`, and the values of options
 /// that name a secret (`password`, `token`, …). Everything else stays, so that a study can be run
@@ -14,18 +14,40 @@ pub fn redact(text: &str) -> String {
     options(&user_parts(text))
 }
 
-/// The same for every text within a JSON value.
-pub(crate) fn redact_value(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = redact(text),
-        Value::Array(items) => items.iter_mut().for_each(redact_value),
-        Value::Object(fields) => fields.values_mut().for_each(redact_value),
-        _ => {}
-    }
-}
-
 fn ends_url(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
+}
+
+/// Where the user's name and password end in what follows `://`: at the last `@` before path and query.
+///
+/// A password may hold `/`, `?` and `@` unescaped. An `@` behind a `?` ends one where what stands before it
+/// is no `host:port`; it hides more than it must rather than less.
+fn user_end(after: &str) -> Option<usize> {
+    let query = after.find('?').unwrap_or(after.len());
+    after[..query].rfind('@').or_else(|| {
+        let (_, tail) = after[..query].split_once(':')?;
+        let port = tail.split('/').next().unwrap_or_default();
+        let host_only = after.starts_with('[') || (!port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+        let sign = after.rfind('@')?;
+        (!host_only).then_some(sign)
+    })
+}
+
+/// The password of a URL as it stands there, not decoded.
+pub(super) fn password_of(url: &str) -> Option<&str> {
+    let (_, after) = url.split_once("://")?;
+    let (_, password) = after[..user_end(after)?].split_once(':')?;
+    Some(password).filter(|password| !password.is_empty())
+}
+
+/// The URL with no password in it, as it may be kept to be used again: the password then comes from a
+/// variable or a file. The same URL where it holds none.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, after)) = url.split_once("://") else { return options(url) };
+    let Some(end) = user_end(after) else { return redact(url) };
+    let user = after[..end].split_once(':').map_or(&after[..end], |(user, _)| user);
+    let sign = if user.is_empty() { "" } else { "@" };
+    options(&format!("{scheme}://{user}{sign}{}", &after[end + 1..]))
 }
 
 fn user_parts(text: &str) -> String {
@@ -35,9 +57,7 @@ fn user_parts(text: &str) -> String {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
         let url_end = after.find(ends_url).unwrap_or(after.len());
-        // A password may hold `/` and `@` unescaped; the last `@` before the query ends it.
-        let query = after[..url_end].find('?').unwrap_or(url_end);
-        match after[..query].rfind('@') {
+        match user_end(&after[..url_end]) {
             Some(sign) => {
                 if let Some(colon) = after[..sign].find(':') {
                     out.push_str(&after[..=colon]);
@@ -90,8 +110,53 @@ mod tests {
             ("two a://b:c@d and e://f:g@h", "two a://b:***@d and e://f:***@h"),
             ("mail me@example.org, a://b", "mail me@example.org, a://b"),
             ("ключ://имя:тайна@хост", "ключ://имя:***@хост"),
+            (
+                "mongodb://me:pass@one:27017,two:27018,[::1]:9/db?w=2",
+                "mongodb://me:***@one:27017,two:27018,[::1]:9/db?w=2",
+            ),
+            ("redis://:pass@host:6379/0", "redis://:***@host:6379/0"),
+            ("redis://:@host", "redis://:***@host"),
+            ("a://me:p%40ss%3Aw%2Frd@host", "a://me:***@host"),
+            ("a://me%40corp:pass@host", "a://me%40corp:***@host"),
+            ("a://me:what?pass@host/db", "a://me:***@host/db"),
+            ("a://host:8091/db?mail=me@example.org", "a://host:8091/db?mail=me@example.org"),
+            ("a://[::1]/db?mail=me@example.org", "a://[::1]/db?mail=me@example.org"),
+            ("slow+a://me:pass@host?latency=1ms&pwd=x y", "slow+a://me:***@host?latency=1ms&pwd=*** y"),
+            ("a://me:one@h,b://me:two@h", "a://me:***@h"),
+            ("x=a://me:p@h&token=t, then `a://me:q@h`", "x=a://me:***@h&token=*** then `a://me:***@h`"),
         ] {
             assert_eq!(redact(given), shown);
+            assert_eq!(redact(shown), shown, "what is hidden stays as it is");
+        }
+    }
+
+    #[test]
+    fn a_password_is_found_where_drivers_find_it() {
+        for (url, password) in [
+            ("redis://me:pass@host", Some("pass")),
+            ("redis://:p%40ss@one:1,two:2/db", Some("p%40ss")),
+            ("redis://me:p@ss@host", Some("p@ss")),
+            ("redis://me:wh?t@host", Some("wh?t")),
+            ("redis://me@host:1", None),
+            ("redis://host:1/a@b", None),
+            ("redis://host:1?mail=a@b", None),
+            ("redis://:@host", None),
+            ("sqlite:a.db", None),
+        ] {
+            assert_eq!(password_of(url), password, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_without_its_password_is_a_url_still() {
+        for (url, kept) in [
+            ("redis://me:p@ss@one:1,two:2/0?x=1", "redis://me@one:1,two:2/0?x=1"),
+            ("redis://:pass@host", "redis://host"),
+            ("redis://me@host?mail=a@b", "redis://me@host?mail=a@b"),
+            ("redis://host:1?token=t", "redis://host:1?token=***"),
+            ("sqlite:a.db?cache=1MiB", "sqlite:a.db?cache=1MiB"),
+        ] {
+            assert_eq!(without_password(url), kept);
         }
     }
 }

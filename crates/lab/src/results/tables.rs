@@ -1,4 +1,4 @@
-//! The tables of a run: `intervals.parquet` and `resources.parquet`.
+//! The tables of a run: `intervals.parquet`, `resources.parquet` and `store_stats.parquet`.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use storebench_core::measure::PhaseRecord;
 
 use super::gather::rfc3339;
 use super::model::Percentiles;
+use super::store_figures::StoreFigures;
 
 /// Which trial and phase rows belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+pub(super) struct Place {
     trial: u32,
     store: String,
     phase: String,
@@ -38,6 +39,8 @@ struct IntervalRow {
     cpu_ns: u64,
     spin_ns: u64,
     run_queue_ns: u64,
+    disconnects: u64,
+    splits: u64,
 }
 
 const COUNTS: [&str; 10] = [
@@ -67,6 +70,7 @@ struct ResourceRow {
 pub struct Tables {
     intervals: Vec<IntervalRow>,
     resources: Vec<ResourceRow>,
+    store_figures: StoreFigures,
     began: Option<String>,
 }
 
@@ -104,9 +108,12 @@ impl Tables {
                     cpu_ns: seen.cpu_ns,
                     spin_ns: seen.spin_ns,
                     run_queue_ns: seen.run_queue_ns,
+                    disconnects: seen.connections.disconnects,
+                    splits: seen.connections.splits,
                 });
             }
         }
+        self.store_figures.add(&place, &record.store_stats);
         self.resources.extend(record.resources.iter().map(|s| ResourceRow {
             place: Arc::clone(&place),
             at_ns: s.at_ns,
@@ -158,6 +165,8 @@ impl Tables {
         add("cpu_ns".into(), u64s(rows, |r| r.cpu_ns));
         add("spin_ns".into(), u64s(rows, |r| r.spin_ns));
         add("run_queue_ns".into(), u64s(rows, |r| r.run_queue_ns));
+        add("disconnects".into(), u64s(rows, |r| r.disconnects));
+        add("splits".into(), u64s(rows, |r| r.splits));
         parquet(columns)
     }
 
@@ -174,15 +183,23 @@ impl Tables {
         columns.push(("lateness_ns".into(), u64s(rows, |r| r.lateness_ns)));
         parquet(columns)
     }
+
+    /// `store_stats.parquet` as bytes.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn store_stats_parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        self.store_figures.parquet()
+    }
 }
 
 type Column = (String, ArrayRef);
 
-fn u64s<R>(rows: &[R], pick: fn(&R) -> u64) -> ArrayRef {
+pub(super) fn u64s<R>(rows: &[R], pick: fn(&R) -> u64) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick)))
 }
 
-fn places<'a>(rows: impl Iterator<Item = &'a Place> + Clone) -> Vec<Column> {
+pub(super) fn places<'a>(rows: impl Iterator<Item = &'a Place> + Clone) -> Vec<Column> {
     vec![
         ("trial".into(), Arc::new(UInt32Array::from_iter_values(rows.clone().map(|p| p.trial)))),
         ("store".into(), Arc::new(StringArray::from_iter_values(rows.clone().map(|p| &p.store)))),
@@ -191,7 +208,7 @@ fn places<'a>(rows: impl Iterator<Item = &'a Place> + Clone) -> Vec<Column> {
     ]
 }
 
-fn parquet(columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
+pub(super) fn parquet(columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
     // Nulls are allowed everywhere but come only where a histogram is empty.
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| {
         let nullable = array.is_nullable() || name.ends_with("_ns");
@@ -239,6 +256,13 @@ mod tests {
         assert_eq!(column("response_p99_ns").value(0), own);
         let resources = read(&tables.resources_parquet().unwrap());
         assert_eq!(resources.num_rows(), record.resources.len());
+        let told = read(&tables.store_stats_parquet().unwrap());
+        let figures: usize = record.store_stats.samples.iter().map(|s| s.figures.len()).sum();
+        assert!(figures > 0 && told.num_rows() == figures);
+        let names: Vec<String> = told.schema().fields().iter().map(|f| f.name().clone()).collect();
+        assert_eq!(names, ["trial", "store", "phase", "warm_up", "at_ns", "took_ns", "figure", "value"]);
+        let values = told.column_by_name("value").unwrap().as_primitive::<arrow_array::types::Float64Type>().clone();
+        assert_eq!(values.value(0), record.store_stats.samples[0].figures[0].1);
     }
 
     #[test]

@@ -4,9 +4,12 @@
 //! run folder holds all that was measured so far.
 
 mod error;
+mod foreign;
 mod observe;
 mod request;
 mod runner;
+#[cfg(test)]
+mod server_tests;
 #[cfg(test)]
 mod tests;
 mod trial;

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use storebench_core::engine::{Event, Observer};
 use storebench_core::measure::Label;
+use storebench_core::store::SessionCounters;
 
-use crate::results::{FolderError, RunFolder};
+use crate::results::{FolderError, RunFolder, RunResult, Secrets};
 
 /// Everything a run says and keeps. A folder that can no longer be written does not end a
 /// measurement: the first error is kept and told at the end.
@@ -12,6 +13,7 @@ pub(super) struct Journal<'a> {
     observer: &'a mut dyn Observer,
     folder: Option<RunFolder>,
     failed: Option<FolderError>,
+    secrets: Secrets,
     place: Place,
 }
 
@@ -24,8 +26,8 @@ struct Place {
 }
 
 impl<'a> Journal<'a> {
-    pub(super) fn new(observer: &'a mut dyn Observer, folder: Option<RunFolder>) -> Self {
-        Self { observer, folder, failed: None, place: Place::default() }
+    pub(super) fn new(observer: &'a mut dyn Observer, folder: Option<RunFolder>, secrets: Secrets) -> Self {
+        Self { observer, folder, failed: None, secrets, place: Place::default() }
     }
 
     /// The events that follow belong to this trial.
@@ -40,7 +42,21 @@ impl<'a> Journal<'a> {
 
     /// Tells the user and the log.
     pub(super) fn note(&mut self, text: String) {
+        let text = self.secrets.hide(&text);
         self.event(&Event::Note { text });
+    }
+
+    /// Takes secrets out of the result that is kept and shown. Messages of stores may hold them.
+    pub(super) fn hide(&self, result: &mut RunResult) {
+        let hidden = serde_json::to_value(&*result).and_then(|mut value| {
+            self.secrets.hide_value(&mut value);
+            serde_json::from_value(value)
+        });
+        // Words of the format stay as they are, so what was written reads back. What is on disk has been
+        // cleared in any case.
+        if let Ok(hidden) = hidden {
+            *result = hidden;
+        }
     }
 
     /// Writes to the folder, if there is one that still works.
@@ -74,6 +90,10 @@ impl<'a> Journal<'a> {
     }
 }
 
+fn connections(counters: SessionCounters) -> Value {
+    json!({ "disconnects": counters.disconnects, "splits": counters.splits })
+}
+
 impl Observer for Journal<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.observer.event(event);
@@ -92,10 +112,17 @@ impl Observer for Journal<'_> {
                         (label.name.clone(), json!({ "ended": tally.ended(), "errors": tally.errors() }))
                     })
                     .collect();
-                json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops })
+                let mut line =
+                    json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops });
+                // Intervals are many, and lost connections few.
+                if !record.connections.is_quiet() {
+                    line["connections"] = connections(record.connections);
+                }
+                line
             }
-            Event::PhaseEnded { phase, operations, elapsed_ns } => json!({
+            Event::PhaseEnded { phase, operations, elapsed_ns, connections: counters } => json!({
                 "event": "phase-ended", "phase": phase, "operations": operations, "elapsed_ns": elapsed_ns,
+                "connections": connections(*counters),
             }),
             Event::Note { text } => json!({ "event": "note", "text": text }),
         };

@@ -1,6 +1,6 @@
 //! From a request to a result: checks everything, then runs the trials in order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Pre
 use storebench_core::workload::{Body, MixEntry, OpName, Study};
 
 use super::error::LabError;
+use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::request::{PrepareMode, RunRequest};
 use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::results::{
-    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, redact, redact_value,
+    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
 };
 use crate::verdicts::{exit_code, judge};
 
@@ -63,6 +64,8 @@ pub(super) struct Session<'a> {
     pub(super) documents: Vec<CollectionResult>,
     /// By phase: what the client itself costs. Measured when the first embedded store comes to it.
     pub(super) calibrated: Vec<Option<Calibrated>>,
+    /// By store: its own catalog, where it holds documents that Storebench did not make.
+    pub(super) foreign: BTreeMap<String, Foreign>,
     /// New documents that the phases of the current trial have stored, by collection.
     pub(super) inserted: Vec<u64>,
     /// Names of the stores that were made ready and not yet removed.
@@ -76,9 +79,30 @@ pub(super) struct Session<'a> {
 /// Everything that can be refused before a store is touched: a store that holds other data or cannot
 /// do what a phase asks, a store that cannot be reached, a folder that cannot be made.
 pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -> Result<RunOutcome, LabError> {
+    let secrets = Secrets::of(&request.study);
+    run_with(request, &secrets, stop, observer).map_err(|error| match error {
+        LabError::Store { store, source } => LabError::Store { store, source: secrets.hide_error(source) },
+        LabError::BadInput(text) => LabError::BadInput(secrets.hide(&text)),
+        other => other,
+    })
+}
+
+fn run_with(
+    request: &RunRequest,
+    secrets: &Secrets,
+    stop: Arc<Stop>,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, LabError> {
     if request.stores.is_empty() {
         return Err(LabError::BadInput(
             "there is no store to run on; add `stores` to the study or give --store sqlite:bench.db".into(),
+        ));
+    }
+    if request.remove_after && request.study.reads_only() {
+        return Err(LabError::BadInput(
+            "the study reads documents that Storebench did not make (`existing`), so nothing is made that could be \
+             removed; leave --remove-after out"
+                .into(),
         ));
     }
     let arms = request.stores.iter().map(|(name, store)| arm(request, name, store)).collect::<Result<Vec<_>, _>>()?;
@@ -86,14 +110,14 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
     let catalog = &request.documents.catalog;
     let plan = Plan::of(&request.study, catalog, request.scale, &described);
     let folder = match &request.runs_dir {
-        Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name)?),
+        Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
         None => None,
     };
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
     let environment = Environment::here(&paths);
     let began = jiff::Timestamp::now().to_string();
-    let mut journal = Journal::new(observer, folder);
+    let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
     journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
 
@@ -103,12 +127,13 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
         stop: Arc::clone(&stop),
         documents: describe_documents(request, &plan),
         calibrated: vec![None; request.study.phases.len()],
+        foreign: BTreeMap::new(),
         inserted: Vec::new(),
         touched: BTreeSet::new(),
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
-        run: run_info(request, began, path.as_ref()),
+        run: run_info(request, secrets, began, path.as_ref()),
         plan,
         environment,
         documents: session.documents.clone(),
@@ -140,6 +165,7 @@ pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -
 
 /// Judges what there is and writes it down.
 pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
+    journal.hide(result);
     result.verdicts = judge(result);
     journal.keep(|folder| folder.write_result(result));
 }
@@ -158,6 +184,14 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
     let found = store.inspect().map_err(refused)?;
     let description = store.describe();
     let prepare = match (found, request.prepare) {
+        (Namespace::Absent, _) if request.study.reads_only() => {
+            return Err(LabError::BadInput(format!(
+                "store `{name}`: there is nothing at {}, and the study reads documents that are there (`existing`); \
+                 correct the URL",
+                description.url
+            )));
+        }
+        _ if request.study.reads_only() => Prepare::ReadOnly,
         (Namespace::Foreign(_), PrepareMode::IntoExisting | PrepareMode::KeepIntoExisting) => Prepare::IntoExisting,
         (Namespace::Foreign(what), PrepareMode::Keep) => {
             return Err(refused(StoreError::NotOurs(format!(
@@ -216,9 +250,9 @@ fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
 
-fn run_info(request: &RunRequest, began: String, folder: Option<&PathBuf>) -> RunInfo {
+fn run_info(request: &RunRequest, secrets: &Secrets, began: String, folder: Option<&PathBuf>) -> RunInfo {
     let mut study = serde_json::to_value(&request.study).unwrap_or_default();
-    redact_value(&mut study);
+    secrets.hide_value(&mut study);
     RunInfo {
         name: request.name.clone(),
         title: redact(&request.study.title),
@@ -264,6 +298,7 @@ fn describe_documents(request: &RunRequest, plan: &Plan) -> Vec<CollectionResult
                 collection: planned.collection.clone(),
                 count: planned.count,
                 mean_bytes: planned.mean_bytes,
+                existing: foreign::name_in_store(&request.study, documents).map(str::to_owned),
                 own: planned.from.is_some(),
                 body: body.to_owned(),
                 skipped_lines: documents.skipped_lines(),

@@ -3,14 +3,24 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use storebench_core::engine::{Clock, PhaseContext, calibrate, run_phase};
+use indexmap::IndexMap;
+use storebench_core::documents::Catalog;
+use storebench_core::engine::{Clock, PhaseContext, PhasePlan, calibrate, explain_queries, run_phase};
+use storebench_core::measure::PartialCause;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
 
 use super::error::kind;
+use super::foreign;
 use super::observe::Journal;
 use super::runner::{Arm, Session, keep_result, loads};
+use crate::human::count;
 use crate::plan::PlannedTrial;
-use crate::results::{Failure, PhaseFrame, RunResult, StoreAfter, TrialResult, gather_phase};
+use crate::results::{
+    Failure, PhaseFrame, QueryPlanResult, RunResult, SampledResult, StoreAfter, TrialResult, gather_phase,
+};
+
+/// Characters of a query's plan that are kept.
+const QUERY_PLAN_CHARS: usize = 8_000;
 
 impl Session<'_> {
     /// Runs a trial into `result`, which is written after every phase.
@@ -34,9 +44,10 @@ impl Session<'_> {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
         self.touched.insert(arm.name.clone());
-        match self.prepare(arm) {
+        match self.prepare(arm).and_then(|()| self.sample(arm, journal)) {
             Err(error) => fail(result, "prepare", &error),
-            Ok(()) => {
+            Ok(sampled) => {
+                result.trials[at].sampled = sampled;
                 // A server may tell its version only once it was asked something.
                 result.trials[at].version = arm.store.describe().version;
                 self.inserted.clear();
@@ -101,10 +112,32 @@ impl Session<'_> {
                 name: name.clone(),
                 body: c.body,
                 indexes: c.index.clone(),
-                existing: None,
+                existing: c.existing.as_ref().map(Into::into),
             })
             .collect();
         arm.store.prepare(&Layout { collections }, arm.prepare)
+    }
+
+    /// What a store holds of documents that Storebench did not make, sampled at its first trial: every
+    /// block asks for the same keys.
+    fn sample(&mut self, arm: &Arm, journal: &mut Journal<'_>) -> Result<IndexMap<String, SampledResult>, StoreError> {
+        let study = &self.request.study;
+        if !study.reads_only() {
+            return Ok(IndexMap::new());
+        }
+        if let Some(known) = self.foreign.get(&arm.name) {
+            return Ok(known.sampled.clone());
+        }
+        let found = foreign::sample(arm, study, &self.request.documents.catalog, &self.clock, &self.stop)?;
+        for sampled in found.sampled.values() {
+            journal.note(format!("{}: {} keys of `{}` sampled", arm.name, count(sampled.keys), sampled.existing));
+        }
+        Ok(self.foreign.entry(arm.name.clone()).or_insert(found).sampled.clone())
+    }
+
+    /// The documents as this store holds them.
+    fn catalog(&self, arm: &Arm) -> Arc<Catalog> {
+        Arc::clone(self.foreign.get(&arm.name).map_or(&self.request.documents.catalog, |found| &found.catalog))
     }
 
     fn phase(
@@ -118,10 +151,11 @@ impl Session<'_> {
     ) -> Result<(), StoreError> {
         let plan = &arm.plans[position];
         let phase = &self.request.study.phases[position];
-        let catalog = &self.request.documents.catalog;
+        let catalog = &self.catalog(arm);
         if arm.capabilities.embedded && self.calibrated[position].is_none() {
             self.calibrated[position] = Some(calibrate(plan, catalog, &self.clock)?);
         }
+        let query_plans = self.query_plans(arm, plan, catalog, journal);
         journal.phase(plan.labels());
         let context = PhaseContext {
             catalog: Arc::clone(catalog),
@@ -134,23 +168,63 @@ impl Session<'_> {
         };
         let record = run_phase(&arm.store, plan, context)?;
         journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        if let Some(message) = &record.store_stats.message {
+            let times = record.store_stats.failed;
+            journal.note(format!(
+                "{} was asked about itself in vain {times} time{} in {}: {message}",
+                arm.name,
+                if times == 1 { "" } else { "s" },
+                plan.name
+            ));
+        }
         let rate = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
         let frame = PhaseFrame {
             documents: &self.documents,
             capabilities: &arm.capabilities,
+            query_plans: &query_plans,
             planned_rate: rate.as_ref(),
             calibrated_ns_per_op: self.calibrated[position].as_ref().map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);
         found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
-        match found.partial.as_deref() {
+        match &record.partial {
             // Asked for by the user, as against a store that failed.
             Some(_) if self.stop.asked() => result.run.interrupted = true,
-            Some(why) => result.trials[at].failure = Some(failure("failed", &plan.name, why.to_owned())),
+            Some(partial) => {
+                let kind = if partial.cause == PartialCause::Disconnected { "unreachable" } else { "failed" };
+                result.trials[at].failure = Some(failure(kind, &plan.name, partial.why.clone()));
+            }
             None => {}
         }
         result.trials[at].phases.push(found);
         Ok(())
+    }
+
+    /// How the store would answer the queries of a phase, now that it holds what they are asked of. A store
+    /// that cannot tell is noted: it takes nothing from what is measured.
+    fn query_plans(
+        &self,
+        arm: &Arm,
+        plan: &PhasePlan,
+        catalog: &Arc<Catalog>,
+        journal: &mut Journal<'_>,
+    ) -> Vec<Option<QueryPlanResult>> {
+        let mut plans = vec![None; plan.recipes.len()];
+        for (at, told) in explain_queries(&*arm.store, plan, catalog, self.request.study.seed) {
+            let recipe = &plan.recipes[at];
+            match told {
+                Ok(told) => {
+                    plans[at] = told.map(|told| QueryPlanResult {
+                        field: (!recipe.field.is_empty()).then(|| recipe.field.clone()),
+                        plan: told.plan.chars().take(QUERY_PLAN_CHARS).collect(),
+                        full_scan: told.full_scan,
+                    });
+                }
+                Err(error) => journal
+                    .note(format!("{} did not explain `{}` of {}: {error}", arm.name, recipe.label.name, plan.name)),
+            }
+        }
+        plans
     }
 
     /// Waits for rest where that was asked for, then looks at the store. What fails here is noted: it

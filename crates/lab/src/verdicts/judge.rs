@@ -1,7 +1,7 @@
 //! Runs every check, and says what a run's exit code is.
 
 use super::model::{Level, Verdict};
-use super::{client, design, outcome, payload, schedule};
+use super::{client, design, outcome, payload, queries, schedule};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 
 /// What a check of a phase looks at.
@@ -67,7 +67,7 @@ impl Finding {
 /// A check of one phase: none where it has no meaning.
 type PhaseCheck = fn(&Scene<'_>) -> Option<Finding>;
 
-const PHASE_CHECKS: [(&str, PhaseCheck); 12] = [
+const PHASE_CHECKS: [(&str, PhaseCheck); 13] = [
     ("partial-run", outcome::partial_run),
     ("lost-writes", outcome::lost_writes),
     ("wrong-content", outcome::wrong_content),
@@ -78,6 +78,7 @@ const PHASE_CHECKS: [(&str, PhaseCheck); 12] = [
     ("too-few-connections", schedule::too_few_connections),
     ("rate-not-held", schedule::rate_not_held),
     ("closed-loop-latency", schedule::closed_loop_latency),
+    ("full-scan", queries::full_scan),
     ("few-distinct-keys", payload::few_distinct_keys),
     ("too-short", design::too_short),
 ];

@@ -9,6 +9,7 @@ mod judge;
 mod model;
 mod outcome;
 mod payload;
+mod queries;
 mod schedule;
 #[cfg(test)]
 mod tests;

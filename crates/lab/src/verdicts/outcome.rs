@@ -62,6 +62,15 @@ pub(super) fn wrong_content(scene: &Scene<'_>) -> Option<Finding> {
     if !any_reads && checked == 0 {
         return None;
     }
+    let theirs = |name: &str| scene.result.documents.iter().any(|c| c.collection == name && c.existing.is_some());
+    if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) {
+        return Some(Finding::new(
+            Level::Note,
+            "documents that Storebench did not make were read, and not compared",
+            "invalid from one wrong document; note when none was checked",
+            "only who made them knows what they should be: check them by other means",
+        ));
+    }
     let (level, saw, advice) = match (checked, wrong) {
         (_, 1..) => (
             Level::Invalid,
@@ -119,6 +128,10 @@ pub(super) fn errors(scene: &Scene<'_>) -> Option<Finding> {
     }
     if !unanswered.is_empty() {
         saw += &format!("; no {} was answered", unanswered.join(" and no "));
+    }
+    if scene.phase.unknown_outcomes > 0 {
+        let n = scene.phase.unknown_outcomes;
+        saw += &format!("; {} write{} may or may not have been done", count(n), if n == 1 { "" } else { "s" });
     }
     if let Some(message) = scene.phase.messages.iter().max_by_key(|m| m.count) {
         saw += &format!("; most often: {}", message.message);

@@ -407,3 +407,35 @@ fn a_saturating_embedded_run_is_not_invalid() {
     assert_eq!(exit_code(&result), 0, "{:#?}", result.verdicts);
     assert_eq!(level(&result, "client-shares-host"), NOTE);
 }
+
+#[test]
+fn full_scan() {
+    use crate::results::QueryPlanResult;
+    let with = |plans: &[(&str, Option<&str>, &str, bool)]| {
+        let mut result = open(|p| {
+            for (op, field, plan, full_scan) in plans {
+                p.ops[*op].query_plan = Some(QueryPlanResult {
+                    field: field.map(str::to_owned),
+                    plan: (*plan).to_owned(),
+                    full_scan: *full_scan,
+                });
+            }
+        });
+        result.trials[0].phases[0].ops.values_mut().for_each(|op| op.collection = "books".into());
+        result
+    };
+    let seek = "SEARCH books USING INDEX books.author (<expr>=?)";
+    assert_eq!(level(&with(&[]), "full-scan"), None);
+    assert_eq!(level(&with(&[("read", Some("author"), seek, false)]), "full-scan"), PASS);
+    let scanned = with(&[("read", Some("author"), seek, false), ("update", Some("title"), "\n  SCAN books", true)]);
+    assert_eq!(level(&scanned, "full-scan"), CAUTION);
+    let verdict = &all(&scanned, "full-scan")[0];
+    assert_eq!(verdict.saw, "update reads all of `books` (SCAN books)");
+    assert!(verdict.advice.contains("index = [[\"title\"]] to collections.books"), "{}", verdict.advice);
+    let mut theirs = scanned.clone();
+    theirs.documents[0].existing = Some("library".into());
+    assert!(all(&theirs, "full-scan")[0].advice.contains("make an index over `title` in the store"));
+    let by_key = with(&[("read", None, "", true)]);
+    assert_eq!(level(&by_key, "full-scan"), CAUTION);
+    assert!(all(&by_key, "full-scan")[0].saw.contains("no plan was told"));
+}

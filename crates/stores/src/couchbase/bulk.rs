@@ -20,9 +20,10 @@ pub(super) async fn perform(
 ) -> Result<OwnedReply, OpError> {
     let items = batch.as_batch();
     let single = item_kind(kind);
-    let doing = items.iter().enumerate().map(|(number, (key, body))| async move {
-        (number, key, item(context, target, single, key, body).await)
-    });
+    let doing = items
+        .iter()
+        .enumerate()
+        .map(|(number, (key, body))| async move { (number, key, item(context, target, single, key, body).await) });
     let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
     let (mut done, mut rejects, mut rows) = (0, Vec::new(), BatchBuf::new());
     while let Some((number, key, answer)) = answers.next().await {

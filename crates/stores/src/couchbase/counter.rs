@@ -47,13 +47,7 @@ const OVERFLOW: OpError = OpError {
     message: std::borrow::Cow::Borrowed("the counter would leave the range of 64-bit integers"),
 };
 
-async fn swap(
-    context: &Context,
-    target: &Target,
-    key: &str,
-    delta: i64,
-    initial: i64,
-) -> Result<OwnedReply, OpError> {
+async fn swap(context: &Context, target: &Target, key: &str, delta: i64, initial: i64) -> Result<OwnedReply, OpError> {
     let (collection, flags) = (&target.collection, flags(target.body));
     for _ in 0..TRIES {
         // The read changes nothing: what it fails with leaves the counter as it was.

@@ -58,9 +58,14 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
         Kind::ParsingFailure | Kind::UnsupportedOperation | Kind::FeatureNotAvailable(_) => {
             OpError::new(Refused, error_of.kind().to_string())
         }
-        Kind::ServiceNotAvailable(_) => OpError::new(Refused, format!("{}: the cluster does not run it", error_of.kind())),
+        Kind::ServiceNotAvailable(_) => {
+            OpError::new(Refused, format!("{}: the cluster does not run it", error_of.kind()))
+        }
         Kind::DeltaInvalid | Kind::NumberTooBig => error(Failed, "what is stored is no counter"),
         Kind::ServerTimeout if !kind.writes() => error(Temporary, "the query service gave up at its timeout"),
+        Kind::OtherFailure(text) if text.starts_with("no server assigned") => {
+            error(Temporary, "the cluster's map names no node for this document now; nothing was sent")
+        }
         Kind::OtherFailure(text) => lost(kind, without_ports(text)),
         other if kind.writes() => OpError::new(OutcomeUnknown, other.to_string()),
         other => OpError::new(Failed, other.to_string()),

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use storebench_core::store::{OpError, SessionCounters};
 use tokio::task::AbortHandle;
@@ -18,6 +19,9 @@ use super::management::Management;
 use super::settings::Settings;
 use super::topology::Topology;
 use crate::net::{Backoff, not_connected};
+
+/// All connections to a node end together, more or less.
+const NOTICED_WITHIN: Duration = Duration::from_millis(20);
 
 /// What the gate's task and the session share.
 #[derive(Debug)]
@@ -96,6 +100,8 @@ impl Gate {
         *task = Some(
             tokio::spawn(async move {
                 let mut backoff = Backoff::new(seed);
+                // Until the SDK has noticed too.
+                tokio::time::sleep(NOTICED_WITHIN).await;
                 loop {
                     tokio::time::sleep(backoff.next_wait()).await;
                     let connected = link.connected().await;

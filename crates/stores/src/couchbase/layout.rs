@@ -99,11 +99,17 @@ async fn read_marker(link: &Link, settings: &Settings) -> Result<Option<(bool, B
     if value["made_by"] != "storebench" {
         return Ok(None);
     }
-    let made = value["collections"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).map(str::to_owned);
+    let made =
+        value["collections"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).map(str::to_owned);
     Ok(Some((value["scope"] == true, made.collect())))
 }
 
-async fn write_marker(link: &Link, settings: &Settings, scope: bool, made: &BTreeSet<String>) -> Result<(), StoreError> {
+async fn write_marker(
+    link: &Link,
+    settings: &Settings,
+    scope: bool,
+    made: &BTreeSet<String>,
+) -> Result<(), StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(MARKERS);
     let marker = json!({ "made_by": "storebench", "scope": scope, "collections": made });
     let writing = collection.upsert(MARKER, &marker, UpsertOptions::new());
@@ -111,12 +117,7 @@ async fn write_marker(link: &Link, settings: &Settings, scope: bool, made: &BTre
 }
 
 /// Makes the layout ready.
-pub(super) async fn prepare(
-    link: &Link,
-    settings: &Settings,
-    layout: &Layout,
-    how: Prepare,
-) -> Result<(), StoreError> {
+pub(super) async fn prepare(link: &Link, settings: &Settings, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
     if how == Prepare::ReadOnly {
         return check_existing(link, settings, layout).await;
     }
@@ -246,8 +247,10 @@ where
     loop {
         match existing_is_fine(making()).await {
             Err(error)
-                if matches!(error.kind(), Kind::CollectionNotFound | Kind::ScopeNotFound | Kind::InternalServerFailure)
-                    && Instant::now() < deadline =>
+                if matches!(
+                    error.kind(),
+                    Kind::CollectionNotFound | Kind::ScopeNotFound | Kind::InternalServerFailure
+                ) && Instant::now() < deadline =>
             {
                 sleep(LOOK_EVERY).await;
             }

@@ -34,7 +34,10 @@ pub(super) async fn apply(context: &Context, target: &Target, key: &str, patch: 
 }
 
 fn is_about_paths(kind: &Kind) -> bool {
-    matches!(kind, Kind::PathNotFound | Kind::PathMismatch | Kind::PathInvalid | Kind::PathTooBig | Kind::DocumentNotJSON)
+    matches!(
+        kind,
+        Kind::PathNotFound | Kind::PathMismatch | Kind::PathInvalid | Kind::PathTooBig | Kind::DocumentNotJSON
+    )
 }
 
 /// The parts of a patch that sets and removes members of the document itself; none for another.

@@ -73,7 +73,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
     example: "couchbase://user@localhost/bucket",
     options: with_net_options![
         OptionHelp { name: "scope", meaning: "scope that holds the collections (default storebench)" },
-        OptionHelp { name: "keys", meaning: "`index` (default) makes a primary index for prefix and scan, `none` does not" },
+        OptionHelp {
+            name: "keys",
+            meaning: "`index` (default) makes a primary index for prefix and scan, `none` does not"
+        },
         OptionHelp { name: "compression", meaning: "of documents sent: `none` (default) or `snappy`" },
     ],
     decorator: false,
@@ -300,9 +303,11 @@ impl Store for CouchbaseStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let ready = self.ready()?;
-        let (scope, name, _) = ready.collections.get(collection.position()).cloned().ok_or_else(|| {
-            StoreError::Failed("the layout has no such collection to sample".into())
-        })?;
+        let (scope, name, _) = ready
+            .collections
+            .get(collection.position())
+            .cloned()
+            .ok_or_else(|| StoreError::Failed("the layout has no such collection to sample".into()))?;
         self.with_link(async |link, _| {
             let scope = link.bucket.scope(scope);
             let unlisted = |why: &str| {

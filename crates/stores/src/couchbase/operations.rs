@@ -58,7 +58,10 @@ pub(super) enum What {
     /// Key and body say it all.
     Single,
     Touch(Duration),
-    Counter { delta: i64, initial: i64 },
+    Counter {
+        delta: i64,
+        initial: i64,
+    },
     Swap(u64),
     Batch(BatchBuf),
     Query(Box<Query>),

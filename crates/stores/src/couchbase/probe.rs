@@ -61,7 +61,8 @@ fn not_couchbase(host: &Host, what: &str) -> StoreError {
 async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError> {
     let failed = |error: &Error| explain(settings, host, error);
     let address = || address::Address { host: host.name.clone(), port: host.port };
-    let options = || ConnectOptions { deadline: Instant::now() + PATIENCE, tcp_keep_alive_time: Duration::from_secs(60) };
+    let options =
+        || ConnectOptions { deadline: Instant::now() + PATIENCE, tcp_keep_alive_time: Duration::from_secs(60) };
     let (connection, mechanism) = match &settings.address.tls {
         None => {
             let connection = TcpConnection::connect(address(), options()).await.map_err(|e| failed(&e))?;
@@ -84,7 +85,8 @@ async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError>
         },
     );
     let (user, password) = settings.credentials();
-    let features = vec![HelloFeature::SelectBucket, HelloFeature::Xerror, HelloFeature::Collections, HelloFeature::Json];
+    let features =
+        vec![HelloFeature::SelectBucket, HelloFeature::Xerror, HelloFeature::Collections, HelloFeature::Json];
     let bootstrap = BootstrapOptions {
         hello: Some(HelloRequest::new(b"storebench".to_vec(), features)),
         get_error_map: None,

@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_scan_without_bounds_reads_everything() {
-        let plan = |operator: &str| serde_json::json!({ "#operator": "Sequence", "~children": [{ "#operator": operator }] });
+        let plan =
+            |operator: &str| serde_json::json!({ "#operator": "Sequence", "~children": [{ "#operator": operator }] });
         assert!(reads_everything(&plan("PrimaryScan3")));
         assert!(!reads_everything(&plan("IndexScan3")));
     }

@@ -116,9 +116,9 @@ const RECONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(25
 /// The authorities to trust: those of the file, else the system's.
 fn authorities(file: Option<&PathBuf>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let Some(file) = file else { return Ok(rustls_native_certs::load_native_certs().certs) };
-    CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|e| {
-        StoreError::BadUrl(format!("tls_ca={}: no certificates in PEM were read: {e}", file.display()))
-    })
+    CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .map_err(|e| StoreError::BadUrl(format!("tls_ca={}: no certificates in PEM were read: {e}", file.display())))
 }
 
 /// Whether a scope or collection may be called so: the server's rule, without the `%` and the leading

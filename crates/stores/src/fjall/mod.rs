@@ -303,6 +303,7 @@ impl Store for FjallStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        crate::existing::refuse_existing("fjall", layout)?;
         let found = folder::look(&self.path)?;
         names(layout)?;
         let namespace = found.namespace();

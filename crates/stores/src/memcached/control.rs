@@ -31,18 +31,28 @@ impl Connection {
         let host = address.host();
         let stream = connect(host, None, patience).await?;
         let mut connection = Self { stream, input: Vec::new(), start: 0, host: host.clone(), patience };
+        // Asked before the password is sent: one that asks for none would store it as a document.
+        let mut answer = connection.ask(b"version\r\n").await?;
         if let Some(password) = &address.password {
+            if answer.starts_with("VERSION ") {
+                return Err(StoreError::Unreachable(format!(
+                    "{host} asks for no password, but one was given (in the URL, a file or STOREBENCH_PASSWORD); leave it \
+                     out"
+                )));
+            }
+            if !answer.contains("unauthenticated") {
+                return Err(connection.refusal("version", &answer));
+            }
             let user = address.user.as_deref().unwrap_or_default();
             let login = format!("{user} {}", password.expose());
             let request = format!("set auth 0 0 {}\r\n{login}\r\n", login.len());
-            let answer = connection.ask(request.as_bytes()).await?;
-            if answer != "STORED" {
+            if connection.ask(request.as_bytes()).await? != "STORED" {
                 return Err(StoreError::Unreachable(format!(
-                    "{host} does not accept this user and password; are both right, and was it started with -Y FILE?"
+                    "{host} does not accept this user and password; are both right?"
                 )));
             }
+            answer = connection.ask(b"version\r\n").await?;
         }
-        let answer = connection.ask(b"version\r\n").await?;
         let Some(version) = answer.strip_prefix("VERSION ") else {
             return Err(connection.refusal("version", &answer));
         };

@@ -14,9 +14,10 @@
 //! The only promise is `none`: a document is in the memory of one process, and may be evicted before
 //! its time when memory is short (`evictions` in the figures says how many were).
 //!
-//! # Why own wire code
+//! # Own wire code
 //!
-//! CPU_FIGURES
+//! There is no official client for Rust. `storebench-bench --only "servers memcached"` measures the
+//! driver beside `memcaslap`, the load generator in C of libmemcached, in one run.
 
 mod control;
 mod keys;

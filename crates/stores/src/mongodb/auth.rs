@@ -32,7 +32,15 @@ pub(super) struct Login {
     pub(super) source: String,
     /// The last salt and count of rounds with the salted password: thousands of hashes that every
     /// further connection is spared.
-    pub(super) salted: Mutex<Option<(Vec<u8>, u32, [u8; 32])>>,
+    pub(super) salted: Mutex<Option<Salted>>,
+}
+
+/// A password with this salt, after so many rounds.
+#[derive(Debug)]
+pub(super) struct Salted {
+    salt: Vec<u8>,
+    rounds: u32,
+    key: [u8; 32],
 }
 
 /// RFC 7677 asks for at least 4,096; a server that asks for this many wants the client to hang.
@@ -195,18 +203,18 @@ impl Login {
 
     fn salted(&self, salt_bytes: &[u8], rounds: u32) -> [u8; 32] {
         let mut kept = self.salted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((salt, count, salted)) = kept.as_ref()
-            && salt == salt_bytes
-            && *count == rounds
+        if let Some(kept) = kept.as_ref()
+            && kept.salt == salt_bytes
+            && kept.rounds == rounds
         {
-            return *salted;
+            return kept.key;
         }
         let password = self.password.expose();
         // Where SASLprep (RFC 4013) forbids the password, it is sent as it is, as the servers do too.
         let prepared = stringprep::saslprep(password).unwrap_or(password.into());
-        let salted = salt(prepared.as_bytes(), salt_bytes, rounds);
-        *kept = Some((salt_bytes.to_vec(), rounds, salted));
-        salted
+        let key = salt(prepared.as_bytes(), salt_bytes, rounds);
+        *kept = Some(Salted { salt: salt_bytes.to_vec(), rounds, key });
+        key
     }
 }
 

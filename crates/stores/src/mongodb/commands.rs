@@ -147,11 +147,7 @@ impl Builder<'_> {
 
     pub(super) fn insert(&mut self, key: &str, body: &[u8], revision: i64) -> Result<(), OpError> {
         let kind = self.collection.body;
-        self.command("insert", true, |out| {
-            one(out, "documents", |out| {
-                members(out, key, kind, body, revision)
-            })
-        })
+        self.command("insert", true, |out| one(out, "documents", |out| members(out, key, kind, body, revision)))
     }
 
     /// Replaces a document by the members that `fill` writes.

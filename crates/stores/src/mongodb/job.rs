@@ -8,7 +8,7 @@ use storebench_core::workload::Body;
 use super::bson::{self, DOCUMENT, Members, Value};
 use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, prefix_end, range};
 use super::decode::{self, hex, same_type};
-use super::encode::{self, EXPIRY};
+use super::encode::{self, EXPIRY, REVISION};
 use super::errors::{CHANGED, EXISTS, Told, is_ok};
 use super::wire::garbage;
 
@@ -16,6 +16,8 @@ use super::wire::garbage;
 const MOST_TRIES: u32 = 1_000;
 
 /// What follows an answer.
+// Made once for each answer and taken apart at once: boxing a reply would cost an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(super) enum Step {
     /// The buffer holds another message to send on this connection.
@@ -132,7 +134,8 @@ impl Begin<'_> {
             Op::Upsert { key, body } | Op::Replace { key, body } => {
                 let upsert = matches!(request.op, Op::Upsert { .. });
                 let revision = (self.draw)();
-                self.builder.replace(&Which { upsert, ..at(key) }, |out| members(out, key, body_kind, body, revision))?;
+                self.builder
+                    .replace(&Which { upsert, ..at(key) }, |out| members(out, key, body_kind, body, revision))?;
                 self.check_size()?;
                 Plan::Write { must_find: !upsert }
             }
@@ -402,8 +405,13 @@ impl Rows {
 }
 
 impl Job {
-    pub(super) fn kind(&self) -> OpKind {
-        self.kind
+    /// What is lost with a connection that breaks now: while it only reads on its way to a write,
+    /// nothing was done.
+    pub(super) fn at_stake(&self) -> OpKind {
+        match &self.plan {
+            Plan::Rework(Rework { writing: false, .. }) | Plan::Swap { looking: true, .. } => OpKind::Read,
+            _ => self.kind,
+        }
     }
 
     /// The end of a job of which nothing is to be sent.
@@ -650,25 +658,32 @@ impl Rework {
         let revision = found.revision.ok_or_else(|| {
             OpError::new(ErrorKind::Refused, "the document was written by others and has no revision to go by")
         })?;
-        let expiry = Members::of(stored).ok().and_then(|m| m.get(EXPIRY)).filter(|v| v.kind == bson::DATE);
-        let expiry = expiry.and_then(|value| value.bytes.try_into().ok()).map(i64::from_le_bytes);
-        let changed = match &self.change {
+        self.writing = true;
+        let which = Which { key: &self.key, revision: Some(revision), upsert: false };
+        let parts = match &self.change {
             Change::Merge(patch) => {
                 let mut document = serde_json::from_slice(&body).map_err(|_| damaged())?;
                 merge_patch(&mut document, patch);
-                serde_json::to_vec(&document).map_err(|_| damaged())?
+                let merged = serde_json::to_vec(&document).map_err(|_| damaged())?;
+                let expiry = Members::of(stored).ok().and_then(|m| m.get(EXPIRY)).filter(|v| v.kind == bson::DATE);
+                let expiry = expiry.and_then(|value| value.bytes.try_into().ok()).map(i64::from_le_bytes);
+                builder.replace(&which, |out| {
+                    members(out, &self.key, Body::Json, &merged, draw())?;
+                    if let Some(at_ms) = expiry {
+                        bson::date(out, EXPIRY, at_ms);
+                    }
+                    Ok(())
+                })?;
+                return Ok(None);
             }
-            Change::Append(bytes) => [&body, bytes.as_slice()].concat(),
-            Change::Prepend(bytes) => [bytes.as_slice(), &body].concat(),
+            Change::Append(bytes) => [&body, bytes.as_slice()],
+            Change::Prepend(bytes) => [bytes.as_slice(), &body],
         };
-        self.writing = true;
-        let body_kind = builder.collection.body;
-        let which = Which { key: &self.key, revision: Some(revision), upsert: false };
         builder.replace(&which, |out| {
-            members(out, &self.key, body_kind, &changed, draw())?;
-            if let Some(at_ms) = expiry {
-                bson::date(out, EXPIRY, at_ms);
-            }
+            bson::nested(out, DOCUMENT, "$set", |out| {
+                bson::binary(out, "b", parts);
+                bson::int64(out, REVISION, draw());
+            });
             Ok(())
         })?;
         Ok(None)

@@ -215,6 +215,7 @@ impl Store for MongoStore {
                  replica set twice as many.",
                 "Tries are Storebench's: the server's retryable writes are not used.",
                 "Collections have a sparse TTL index for expiry; documents without one are not in it.",
+                "nx-27017 itself cannot overwrite documents of bytes with a replacement and says so (code 8).",
                 "Tested against nx-27017 (MongoDB's protocol over SQLite) and a fake; replica sets, routers, TTL and \
                  statistics of MongoDB itself follow its documentation. `storebench conform URL` runs the suite; for \
                  the check of expiry start mongod with --setParameter ttlMonitorSleepSecs=1.",

@@ -191,7 +191,7 @@ impl Future for Exchange {
             if let Err(broken) = ready!(using.connection.poll_exchange(message, cx)) {
                 *taken = None;
                 lane.lost();
-                return Poll::Ready(Err(broken.operation(job.kind())));
+                return Poll::Ready(Err(broken.operation(job.at_stake())));
             }
             let reply = using.connection.reply();
             let Some(collection) = shared.collections.get(position) else { return Poll::Ready(Err(outside())) };

@@ -16,7 +16,7 @@ use super::wire::{self, ServerError};
 use crate::document::EXISTS;
 
 /// One statement holds at most so many bytes: the server takes no message of 1 GiB.
-const PART_BYTES: usize = 256 << 20;
+const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 20 };
 
 /// A bulk write that has not ended.
 pub(super) struct Bulk {
@@ -260,6 +260,36 @@ mod tests {
         bulk.begun = true;
         let (error, meaning) = refused("53100");
         assert_eq!(bulk.part_failed(&error, meaning, &mut cuts).unwrap().kind, ErrorKind::OutcomeUnknown);
+    }
+
+    #[test]
+    fn what_is_too_large_for_one_statement_is_cut_and_counted() {
+        let mut bulk = Bulk::new();
+        for _ in 0..5 {
+            bulk.items.push("k", &[b'x'; PART_BYTES / 2 - 1]);
+        }
+        bulk.begin(Token(1), BulkWrite::Upsert, 0);
+        let (mut cuts, mut sent) = (0, Vec::new());
+        while let Some(part) = bulk.next_part(&mut cuts) {
+            sent.push(part.clone());
+            bulk.part_done(part.len() as u64);
+        }
+        assert_eq!((sent, cuts), (vec![0..2, 2..3, 3..5], 2));
+        // COPY takes any number of messages.
+        bulk.begin(Token(1), BulkWrite::Insert, 0);
+        assert_eq!(bulk.next_part(&mut cuts), Some(0..5));
+        let mut out = Vec::new();
+        copy_rows(&mut out, bulk.items.as_batch().iter(), |out, body| {
+            wire::put(out, body);
+            Ok(())
+        })
+        .unwrap();
+        let (mut at, mut messages) = (0, 0);
+        while let Ok(wire::Look::Whole(b'd', bytes)) = wire::look(&out[at..]) {
+            at += bytes;
+            messages += 1;
+        }
+        assert_eq!((at, messages, &out[at - 2..]), (out.len(), 3, &[0xFF, 0xFF][..]));
     }
 
     #[test]

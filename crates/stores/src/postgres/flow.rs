@@ -316,3 +316,7 @@ impl Flow {
 fn document(value: &[u8], jsonb: bool) -> Result<&[u8], Lost> {
     if jsonb { Ok(wire::json_text(value)?) } else { Ok(value) }
 }
+
+#[cfg(test)]
+#[path = "flow_tests.rs"]
+mod tests;

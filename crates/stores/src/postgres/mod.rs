@@ -18,17 +18,19 @@
 //! # Why not `tokio-postgres`
 //! The driver speaks the protocol itself, with `postgres-protocol` (of the same project) for
 //! authentication. Client CPU for each `INSERT … ON CONFLICT DO UPDATE` of a 920-byte document, by a
-//! prepared statement over loopback, `synchronous_commit=off`, on 2 virtual cores:
+//! prepared statement over loopback, `synchronous_commit=off`, on 2 virtual cores that others used
+//! too:
 //!
 //! | connections × in flight | `pgbench -M prepared` | `tokio-postgres` 0.7.18 | this session |
 //! |---|---|---|---|
-//! | 1 × 1 | 9.5 µs | 17.4 µs | MEASURED_1_1 |
-//! | 8 × 1 | 14.2 µs | 14.4 µs | MEASURED_8_1 |
-//! | 1 × 16 | | 14.4 µs | MEASURED_1_16 |
-//! | 8 × 16 | | 6.4 µs | MEASURED_8_16 |
+//! | 1 × 1 | 9.5 µs | 17.4 µs | 8.2 µs |
+//! | 8 × 1 | 11–14 µs | 14.4 µs | 7.0–7.5 µs |
+//! | 1 × 16 | | 14.4 µs | 7.8 µs |
+//! | 8 × 16 | | 6.4 µs | 4.3 µs |
 //!
 //! `tokio-postgres` runs a task for each connection and a channel for each request. Here a request
-//! is written into one buffer, and an answer read out of another in place.
+//! is written into one buffer, an answer is read out of another in place, and an operation alone in
+//! flight takes the three system calls that pgbench takes: send, wait, receive.
 
 mod bulk;
 mod catalog;

@@ -56,10 +56,13 @@ struct Collection {
     lists: Vec<(List, usize)>,
 }
 
+/// A connection that was made anew, and how long the next one would be waited for.
+type Made = (Box<Connected>, Backoff);
+
 /// The connection, or what makes it anew.
 enum Link {
     Up(Box<Connected>),
-    Down(oneshot::Receiver<Box<Connected>>, AbortHandle),
+    Down(oneshot::Receiver<Made>, AbortHandle),
 }
 
 /// What a connection is made from.
@@ -211,7 +214,7 @@ impl PostgresSession {
                 if let Ok(connected) = setup.target.login().await
                     && let Ok(connected) = set_up(connected, &setup, &parses).await
                 {
-                    let _ = sender.send(Box::new(connected));
+                    let _ = sender.send((Box::new(connected), backoff));
                     return;
                 }
             }
@@ -223,8 +226,9 @@ impl PostgresSession {
     fn is_up(&mut self, cx: &mut Context<'_>) -> bool {
         let Link::Down(coming, _) = &mut self.link else { return true };
         match Pin::new(coming).poll(cx) {
-            Poll::Ready(Ok(connected)) => {
+            Poll::Ready(Ok((connected, backoff))) => {
                 self.link = Link::Up(connected);
+                self.backoff = backoff;
                 true
             }
             _ => false,
@@ -265,6 +269,8 @@ impl PostgresSession {
         }
         self.waiting_since_ns = self.clock.now_ns();
         self.take(out)?;
+        // Not when it was made: a server may take connections only to close them again.
+        self.backoff.reset();
         Ok(true)
     }
 

@@ -236,7 +236,7 @@ pub(super) fn affected(body: &[u8]) -> u64 {
     let tag = body.strip_suffix(&[0]).unwrap_or(body);
     let digits = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
     digits.iter().fold(0, |n, digit| match digit {
-        b'0'..=b'9' => n * 10 + u64::from(digit - b'0'),
+        b'0'..=b'9' => n.saturating_mul(10).saturating_add(u64::from(digit - b'0')),
         _ => n,
     })
 }

@@ -267,6 +267,7 @@ impl Store for RedbStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        crate::existing::refuse_existing("redb", layout)?;
         let found = self.look()?;
         let namespace = found.namespace();
         match (how, &found, &namespace) {

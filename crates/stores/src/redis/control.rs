@@ -29,10 +29,15 @@ impl Connection {
     pub(super) async fn open(settings: &Settings, host: &Host, patience: Duration) -> Result<Self, StoreError> {
         let stream = connect(host, settings.address.tls.as_ref(), patience).await?;
         let mut connection = Self { stream, input: Vec::new(), host: host.clone(), patience };
-        if let Some(password) = &settings.address.password {
+        // Asked before the password is sent: what is no Redis never sees it, and cannot repeat it.
+        let mut greeting = connection.call(&[b"PING"]).await?;
+        if let Some(password) = &settings.address.password
+            && matches!(greeting, Value::Simple(_) | Value::Error(_))
+        {
             connection.log_in(settings.address.user.as_deref(), password).await?;
+            greeting = connection.call(&[b"PING"]).await?;
         }
-        match connection.call(&[b"PING"]).await? {
+        match greeting {
             Value::Simple(pong) if pong == "PONG" => {}
             Value::Error(line) => return Err(connection.refusal("PING", &line)),
             other => return Err(resp::unexpected(&host.to_string(), "PING", &other)),

@@ -21,9 +21,12 @@
 //! Reads go to primaries and are strong as long as no primary is failed over: what was acknowledged
 //! by the old one alone is then lost, which Redis cannot prevent.
 //!
-//! # Why not the `redis` crate
+//! # Own wire code
 //!
-//! CPU_FIGURES
+//! The `redis` crate's multiplexed connection owns each command, and passes it to a task of its own
+//! through a channel, which answers through another: allocations and a wake-up for each operation,
+//! which a session that polls its own socket has not. `storebench-bench --only "servers redis"`
+//! measures the two, and `redis-benchmark`, side by side in one run.
 
 mod answers;
 mod cluster;

@@ -11,7 +11,7 @@ use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
 
 use super::Settings;
 use super::errors::store_error;
-use super::sql::{self, Format};
+use super::sql::{self, Format, Table};
 use crate::location::{check_parent, io_error, not_ours};
 
 const MARKER: &str = "storebench_marker";
@@ -115,6 +115,11 @@ pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreErr
     Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
 }
 
+/// Opens a database for reading while sessions of ours write to it. Its end merges no log into the file.
+pub(super) fn open_beside(path: &Path) -> Result<Connection, StoreError> {
+    open_uri(path, "mode=ro")
+}
+
 fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
     let absolute = std::path::absolute(path).map_err(|e| io_error(path, "find its full path", &e))?;
     let mut uri = String::from("file://");
@@ -205,6 +210,15 @@ pub(super) fn prepare(
     found: &Found,
 ) -> Result<(), StoreError> {
     check_layout(layout)?;
+    if how != Prepare::ReadOnly
+        && let Some(theirs) = layout.collections.iter().find(|c| c.existing.is_some())
+    {
+        return Err(StoreError::NotSupported(format!(
+            "{}: the table of `{}` is somebody else's and only read; nothing was touched",
+            path.display(),
+            theirs.name
+        )));
+    }
     let foreign = |found: &Found| match found.namespace() {
         Namespace::Foreign(text) => Err(not_ours(path, &text)),
         _ => Ok(()),
@@ -334,20 +348,31 @@ fn check_layout(layout: &Layout) -> Result<(), StoreError> {
 fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
     let (connection, _) = open_untouched(path)?;
     for collection in &layout.collections {
-        let name = &collection.name;
+        let existing = collection.existing.as_ref();
+        let name = existing.map_or(&collection.name, |existing| &existing.name);
         let format = Format::of(collection.body, settings.jsonb);
         let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, _)| made == name);
         if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
             return Err(kept_otherwise(path, name, kept, format));
         }
-        let columns = connection.prepare(&format!("SELECT key, body FROM {} LIMIT 0", sql::identifier(name))).map(drop);
-        if columns.is_err() {
+        if connection.prepare(&Table::of(collection).probe()).is_err() {
+            let columns = sql::columns(&connection, name).unwrap_or_default();
             let mut there = contents.theirs.clone();
             there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));
+            let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
+            let key = column(existing.and_then(|e| e.key.as_ref()), "key");
+            let body = column(existing.and_then(|e| e.body.as_ref()), "body");
+            let has = if columns.is_empty() {
+                format!("the file has: {}", there.join(", "))
+            } else {
+                format!(
+                    "`{name}` has the columns {}; say which: existing = {{ name = \"{name}\", key = \"…\", body = \"…\" }}",
+                    columns.join(", ")
+                )
+            };
             return Err(StoreError::NotSupported(format!(
-                "{}: there is no table `{name}` with the columns `key` and `body` to read; it has: {}",
+                "{}: there is no table `{name}` with the columns `{key}` and `{body}` to read; {has}",
                 path.display(),
-                there.join(", ")
             )));
         }
     }

@@ -5,10 +5,14 @@
 //! | `fsync` | `synchronous=FULL`: the log is synced at each commit | `FULL`: journal and file are |
 //! | `os` | `NORMAL`: each commit is written to the log, which is synced at checkpoints only | `OFF`: nothing is synced |
 //!
+//! Tables of others are read by `existing`: a key and a body column of any name, the body JSON as text (or
+//! binary JSON with `?format=jsonb`). Their keys are sampled along the row numbers, see `sample`.
+//!
 //! `none` is refused: SQLite hands every commit to the operating system.
 
 mod errors;
 mod file;
+mod sample;
 mod session;
 mod sql;
 mod statements;
@@ -17,9 +21,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use storebench_core::store::{
-    Capabilities, Description, Durability, Explanation, Layout, Namespace, OpKind, Prepare, ReadConsistency, Request,
-    SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Durability, Explanation, Layout, Namespace, OpKind, Prepare,
+    ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
@@ -30,7 +35,7 @@ use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
 use file::Found;
 pub(crate) use session::SqliteSession;
-use sql::Format;
+use sql::{Format, Table};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "sqlite",
@@ -56,7 +61,7 @@ struct Settings {
 /// What `prepare` has settled.
 #[derive(Debug, Clone)]
 struct Ready {
-    collections: Vec<(String, Body, Format)>,
+    collections: Vec<(Table, Body, Format)>,
     read_only: bool,
     /// Whether the whole file is Storebench's.
     ours: bool,
@@ -116,6 +121,13 @@ impl SqliteStore {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map(|busy| busy == 0)
             .map_err(|e| store_error(&self.path, "merge its log into it", &e))
+    }
+
+    /// A connection that reads, whether or not sessions of ours write meanwhile. Beside them the file is no
+    /// immutable one; without them (no log lies there) it is, and opening it makes no log.
+    fn reader(&self) -> Result<Connection, StoreError> {
+        let live = self.writes() && (self.settings.journal != "wal" || file::beside(&self.path)[0].exists());
+        if live { file::open_beside(&self.path) } else { Ok(file::open_untouched(&self.path)?.0) }
     }
 
     fn writes(&self) -> bool {
@@ -194,7 +206,7 @@ impl Store for SqliteStore {
             _ => false,
         };
         let format = |body| Format::of(body, self.settings.jsonb);
-        let collections = layout.collections.iter().map(|c| (c.name.clone(), c.body, format(c.body))).collect();
+        let collections = layout.collections.iter().map(|c| (Table::of(c), c.body, format(c.body))).collect();
         let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
         Ok(())
@@ -239,7 +251,7 @@ impl Store for SqliteStore {
             ("wal_bytes".to_owned(), size(&file::beside(&self.path)[0])),
         ];
         if self.ready().is_some() {
-            let (connection, _) = file::open_untouched(&self.path)?;
+            let connection = self.reader()?;
             let pragma = |name: &str| {
                 connection
                     .query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
@@ -251,6 +263,16 @@ impl Store for SqliteStore {
             stats.push(("free_bytes".to_owned(), pragma("freelist_count")? * page));
         }
         Ok(stats)
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        let ready = self.ready();
+        let Some((table, ..)) = ready.as_ref().and_then(|ready| ready.collections.get(collection.position())) else {
+            return Err(StoreError::Failed(format!("{}: the store must be prepared first", self.path.display())));
+        };
+        let connection = self.reader()?;
+        sample::keys(&connection, table, at_most, seed)
+            .map_err(|e| store_error(&self.path, "sample the keys of a table in it", &e))
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -12,14 +12,14 @@ use storebench_core::store::{
 use storebench_core::workload::Body;
 
 use super::errors::op_error;
-use super::sql::{self, Format, KINDS, Kind};
+use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
 use crate::fair::FairLock;
 
 /// A collection as the session knows it.
 struct Collection {
-    table: String,
+    table: Table,
     body: Body,
     format: Format,
     /// Position of its first statement.
@@ -54,7 +54,7 @@ pub(super) fn set_durability(connection: &Connection, durability: Durability, ou
 impl SqliteSession {
     pub(super) fn new(
         connection: Connection,
-        collections: &[(String, Body, Format)],
+        collections: &[(Table, Body, Format)],
         writer: Arc<FairLock>,
         timeout: Duration,
     ) -> Self {

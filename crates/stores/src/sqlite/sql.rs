@@ -1,6 +1,6 @@
 //! The SQL of the driver: one table a collection, `key` and `body`, and how a body is kept.
 
-use storebench_core::store::StoreError;
+use storebench_core::store::{CollectionLayout, StoreError};
 use storebench_core::workload::Body;
 
 /// How bodies of a collection are kept in its table.
@@ -45,8 +45,8 @@ impl Format {
     }
 
     /// The body as it is handed out.
-    fn read(self) -> &'static str {
-        if self == Self::Jsonb { "json(body)" } else { "body" }
+    fn read(self, table: &Table) -> String {
+        if self == Self::Jsonb { format!("json({})", table.body) } else { table.body.clone() }
     }
 
     /// A parameter as it is stored.
@@ -81,6 +81,52 @@ pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// A table and its columns, as statements name them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    name: String,
+    key: String,
+    body: String,
+    /// The key as a text, which in a table of others it may not be.
+    listed_key: String,
+}
+
+impl Table {
+    /// The table of a collection: one that Storebench made, or the one of others that it is to read.
+    pub(super) fn of(collection: &CollectionLayout) -> Self {
+        let Some(existing) = &collection.existing else {
+            let (key, body) = ("key".to_owned(), "body".to_owned());
+            return Self { name: identifier(&collection.name), listed_key: key.clone(), key, body };
+        };
+        let name = identifier(&existing.name);
+        // With the table before it: SQLite takes a lone quoted name that is no column for a text.
+        let column =
+            |named: &Option<String>, usual| format!("{name}.{}", identifier(named.as_deref().unwrap_or(usual)));
+        let (key, body) = (column(&existing.key, "key"), column(&existing.body, "body"));
+        Self { listed_key: format!("CAST({key} AS TEXT)"), name, key, body }
+    }
+
+    /// Gives nothing, but fails where table or columns are missing.
+    pub(super) fn probe(&self) -> String {
+        format!("SELECT {}, {} FROM {} LIMIT 0", self.key, self.body, self.name)
+    }
+
+    /// The least or greatest number of a row; one look into the table.
+    pub(super) fn edge(&self, which: &str) -> String {
+        format!("SELECT {which}(rowid) FROM {}", self.name)
+    }
+
+    /// The first key at or after a row's number.
+    pub(super) fn key_from(&self) -> String {
+        format!("SELECT rowid, {} FROM {} WHERE rowid >= ?1 ORDER BY rowid LIMIT 1", self.listed_key, self.name)
+    }
+
+    /// Every key.
+    pub(super) fn keys(&self) -> String {
+        format!("SELECT {} FROM {} ORDER BY {}", self.listed_key, self.name, self.key)
+    }
+}
+
 /// The table of a collection. With a rowid, because 2 KiB documents in the leaves of a table
 /// WITHOUT ROWID spill to overflow pages: measured with 100,000 of them on 4 KiB pages, it reads
 /// 60 k/s instead of 200 k/s, loads 12 k/s instead of 30 k/s in random key order, and takes 13 %
@@ -95,7 +141,7 @@ pub(super) fn create_table(table: &str, format: Format) -> String {
 
 /// An index over fields; the key at its end keeps the documents of a value in key order.
 pub(super) fn create_index(table: &str, fields: &[String]) -> Result<String, StoreError> {
-    let expressions: Vec<String> = fields.iter().map(|f| extract(f)).collect::<Result<_, _>>()?;
+    let expressions: Vec<String> = fields.iter().map(|f| extract("body", f)).collect::<Result<_, _>>()?;
     Ok(format!(
         "CREATE INDEX IF NOT EXISTS {} ON {} ({}, key)",
         identifier(&format!("{table}.{}", fields.join("."))),
@@ -105,8 +151,8 @@ pub(super) fn create_index(table: &str, fields: &[String]) -> Result<String, Sto
 }
 
 /// A field's value; the text is the same in index and query, so that the one serves the other.
-fn extract(field: &str) -> Result<String, StoreError> {
-    Ok(format!("json_extract(body, {})", path(field)?))
+fn extract(body: &str, field: &str) -> Result<String, StoreError> {
+    Ok(format!("json_extract({body}, {})", path(field)?))
 }
 
 fn path(field: &str) -> Result<String, StoreError> {
@@ -119,9 +165,9 @@ fn path(field: &str) -> Result<String, StoreError> {
 }
 
 /// The text of a statement.
-pub(super) fn statement(table: &str, format: Format, kind: Kind) -> String {
-    let table = identifier(table);
-    let read = format.read();
+pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
+    let Table { name: table, key, listed_key, .. } = of;
+    let read = format.read(of);
     let body = format.write("?2");
     match kind {
         Kind::Insert => format!("INSERT INTO {table} (key, body) VALUES (?1, {body}) ON CONFLICT DO NOTHING"),
@@ -132,8 +178,8 @@ pub(super) fn statement(table: &str, format: Format, kind: Kind) -> String {
         // `||` gives a text even of two blobs.
         Kind::Append => format!("UPDATE {table} SET body = CAST(body || ?2 AS BLOB) WHERE key = ?1"),
         Kind::Prepend => format!("UPDATE {table} SET body = CAST(?2 || body AS BLOB) WHERE key = ?1"),
-        Kind::Read => format!("SELECT {read} FROM {table} WHERE key = ?1"),
-        Kind::Exists => format!("SELECT 1 FROM {table} WHERE key = ?1"),
+        Kind::Read => format!("SELECT {read} FROM {table} WHERE {key} = ?1"),
+        Kind::Exists => format!("SELECT 1 FROM {table} WHERE {key} = ?1"),
         Kind::Delete => format!("DELETE FROM {table} WHERE key = ?1"),
         Kind::Counter => format!(
             "INSERT INTO {table} (key, body) VALUES (?1, ?3) ON CONFLICT (key) DO UPDATE SET body = body + ?2 \
@@ -144,19 +190,28 @@ pub(super) fn statement(table: &str, format: Format, kind: Kind) -> String {
             let patch = if format == Format::Jsonb { "jsonb_patch" } else { "json_patch" };
             format!("UPDATE {table} SET body = {patch}(body, ?2) WHERE key = ?1")
         }
-        Kind::From => format!("SELECT key, {read} FROM {table} WHERE key >= ?1 ORDER BY key LIMIT ?2"),
-        Kind::Between => format!("SELECT key, {read} FROM {table} WHERE key >= ?1 AND key < ?3 ORDER BY key LIMIT ?2"),
+        Kind::From => format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 ORDER BY {key} LIMIT ?2"),
+        Kind::Between => {
+            format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 AND {key} < ?3 ORDER BY {key} LIMIT ?2")
+        }
     }
 }
 
 /// The text of a page query: `?1` is the value, `?2` the limit. `json_extract` gives 1 for `true` and
 /// the text of an object for it, so where `typed` the JSON type is asked for too (`?3`).
-pub(super) fn page(table: &str, format: Format, field: &str, typed: bool) -> Result<String, StoreError> {
-    let typed = if typed { format!(" AND json_type(body, {}) = ?3", path(field)?) } else { String::new() };
+pub(super) fn page(table: &Table, format: Format, field: &str, typed: bool) -> Result<String, StoreError> {
+    let typed = if typed { format!(" AND json_type({}, {}) = ?3", table.body, path(field)?) } else { String::new() };
     Ok(format!(
-        "SELECT key, {} FROM {} WHERE {} IS ?1{typed} LIMIT ?2",
-        format.read(),
-        identifier(table),
-        extract(field)?
+        "SELECT {}, {} FROM {} WHERE {} IS ?1{typed} LIMIT ?2",
+        table.listed_key,
+        format.read(table),
+        table.name,
+        extract(&table.body, field)?
     ))
+}
+
+/// The columns of a table or view; none where there is no such table.
+pub(super) fn columns(connection: &rusqlite::Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    statement.query_map([table], |row| row.get(0))?.collect()
 }

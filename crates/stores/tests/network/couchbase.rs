@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use storebench_core::engine::{Caller, RealClock};
 use storebench_core::store::{
-    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind, Existing,
-    Layout, Namespace, Op, OpError, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency, Request, Session,
-    SessionOptions, StoreError, Token, conformance,
+    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
+    Existing, Layout, Namespace, Op, OpError, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency, Request,
+    Session, SessionOptions, StoreError, Token, conformance,
 };
 use storebench_core::workload::Body;
 use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
@@ -286,21 +286,29 @@ fn durability_is_what_the_copies_hold() {
     }
     upsert(&mut durable, "after").unwrap();
 
-    // Two nodes leave the map for good: no document has two copies any more.
+    // A node leaves the map for good: a third of the documents has one copy, another third a promoted one.
     fake.kill(1);
     fake.fail_over(1);
-    fake.kill(2);
-    fake.fail_over(2);
-    let error = loop {
-        match upsert(&mut durable, "impossible") {
-            Err(error) if error.message.contains("map") => break error,
-            Err(error) if error.kind == ErrorKind::Temporary => std::thread::sleep(Duration::from_millis(5)),
-            other => panic!("expected that it cannot be durable; got {other:?}"),
-        }
-    };
-    assert_eq!(error.kind, ErrorKind::Temporary);
-    settled_upsert(&mut plain, "possible").unwrap();
-    assert!(!fake.documents("storebench", "documents").iter().any(|(key, _)| key == "impossible"));
+    let mut outcomes = Vec::new();
+    for i in 0..30 {
+        let key = format!("left-{i}");
+        let possible = loop {
+            match upsert(&mut durable, &key) {
+                Ok(_) => break true,
+                Err(error) if error.message.contains("too few copies") => {
+                    assert_eq!(error.kind, ErrorKind::Temporary);
+                    break false;
+                }
+                Err(error) if error.kind == ErrorKind::Temporary => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) => panic!("{key}: {error}"),
+            }
+        };
+        let there = fake.documents("storebench", "documents").iter().any(|(other, _)| *other == key);
+        assert_eq!(there, possible, "{key} is there exactly when it was acknowledged");
+        settled_upsert(&mut plain, &key).unwrap();
+        outcomes.push(possible);
+    }
+    assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
 }
 
 #[test]
@@ -334,7 +342,9 @@ fn levels_that_persist_wait_for_the_disks() {
 fn what_a_bucket_cannot_promise_is_refused_at_open() {
     let fake = fake(FakeOptions::default());
     let store = prepared(&fake);
-    for durability in [Durability { acknowledged_by: Acknowledged::Nodes(2), persisted: Persisted::None, on: 0 }, Durability::OS] {
+    for durability in
+        [Durability { acknowledged_by: Acknowledged::Nodes(2), persisted: Persisted::None, on: 0 }, Durability::OS]
+    {
         let options = SessionOptions { durability, ..options() };
         assert!(matches!(Caller::open(&*store, &options), Err(StoreError::NotSupported(_))), "{durability}");
     }
@@ -571,19 +581,22 @@ fn plans_tell_whether_a_query_reads_everything() {
 #[test]
 fn garbage_ends_operations_with_errors_and_never_the_program() {
     // Before the connection.
-    for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(15).enumerate() {
+    for (seed, garbage) in Garbage::ALL.into_iter().enumerate() {
         let fake = fake(FakeOptions::default());
         fake.garble(Some((garbage, seed as u64)));
         // Some seeds leave alone what matters.
         if let Err(error) = store(&fake.url()).inspect() {
-            assert!(matches!(error, StoreError::Unreachable(_) | StoreError::Failed(_)), "{garbage:?} {seed}: {error:?}");
+            assert!(
+                matches!(error, StoreError::Unreachable(_) | StoreError::Failed(_)),
+                "{garbage:?} {seed}: {error:?}"
+            );
         }
     }
     // In the middle of work.
     let fake = fake(FakeOptions::default());
     let store = prepared(&fake);
     let short = SessionOptions { timeout: Duration::from_millis(100), ..options() };
-    for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(25).enumerate() {
+    for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(10).enumerate() {
         let mut c = caller(&store, &short);
         fake.garble(Some((garbage, seed as u64)));
         for i in 0..4 {

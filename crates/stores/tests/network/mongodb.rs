@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use storebench_core::store::{
-    Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Persisted, Prepare,
-    ReadConsistency, Request, SessionOptions, StoreError,
+    Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Persisted,
+    Prepare, ReadConsistency, Request, SessionOptions, StoreError,
 };
 
 use crate::server::{Server, conforms, free_port};
@@ -169,11 +169,21 @@ fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
     let mut session = Driven::open(&*store, &SessionOptions { in_flight: 8, ..options() }).unwrap();
     session.run(Op::Upsert { key: "before", body: b"{}" }).unwrap();
     let mut answers = Vec::new();
-    for n in 0..200 {
-        session.submit(Op::Upsert { key: &format!("k{n}"), body: b"{}" }, &mut answers);
-    }
-    server.kill();
-    session.wait(200, &mut answers);
+    std::thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            server.kill();
+        });
+        // Writes without a pause, until the server is gone.
+        while answers.iter().all(Result::is_ok) {
+            answers.clear();
+            for n in 0..500 {
+                session.submit(Op::Upsert { key: &format!("k{n}"), body: b"{}" }, &mut answers);
+            }
+            session.wait(500, &mut answers);
+        }
+        killer.join().unwrap();
+    });
     let errors: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
     assert!(errors.iter().any(|e| e.kind == ErrorKind::OutcomeUnknown), "{errors:?}");
     assert!(errors.iter().all(|e| matches!(e.kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary)), "{errors:?}");
@@ -249,6 +259,74 @@ fn a_wrong_password_is_told_without_it() {
     let store = open(&format!("mongodb://ann:hunter2@127.0.0.1:{}/d", server.port));
     let text = unreachable(store.inspect());
     assert!(text.contains("SCRAM") && !text.contains("hunter2"), "{text}");
+}
+
+/// A fake that knows the user `ann,=` and her password as SCRAM-SHA-256 wants it proved.
+fn fake_with_users(password: &'static str) -> u16 {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use hmac::{Hmac, Mac};
+    use sha2::{Digest, Sha256};
+    let mac = |key: &[u8], text: &[u8]| -> [u8; 32] {
+        let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).unwrap();
+        mac.update(text);
+        mac.finalize().into_bytes().into()
+    };
+    let mut salted = mac(password.as_bytes(), b"salt\0\0\0\x01");
+    let mut round = salted;
+    for _ in 1..4_096 {
+        round = mac(password.as_bytes(), &round);
+        salted.iter_mut().zip(round).for_each(|(a, b)| *a ^= b);
+    }
+    let stored_key: [u8; 32] = Sha256::digest(mac(&salted, b"Client Key")).into();
+    let server_key = mac(&salted, b"Server Key");
+    let begun = Mutex::new(String::new());
+    serve(move |name, command| {
+        let payload = || String::from_utf8(command.get_binary_generic("payload").unwrap().clone()).unwrap();
+        let sasl = |done: bool, text: String| {
+            let payload = mongodb::bson::Binary { subtype: 0.into(), bytes: text.into_bytes() };
+            Reply::Answer(doc! { "ok": 1.0, "conversationId": 1, "done": done, "payload": payload })
+        };
+        match name {
+            "saslStart" => {
+                assert_eq!(command.get_str("$db").unwrap(), "people");
+                let first = payload();
+                let bare = first.strip_prefix("n,,").unwrap();
+                let nonce = bare.strip_prefix("n=ann=2C=3D,r=").unwrap();
+                let answer = format!("r={nonce}more,s={},i=4096", STANDARD.encode("salt"));
+                *begun.lock().unwrap() = format!("{bare},{answer}");
+                sasl(false, answer)
+            }
+            "saslContinue" => {
+                let last = payload();
+                let (without_proof, proof) = last.split_once(",p=").unwrap();
+                let signed = format!("{},{without_proof}", begun.lock().unwrap());
+                let mut client_key = mac(&stored_key, signed.as_bytes());
+                client_key.iter_mut().zip(STANDARD.decode(proof).unwrap()).for_each(|(a, b)| *a ^= b);
+                if <[u8; 32]>::from(Sha256::digest(client_key)) != stored_key {
+                    return Reply::Answer(doc! { "ok": 0.0, "code": 18, "errmsg": "Authentication failed." });
+                }
+                sasl(true, format!("v={}", STANDARD.encode(mac(&server_key, signed.as_bytes()))))
+            }
+            _ => Reply::Answer(usual(name, &single())),
+        }
+    })
+}
+
+#[test]
+fn the_right_password_from_a_file_lets_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    let port = fake_with_users("pencil");
+    for (password, lets_in) in [("pencil", true), ("pen", false)] {
+        std::fs::write(&file, password).unwrap();
+        let options = format!("authSource=people&password_file={}", file.display());
+        let found = open(&format!("mongodb://ann%2C%3D@127.0.0.1:{port}/d?{options}")).inspect();
+        match found {
+            Ok(Namespace::Absent) if lets_in => {}
+            Err(StoreError::Unreachable(text)) if !lets_in => assert!(text.contains("Authentication failed"), "{text}"),
+            other => panic!("{password}: {other:?}"),
+        }
+    }
 }
 
 #[test]
@@ -348,7 +426,13 @@ fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
     let reply = reply.as_reply();
     assert_eq!(reply.documents as usize, 248 - messages.len());
     // Positions: 7 and 8 were not sent, so everything behind them is two further on.
-    let mut ends: Vec<usize> = messages.iter().scan(1, |sum, n| { *sum += n; Some(*sum) }).collect();
+    let mut ends: Vec<usize> = messages
+        .iter()
+        .scan(1, |sum, n| {
+            *sum += n;
+            Some(*sum)
+        })
+        .collect();
     ends.extend([7, 8]);
     ends.sort_unstable();
     let mut rejected: Vec<usize> = reply.rejects.iter().map(|reject| reject.item).collect();
@@ -404,7 +488,10 @@ fn durability_is_the_write_concern_and_what_cannot_be_is_refused() {
     }
     for durability in [nodes(4, Persisted::None, 0), majority(Persisted::Disk, 3)] {
         let refused = Driven::open(&*store, &SessionOptions { durability, ..options() }).err();
-        assert!(matches!(&refused, Some(StoreError::NotSupported(text)) if text.contains("replica set of 3")), "{refused:?}");
+        assert!(
+            matches!(&refused, Some(StoreError::NotSupported(text)) if text.contains("replica set of 3")),
+            "{refused:?}"
+        );
     }
     let single_port = serve(|name, _| Reply::Answer(usual(name, &single())));
     let store = open(&format!("mongodb://127.0.0.1:{single_port}/d"));
@@ -439,7 +526,8 @@ fn reads_say_where_and_how_fresh() {
 fn errors_of_the_server_mean_what_they_mean_everywhere() {
     let error = |code: i32| doc! { "ok": 0.0, "code": code, "errmsg": "as it says" };
     let item = |code: i32| doc! { "ok": 1.0, "n": 0, "writeErrors": [{ "index": 0, "code": code, "errmsg": "so" }] };
-    let concern = doc! { "ok": 1.0, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
+    let concern =
+        doc! { "ok": 1.0, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
     let present = Arc::new(Mutex::new(Document::new()));
     let told = Arc::clone(&present);
     let (port, _) = replica_set(move |name| (name == "update").then(|| told.lock().unwrap().clone()));
@@ -468,4 +556,75 @@ fn errors_of_the_server_mean_what_they_mean_everywhere() {
         let got = got.unwrap_err();
         assert_eq!(got.kind, expected, "{answer}: {got}");
     }
+}
+
+#[test]
+fn a_connection_that_breaks_leaves_writes_unknown_and_reads_to_be_tried_again() {
+    let port = serve(|name, command| {
+        let books = command.get_str(name).is_ok_and(|collection| collection == "books");
+        if books && matches!(name, "update" | "find") { Reply::Close } else { Reply::Answer(usual(name, &single())) }
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    for (op, expected) in [
+        (Op::Upsert { key: "k", body: b"{}" }, ErrorKind::OutcomeUnknown),
+        (Op::Read { key: "k" }, ErrorKind::Temporary),
+        // It was still reading: nothing was done.
+        (Op::MergePatch { key: "k", patch: b"{}" }, ErrorKind::Temporary),
+    ] {
+        let mut session = Driven::open(&*store, &options()).unwrap();
+        let error = session.run(op).unwrap_err();
+        assert!(error.kind == expected && error.message.contains("connection was lost"), "{error}");
+        assert_eq!(session.counters().disconnects, 1);
+    }
+}
+
+/// Measures; asserts nothing. CPU of the client's thread, against a fake in this process:
+/// `cargo test --profile demo … -- --ignored --nocapture client_cpu`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn client_cpu_of_an_operation() {
+    let text = "x".repeat(1_000);
+    let document = doc! { "_id": "users/000000000123", "_sb_rev": 5_i64, "text": &text, "n": 7 };
+    let port = serve(move |name, command| {
+        let books = command.get_str(name).is_ok_and(|collection| collection == "books");
+        match name {
+            "find" if books => {
+                let cursor = doc! { "id": 0_i64, "ns": "d.books", "firstBatch": [document.clone()] };
+                Reply::Answer(doc! { "ok": 1.0, "cursor": cursor })
+            }
+            "insert" if books => {
+                Reply::Answer(doc! { "ok": 1.0, "n": command.get_array("documents").unwrap().len() as i32 })
+            }
+            _ => Reply::Answer(usual(name, &single())),
+        }
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    // utime and stime of this thread, in ticks of 10 ms.
+    let cpu_us = || {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap() * 10_000.0).sum::<f64>()
+    };
+    for depth in [1, 16] {
+        let mut session = Driven::open(&*store, &SessionOptions { in_flight: depth, ..options() }).unwrap();
+        let (rounds, begun) = (40_000 / depth, cpu_us());
+        let mut answers = Vec::new();
+        for _ in 0..rounds {
+            answers.clear();
+            (0..depth).for_each(|_| session.submit(Op::Read { key: "users/000000000123" }, &mut answers));
+            session.wait(depth as usize, &mut answers);
+        }
+        println!("find by key, {depth} in flight: {:.1} us", (cpu_us() - begun) / f64::from(rounds * depth));
+    }
+    let body = format!(r#"{{"text":"{text}","n":7}}"#);
+    let mut items = BatchBuf::new();
+    (0..1_000).for_each(|n| items.push(&format!("users/{n:012}"), body.as_bytes()));
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    let begun = cpu_us();
+    for _ in 0..200 {
+        session.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
+    }
+    println!("bulk insert of 1,000: {:.2} us a document", (cpu_us() - begun) / 200_000.0);
 }

@@ -241,13 +241,24 @@ fn body_of(reply: &Reply<'_>) -> Result<Vec<u8>, String> {
     Ok(body.to_vec())
 }
 
-/// An operation, short.
+/// An operation, short: what is asked, and the beginning of a body as text.
 pub(super) fn show(op: &Op<'_>) -> String {
-    let mut text = format!("{op:?}");
-    if text.chars().count() > 120 {
-        text = text.chars().take(120).collect::<String>() + "…";
-    }
-    format!("{} ({text})", op.kind())
+    let with = |key: &str, body: &[u8]| format!("of `{}` with {}", shorten(key.as_bytes()), shorten(body));
+    let what = match op {
+        Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => with(key, body),
+        Op::CompareAndSwap { key, body, .. } => with(key, body),
+        Op::Append { key, bytes } | Op::Prepend { key, bytes } => with(key, bytes),
+        Op::MergePatch { key, patch } => with(key, patch),
+        Op::Read { key } | Op::Exists { key } | Op::Delete { key } => format!("of `{}`", shorten(key.as_bytes())),
+        Op::BulkWrite { items, .. } | Op::BulkRead { keys: items } | Op::BulkDelete { keys: items } => {
+            format!("of {} keys", items.len())
+        }
+        other => {
+            let text = format!("{other:?}");
+            format!("({})", shorten(text.as_bytes()))
+        }
+    };
+    format!("{} {what}", op.kind())
 }
 
 /// The beginning of some bytes as text.

@@ -36,4 +36,4 @@ mod time;
 mod values;
 
 pub use subject::Subject;
-pub use suite::{Check, Outcome, Report, Row, Stop, run, run_on_fake_clock, suite};
+pub use suite::{Check, Outcome, Progress, Report, Row, Stop, run, run_on_fake_clock, run_telling, suite};

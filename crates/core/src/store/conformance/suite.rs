@@ -171,19 +171,39 @@ impl fmt::Display for Report {
 /// Takes some seconds on an embedded store, most of them spent waiting for an expiry. A check that
 /// panics fails. Call it outside any async runtime: it makes its own for stores that need one.
 pub fn run(store: &dyn AnyStore) -> Report {
-    run_in(store, &Time::Real)
+    run_in(store, &Time::Real, &mut |_| {})
+}
+
+/// The same, telling of each check before it begins.
+pub fn run_telling(store: &dyn AnyStore, tell: &mut dyn FnMut(Progress)) -> Report {
+    run_in(store, &Time::Real, tell)
+}
+
+/// A check that is about to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Its name.
+    pub check: &'static str,
+    /// How many checks have ended.
+    pub done: usize,
+    /// How many there are.
+    pub of: usize,
 }
 
 /// The same by a fake clock, which every wait moves on to what it waits for: for stores that only
 /// wait for the session's clock (embedded ones and decorators over them), so that nothing waits.
 pub fn run_on_fake_clock(store: &dyn AnyStore, clock: &FakeClock) -> Report {
-    run_in(store, &Time::Fake(clock.clone()))
+    run_in(store, &Time::Fake(clock.clone()), &mut |_| {})
 }
 
-fn run_in(store: &dyn AnyStore, time: &Time) -> Report {
-    let rows = suite()
+fn run_in(store: &dyn AnyStore, time: &Time, tell: &mut dyn FnMut(Progress)) -> Report {
+    let checks = suite();
+    let of = checks.len();
+    let rows = checks
         .into_iter()
-        .map(|check| {
+        .enumerate()
+        .map(|(done, check)| {
+            tell(Progress { check: check.name, done, of });
             let outcome = match catch_unwind(AssertUnwindSafe(|| check.run_in(store, time))) {
                 Ok(Ok(())) => Outcome::Pass,
                 Ok(Err(Stop::Failed(text))) => Outcome::Fail(text),

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::broken::{Broken, Defect};
-use super::{Outcome, Report, run, run_on_fake_clock, suite};
+use super::{Outcome, Report, run_on_fake_clock, run_telling, suite};
 use crate::engine::FakeClock;
 use crate::store::{
     Capabilities, Description, FutureSession, Layout, Limit, LimitOptions, MemorySession, MemoryStore, Namespace,
@@ -28,7 +28,10 @@ fn run_fast(store: &dyn crate::store::AnyStore) -> Report {
 
 #[test]
 fn memory_conforms() {
-    let report = run(&MemoryStore::new());
+    let mut told = Vec::new();
+    let report = run_telling(&MemoryStore::new(), &mut |progress| told.push(progress));
+    assert!(told.iter().map(|progress| progress.check).eq(report.rows.iter().map(|row| row.check)));
+    assert!(told.iter().enumerate().all(|(i, progress)| progress.done == i && progress.of == told.len()));
     assert!(report.passed(), "{report}");
     assert_eq!(report.counts().2, 0, "memory supports all that is checked\n{report}");
 }

@@ -61,6 +61,12 @@ impl Collection {
         }
     }
 
+    /// Every key, in no order.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let shards = self.shards.iter().map(|shard| shard.0.read().unwrap_or_else(PoisonError::into_inner));
+        shards.flat_map(|shard| shard.documents.keys().map(|key| key.to_string()).collect::<Vec<_>>()).collect()
+    }
+
     fn shard_of(&self, key: &str) -> &RwLock<Shard> {
         let number = xxh3_64(key.as_bytes()) as usize % SHARDS;
         &self.shards[number].0

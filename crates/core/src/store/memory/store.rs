@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::MemorySession;
 use super::collection::{Collection, leading_fields};
 use crate::store::{
-    Capabilities, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Prepare,
-    ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind,
+    Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 /// `memory:`: ordered maps in this process, gone with it. Clones share their documents.
@@ -43,17 +43,27 @@ impl State {
     fn lay_out(mut self, layout: &Layout, make: bool) -> Result<Self, StoreError> {
         let mut current = Vec::with_capacity(layout.collections.len());
         for wanted in &layout.collections {
-            let collection = match self.known(&wanted.name) {
+            // Whoever keeps this store in their own program may have named their documents otherwise.
+            let name = match &wanted.existing {
+                Some(_) if make => {
+                    return Err(StoreError::NotSupported(format!(
+                        "memory: collection `{}` is somebody else's and only read; nothing is made for it",
+                        wanted.name
+                    )));
+                }
+                Some(existing) => &existing.name,
+                None => &wanted.name,
+            };
+            let collection = match self.known(name) {
                 Some(found) => fitting(found, wanted, make)?,
                 None if make => Arc::new(Collection::new(wanted)),
                 None => {
                     return Err(StoreError::Failed(format!(
-                        "memory: holds no collection `{}` to read; load it first",
-                        wanted.name
+                        "memory: holds no collection `{name}` to read; load it first"
                     )));
                 }
             };
-            self.known.retain(|known| known.name != wanted.name);
+            self.known.retain(|known| known.name != *name);
             self.known.push(Arc::clone(&collection));
             current.push(collection);
         }
@@ -146,6 +156,18 @@ impl Store for MemoryStore {
             (sum.0 + documents, sum.1 + bytes)
         });
         Ok(vec![("documents".into(), documents as f64), ("body_bytes".into(), bytes as f64)])
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
+        let state = self.state().unwrap_or_default();
+        let Some(collection) = state.layout.get(collection.position()) else {
+            return Err(StoreError::Failed("memory: must be prepared before keys are sampled".into()));
+        };
+        let mut keys = collection.keys();
+        keys.sort_unstable();
+        let count = keys.len();
+        let taken = at_most.min(count);
+        Ok((0..taken).map(|n| std::mem::take(&mut keys[n * count / taken])).collect())
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

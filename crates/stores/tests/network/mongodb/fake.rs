@@ -47,7 +47,7 @@ fn talk(mut stream: TcpStream, answer: &dyn Fn(&str, &Document) -> Reply) -> Opt
         stream.read_exact(&mut header).ok()?;
         let length = u32::from_le_bytes(header[..4].try_into().unwrap()) as usize;
         // A greeting by TLS is no message.
-        if !(16..16 << 20).contains(&length) {
+        if !(16..16 << 20).contains(&length) || header[12..] != 2013_u32.to_le_bytes() {
             return None;
         }
         let mut body = vec![0; length - 16];

@@ -1,0 +1,108 @@
+//! `docs/stores.md`: an introduction by hand, the rest from what the drivers say of themselves.
+
+use indexmap::IndexSet;
+use storebench_core::store::OpKind;
+use storebench_stores::schemes;
+
+use crate::failure::Failure;
+use crate::listing::{Can, Listed, columns, list, shared_options};
+
+const INTRODUCTION: &str = include_str!("stores_page.md");
+
+const SHORT_NAMES: [&str; 7] = ["none", "os", "fsync", "majority", "stale-ok", "session", "strong"];
+
+/// The page, in Markdown.
+pub(crate) fn page() -> Result<String, Failure> {
+    let listed = schemes().iter().map(list).collect::<Result<Vec<_>, _>>()?;
+    let mut out = INTRODUCTION.to_owned();
+    out += "\n## What each can do\n\n`yes`: the store does it itself; `made`: of something else, told below; `-`: refused.\n";
+    for group in columns(&listed) {
+        out += "\n";
+        out += &operations(&group);
+    }
+    out += "\n## What an acknowledged write survives\n\nWhat each level is set to is told below. What is missing is refused.\n";
+    for group in columns(&listed) {
+        out += "\n";
+        out += &promises("durability", &group, |can| can.durability.keys().collect());
+    }
+    out += "\n## How fresh reads are\n";
+    for group in columns(&listed) {
+        out += "\n";
+        out += &promises("reads", &group, |can| can.consistency.keys().collect());
+    }
+    let shared = shared_options(&listed);
+    if !shared.is_empty() {
+        out += "\n## Options of every server\n\n| option | meaning |\n|---|---|\n";
+        for (name, meaning) in &shared {
+            out += &format!("| `{name}=` | {} |\n", cell(meaning));
+        }
+    }
+    for s in &listed {
+        out += &section(s, |name, meaning| shared.get(name) == Some(&meaning));
+    }
+    Ok(out)
+}
+
+fn header(corner: &str, stores: &[(&str, &Can)]) -> String {
+    let names: Vec<_> = stores.iter().map(|(name, _)| *name).collect();
+    format!("| {corner} | {} |\n|---{}|\n", names.join(" | "), "|---".repeat(names.len()))
+}
+
+fn operations(stores: &[(&str, &Can)]) -> String {
+    let mut out = header("operation", stores);
+    for kind in OpKind::ALL {
+        let cells: Vec<_> = stores.iter().map(|(_, can)| can.cell(kind.name())).collect();
+        out += &format!("| {kind} | {} |\n", cells.join(" | "));
+    }
+    let cells: Vec<_> = stores.iter().map(|(_, can)| if can.indexes { "yes" } else { "-" }).collect();
+    out + &format!("| index | {} |\n", cells.join(" | "))
+}
+
+/// Which store promises what: the levels with a short name first, weakest first, then as they appear.
+fn promises(corner: &str, stores: &[(&str, &Can)], of: impl Fn(&Can) -> IndexSet<&String>) -> String {
+    let offered: Vec<_> = stores.iter().map(|(_, can)| of(can)).collect();
+    let mut levels: Vec<_> = offered.iter().flatten().copied().collect::<IndexSet<_>>().into_iter().collect();
+    levels.sort_by_key(|level| SHORT_NAMES.iter().position(|name| name == level).unwrap_or(SHORT_NAMES.len()));
+    let mut out = header(corner, stores);
+    for level in levels {
+        let cells: Vec<_> = offered.iter().map(|all| if all.contains(level) { "yes" } else { "-" }).collect();
+        out += &format!("| {level} | {} |\n", cells.join(" | "));
+    }
+    out
+}
+
+fn section(s: &Listed, shared: impl Fn(&str, &str) -> bool) -> String {
+    let mark = if s.decorator { "+" } else { ":" };
+    let mut out = format!("\n## `{}{mark}`\n\n{}.\n\nWritten like `{}`", s.scheme, s.what, s.example);
+    if !s.aliases.is_empty() {
+        let aliases: Vec<_> = s.aliases.iter().map(|alias| format!("`{alias}:`")).collect();
+        out += &format!("; also {}", aliases.join(", "));
+    }
+    out += ".\n";
+    let mut table = |head: &str, rows: Vec<(String, &str)>| {
+        if !rows.is_empty() {
+            out += &format!("\n| {head} | |\n|---|---|\n");
+            for (name, text) in rows {
+                out += &format!("| {name} | {} |\n", cell(text));
+            }
+        }
+    };
+    let own = s.options.iter().filter(|(name, meaning)| !shared(name, meaning));
+    table("option", own.map(|(name, meaning)| (format!("`{name}=`"), *meaning)).collect());
+    let Some(can) = &s.can else { return out };
+    table("durability", can.durability.iter().map(|(name, means)| (name.clone(), *means)).collect());
+    table("reads", can.consistency.iter().map(|(name, means)| (name.clone(), *means)).collect());
+    table("made", can.made().into_iter().map(|(how, names)| (names.join(", "), how)).collect());
+    if !can.notes.is_empty() {
+        out += "\n";
+        for note in &can.notes {
+            out += &format!("- {note}\n");
+        }
+    }
+    out
+}
+
+/// Text that may stand in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

@@ -1,0 +1,109 @@
+//! `conform URL`: the conformance suite on any store.
+
+use serde::Serialize;
+use storebench_core::store::conformance::{self, Outcome, Report};
+use storebench_core::store::{CollectionLayout, Description, Layout, Namespace, Prepare, StoreError};
+use storebench_core::workload::Body;
+
+use crate::args::ConformArgs;
+use crate::failure::{Failure, SPOILED};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::stores;
+
+/// What `conform --json` prints.
+#[derive(Debug, Serialize)]
+struct Printed<'a> {
+    format: &'static str,
+    url: &'a str,
+    scheme: &'static str,
+    version: &'a str,
+    passed: usize,
+    failed: usize,
+    not_supported: usize,
+    checks: Vec<Checked<'a>>,
+}
+
+/// One check.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    check: &'static str,
+    outcome: &'static str,
+    /// What was seen instead, or what is not supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+}
+
+pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
+    let store = stores::open(&args.url)?;
+    let mut progress = Progress::new(args.quiet);
+    let found = store.inspect().map_err(|error| Failure::of_store(&args.url, &error))?;
+    let described = store.describe();
+    let url = &described.url;
+    match found {
+        Namespace::Absent => progress.note(&format!("{url} is made for the checks, and removed at the end")),
+        Namespace::Ours => progress
+            .note(&format!("what Storebench made at {url} before is emptied for the checks, and removed at the end")),
+        Namespace::Foreign(what) => {
+            return Err(Failure::bad_input(format!(
+                "{url} holds {what}, which Storebench did not make, and the checks need a place of their own; name an \
+                 empty one. Nothing was touched"
+            )));
+        }
+    }
+    // What keeps every check from beginning is told once, not by each of them.
+    if let Err(error) = store.prepare(&one_collection(), Prepare::Fresh)
+        && !matches!(error, StoreError::NotSupported(_) | StoreError::Failed(_))
+    {
+        return Err(Failure::of_store(&args.url, &error));
+    }
+    progress.begin_steps("conform", conformance::suite().len());
+    let report = conformance::run_telling(&*store, &mut |step| progress.step(step.done, step.check));
+    progress.end_count();
+    // Closed before the verdict: what a driver still has to write is part of what is promised.
+    let closed = store.close();
+    // Asked again: a server tells its version once there was a connection.
+    let described = store.describe();
+    if args.json {
+        print_json(&printed(&described, &report))?;
+    } else {
+        print(&text(&described, &report))?;
+    }
+    closed.map_err(|error| Failure::of_store(&args.url, &error))?;
+    Ok(if report.passed() { 0 } else { SPOILED })
+}
+
+fn one_collection() -> Layout {
+    let documents =
+        CollectionLayout { name: "documents".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    Layout { collections: vec![documents] }
+}
+
+fn text(described: &Description, report: &Report) -> String {
+    let table = report.to_string();
+    // The report's first line names the URL only.
+    let rows = table.split_once('\n').map_or(table.as_str(), |(_, rows)| rows);
+    format!("conformance of {} · {}\n{rows}\n", described.url, described.version)
+}
+
+fn printed<'a>(described: &'a Description, report: &'a Report) -> Printed<'a> {
+    let (passed, failed, not_supported) = report.counts();
+    let checks = report.rows.iter().map(|row| {
+        let (outcome, why) = match &row.outcome {
+            Outcome::Pass => ("pass", None),
+            Outcome::Fail(text) => ("fail", Some(text.as_str())),
+            Outcome::NotSupported(text) => ("not-supported", Some(text.as_str())),
+        };
+        Checked { check: row.check, outcome, why }
+    });
+    Printed {
+        format: "storebench-conform/1",
+        url: &described.url,
+        scheme: described.scheme,
+        version: &described.version,
+        passed,
+        failed,
+        not_supported,
+        checks: checks.collect(),
+    }
+}

@@ -1,0 +1,163 @@
+//! Documents that somebody else put into a store: their keys are sampled, some of them are read, and
+//! nothing is written.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+use storebench_core::documents::{Catalog, Documents, Sampled};
+use storebench_core::engine::{Caller, RealClock, Stop};
+use storebench_core::store::{
+    BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
+};
+use storebench_core::workload::{DEFAULT_SAMPLE, Study};
+
+use super::runner::Arm;
+use crate::results::SampledResult;
+
+/// Documents that are read to tell their size.
+const READ_FOR_SIZE: usize = 256;
+/// Documents that are read where pages ask for values of their fields.
+const READ_FOR_VALUES: usize = 10_000;
+/// Documents of one bulk read.
+const BATCH: usize = 100;
+
+/// A store's own catalog, and what it was made from.
+#[derive(Clone)]
+pub(super) struct Foreign {
+    /// The documents, with the keys that were sampled.
+    pub(super) catalog: Arc<Catalog>,
+    /// By collection: what was sampled.
+    pub(super) sampled: IndexMap<String, SampledResult>,
+}
+
+/// Samples every collection of a prepared store that somebody else made.
+///
+/// # Errors
+/// A store that tells no keys, holds no documents, or none with a field that a page asks for.
+pub(super) fn sample(
+    arm: &Arm,
+    study: &Study,
+    catalog: &Arc<Catalog>,
+    clock: &RealClock,
+    stop: &Stop,
+) -> Result<Foreign, StoreError> {
+    let mut found = Foreign { catalog: Arc::clone(catalog), sampled: IndexMap::new() };
+    for (position, (name, collection)) in study.collections.iter().enumerate() {
+        let Some(existing) = &collection.existing else { continue };
+        let at_most = usize::try_from(collection.sample.unwrap_or(DEFAULT_SAMPLE).0).unwrap_or(usize::MAX);
+        let keys = arm.store.sample_keys(CollectionId(position as u16), at_most, study.seed)?;
+        let mut sampled = Sampled::new(keys);
+        if sampled.count() == 0 {
+            return Err(StoreError::NotSupported(format!(
+                "`{}` at {} holds no document to read; name another one in collections.{name}.existing",
+                existing.name, arm.description.url
+            )));
+        }
+        let fields = page_fields(arm, position);
+        let documents = read(arm, position, &sampled, &fields, clock, stop)?;
+        for field in &fields {
+            let values: Vec<Value> = documents.iter().filter_map(|body| value_of(body, field)).collect();
+            if values.is_empty() && !stop.asked() {
+                return Err(StoreError::NotSupported(format!(
+                    "none of the {} documents of `{}` that were read holds a text, number, true or false as `{field}`, \
+                     which a page asks for; name another field in `where`",
+                    documents.len(),
+                    existing.name
+                )));
+            }
+            sampled.set_values(field, values);
+        }
+        let bytes: usize = documents.iter().map(Vec::len).sum();
+        sampled.set_mean_bytes((bytes / documents.len().max(1)) as u64);
+        found.sampled.insert(
+            name.clone(),
+            SampledResult {
+                existing: existing.name.clone(),
+                keys: sampled.count(),
+                documents_read: documents.len() as u64,
+                mean_bytes: sampled.mean_bytes(),
+            },
+        );
+        found.catalog = Arc::new(found.catalog.with_sampled(position, sampled));
+    }
+    for plan in &arm.plans {
+        plan.has_documents(&found.catalog, true)?;
+    }
+    Ok(found)
+}
+
+/// The fields that pages ask for, each once.
+fn page_fields(arm: &Arm, collection: usize) -> Vec<String> {
+    let mut fields: Vec<String> = Vec::new();
+    for recipe in arm.plans.iter().flat_map(|plan| &plan.recipes) {
+        let asks = recipe.label.kind == OpKind::Page && recipe.label.collection == collection;
+        if asks && !fields.contains(&recipe.field) {
+            fields.push(recipe.field.clone());
+        }
+    }
+    fields
+}
+
+/// A value that a page can ask for.
+fn value_of(body: &[u8], field: &str) -> Option<Value> {
+    let Value::Object(mut fields) = serde_json::from_slice(body).ok()? else { return None };
+    fields.remove(field).filter(|value| value.is_string() || value.is_number() || value.is_boolean())
+}
+
+/// Reads documents spread over the sample. Those that are gone meanwhile are left out.
+fn read(
+    arm: &Arm,
+    collection: usize,
+    sampled: &Sampled,
+    fields: &[String],
+    clock: &RealClock,
+    stop: &Stop,
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    let Some(plan) = arm.plans.first() else { return Ok(Vec::new()) };
+    let options = SessionOptions {
+        durability: plan.durability,
+        consistency: plan.consistency,
+        timeout: std::time::Duration::from_nanos(plan.timeout_ns),
+        in_flight: 1,
+        clock: Arc::new(clock.clone()),
+        phase_start: PhaseStart::new(),
+    };
+    let mut caller = Caller::open(&*arm.store, &options)?;
+    let wanted = if fields.is_empty() { READ_FOR_SIZE } else { READ_FOR_VALUES };
+    let count = usize::try_from(sampled.count()).unwrap_or(usize::MAX);
+    let picked: Vec<u64> = (0..wanted.min(count)).map(|n| (n * count / wanted.min(count)) as u64).collect();
+    let batch = if arm.capabilities.supports(OpKind::BulkRead).is_some() { BATCH } else { 1 };
+    let collection = CollectionId(collection as u16);
+    let (mut bodies, mut keys) = (Vec::new(), BatchBuf::new());
+    let mut failed = None;
+    for part in picked.chunks(batch) {
+        if stop.asked() || failed.is_some() {
+            break;
+        }
+        keys.clear();
+        part.iter().for_each(|index| keys.push(sampled.key(*index), &[]));
+        let op = match part {
+            [index] => Op::Read { key: sampled.key(*index) },
+            _ => Op::BulkRead { keys: keys.as_batch() },
+        };
+        caller.call(&Request { collection, op, contents: true }, |result| match result {
+            Ok(reply) => {
+                bodies.extend(reply.body.map(<[u8]>::to_vec));
+                bodies.extend(reply.rows.iter().flat_map(|rows| rows.iter()).map(|(_, body)| body.to_vec()));
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => failed = Some(error),
+        });
+    }
+    match failed {
+        Some(error) => Err(StoreError::Failed(format!("documents could not be read before the measurement: {error}"))),
+        None => Ok(bodies),
+    }
+}
+
+/// The collections of a study that it only reads, as far as results tell of them before a store was
+/// looked into.
+pub(super) fn name_in_store<'a>(study: &'a Study, documents: &Documents) -> Option<&'a str> {
+    study.collections.get(documents.name())?.existing.as_ref().map(|existing| existing.name.as_str())
+}

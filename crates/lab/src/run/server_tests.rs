@@ -1,0 +1,338 @@
+//! The runner on a store that behaves as a server may: it loses connections, tells figures and plans,
+//! and says in its messages what it should not.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use storebench_core::engine::{Caller, Event, RealClock, Stop};
+use storebench_core::store::{
+    AnyStore, Capabilities, CollectionId, Completions, Description, Durability, ErrorKind, Explanation, Layout,
+    MemorySession, MemoryStore, Namespace, Op, OpError, PhaseStart, Prepare, Request, Session, SessionCounters,
+    SessionOptions, Stats, Store, StoreError, Token,
+};
+use storebench_core::workload::Study;
+
+use super::*;
+use crate::results::{RunResult, read_run};
+use crate::verdicts::Level;
+
+const PASSWORD: &str = "hush-p@ss/4711";
+const TYPED: &str = "hush-p%40ss%2F4711";
+
+const STUDY: &str = r#"
+title = "Books"
+seed = 7
+stores = { here = "server://me:TYPED@host:1/db?token=to-ken-4711" }
+[collections.books]
+count = 500
+size = "300B"
+fields = { author = { words = 2 }, text = { text = "fill" } }
+index = [["author"]]
+[[phases]]
+name = "load"
+load = ["books"]
+[[phases]]
+name = "mixed"
+workers = 1
+operations = 3000
+[phases.mix]
+read = 8
+update = 2
+of-author = { op = "page", where = "author" }
+"#;
+
+/// How a [`Server`] misbehaves.
+#[derive(Clone, Default)]
+struct Manners {
+    /// The operation, counted from the first session's opening on, at which a connection is lost.
+    breaks_at: Option<u64>,
+    full_scan: bool,
+    /// Tells its password at every occasion.
+    leaks: bool,
+    /// Cannot be made ready.
+    refuses: bool,
+}
+
+/// A memory store behind a connection.
+#[derive(Clone)]
+struct Server {
+    inner: MemoryStore,
+    manners: Manners,
+    operations: Arc<AtomicU64>,
+    prepared: Arc<Mutex<Vec<Prepare>>>,
+}
+
+impl Server {
+    fn with(manners: Manners) -> Self {
+        Self { inner: MemoryStore::new(), manners, operations: Arc::default(), prepared: Arc::default() }
+    }
+
+    fn said(&self, what: &str) -> String {
+        if self.manners.leaks { format!("{what}: `{PASSWORD}` and to-ken-4711") } else { what.to_owned() }
+    }
+}
+
+struct ServerSession {
+    inner: MemorySession,
+    server: Server,
+    counters: SessionCounters,
+}
+
+impl Session for ServerSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let number = self.server.operations.fetch_add(1, Ordering::Relaxed);
+        if self.server.manners.breaks_at == Some(number) {
+            self.counters.disconnects += 1;
+            let message = self.server.said("the connection was reset");
+            return out.complete(token, Err(OpError::new(ErrorKind::OutcomeUnknown, message)));
+        }
+        self.inner.submit(request, token, out);
+    }
+    fn counters(&self) -> SessionCounters {
+        self.counters
+    }
+}
+
+impl Store for Server {
+    type Session = ServerSession;
+    fn describe(&self) -> Description {
+        Description { scheme: "server", url: "server://me@host:1/db".into(), version: self.said("Server 1.0") }
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { embedded: false, ..Store::capabilities(&self.inner) }
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(&self.inner)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.prepared.lock().unwrap().push(how);
+        if self.manners.refuses {
+            return Err(StoreError::Unreachable(self.said("access denied")));
+        }
+        Store::prepare(&self.inner, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<ServerSession, StoreError> {
+        let inner = Store::open(&self.inner, options).await?;
+        Ok(ServerSession { inner, server: self.clone(), counters: SessionCounters::default() })
+    }
+    fn stats(&self) -> Result<Stats, StoreError> {
+        if self.manners.leaks {
+            return Err(StoreError::Failed(self.said("no figures")));
+        }
+        Ok(vec![("queue_documents".into(), self.operations.load(Ordering::Relaxed) as f64)])
+    }
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        Store::sample_keys(&self.inner, collection, at_most, seed)
+    }
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let Op::Page { field, value, .. } = request.op else { return Ok(None) };
+        let full_scan = self.manners.full_scan;
+        Ok(Some(Explanation { plan: self.said(&format!("{field} = {value}")), full_scan }))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(&self.inner)
+    }
+}
+
+fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
+    let text = text.replace("TYPED", TYPED);
+    let study = Study::parse(&text, Path::new("books.toml"), &[]).unwrap();
+    let store: Arc<dyn AnyStore> = Arc::new(server.clone());
+    RunRequest {
+        name: "books".into(),
+        documents: compile_documents(&study, 1.0, Path::new("."), None).unwrap(),
+        study,
+        study_text: text,
+        study_file: None,
+        overrides: vec![format!("title=by server://me:{TYPED}@host")],
+        scale: 1.0,
+        stores: vec![("here".to_owned(), store)],
+        runs_dir: runs_dir.map(Path::to_owned),
+        prepare: PrepareMode::Fresh,
+        remove_after: false,
+        interval: Duration::from_millis(100),
+        commit: None,
+    }
+}
+
+fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
+    run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})
+}
+
+fn verdict<'a>(result: &'a RunResult, check: &str) -> &'a crate::verdicts::Verdict {
+    result.verdicts.iter().find(|v| v.check == check).unwrap()
+}
+
+#[test]
+fn a_lost_connection_ends_the_trial_where_the_study_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::with(Manners { breaks_at: Some(1_000), ..Manners::default() });
+    let text = STUDY.replace("workers = 1", "workers = 1\non_disconnect = \"end\"");
+    let outcome = quietly(&request(&text, &server, Some(dir.path()))).unwrap();
+    assert_eq!(outcome.exit_code(), 3);
+    let trial = &outcome.result.trials[0];
+    let failure = trial.failure.as_ref().unwrap();
+    assert_eq!((failure.kind.as_str(), failure.during.as_str()), ("unreachable", "mixed"));
+    let mixed = &trial.phases[1];
+    assert!(mixed.partial.as_ref().unwrap().contains("lost its connection 1 of 1"), "{mixed:?}");
+    let operations: u64 = mixed.ops.values().map(|op| op.count).sum();
+    assert!(operations > 0 && operations < 3_000, "what was measured until then is kept");
+    assert_eq!(verdict(&outcome.result, "partial-run").level, Level::Caution);
+    let kept = read_run(outcome.folder.as_ref().unwrap()).unwrap();
+    assert_eq!(kept.trials[0].phases[1].connection_events.disconnects, 1);
+}
+
+#[test]
+fn otherwise_the_run_goes_on_and_tells_what_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::with(Manners { breaks_at: Some(1_000), full_scan: true, ..Manners::default() });
+    let text = STUDY.replace("read = 8\nupdate = 2\nof-author = {", "update = 2\nof-author = { weight = 0.01,");
+    let outcome = quietly(&request(&text, &server, Some(dir.path()))).unwrap();
+    let mixed = &outcome.result.trials[0].phases[1];
+    assert_eq!((mixed.connection_events.disconnects, &mixed.partial), (1, &None));
+    assert_eq!((mixed.sessions, mixed.slots), (1, 1));
+    assert_eq!(mixed.unknown_outcomes, 1);
+    let text = crate::summary::summary(&outcome.result, false);
+    assert!(text.contains("1 connection lost · 1 write of unknown outcome"), "{text}");
+    assert!(verdict(&outcome.result, "errors").saw.contains("1 write"), "{:?}", outcome.result.verdicts);
+    let folder = outcome.folder.unwrap();
+    let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
+    assert!(events.contains(r#""connections":{"disconnects":1,"splits":0}"#), "{events}");
+    // Figures of the store, and its plan of the query.
+    let figure = mixed.store_stats.figures["queue_documents"];
+    assert!(mixed.store_stats.answers >= 2 && figure.first < figure.last && figure.last == figure.max, "{figure:?}");
+    assert!(folder.join("store_stats.parquet").metadata().unwrap().len() > 0);
+    let plan = mixed.ops["of-author"].query_plan.as_ref().unwrap();
+    assert!(plan.full_scan && plan.plan.starts_with("author = \"") && plan.field.as_deref() == Some("author"));
+    assert_eq!(mixed.ops["update"].query_plan, None);
+    assert_eq!(verdict(&outcome.result, "full-scan").level, Level::Caution);
+}
+
+/// The files of a run folder that hold any of these.
+fn holding(folder: &Path, secrets: &[&str]) -> Vec<String> {
+    let holds = |bytes: &[u8]| secrets.iter().any(|s| bytes.windows(s.len()).any(|w| w == s.as_bytes()));
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files.filter(|file| holds(&std::fs::read(file).unwrap())).map(|file| file.display().to_string()).collect()
+}
+
+#[test]
+fn a_server_that_tells_its_password_tells_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let secrets = [PASSWORD, TYPED, "hush-p@ss\\/4711", "to-ken-4711"];
+    let server = Server::with(Manners { breaks_at: Some(1_000), leaks: true, ..Manners::default() });
+    let mut told = Vec::new();
+    let mut observer = |event: &Event<'_>| {
+        if let Event::Note { text } = event {
+            told.push(text.clone());
+        }
+    };
+    let request_of = |server: &Server, dir: &Path| request(STUDY, server, Some(dir));
+    let outcome = run(&request_of(&server, dir.path()), Arc::new(Stop::new()), &mut observer).unwrap();
+    let folder = outcome.folder.as_ref().unwrap();
+    assert_eq!(holding(folder, &secrets), Vec::<String>::new());
+    let shown = serde_json::to_string(&outcome.result).unwrap() + &crate::summary::summary(&outcome.result, false);
+    let shown = shown + &told.join("\n");
+    assert!(secrets.iter().all(|s| !shown.contains(s)), "{shown}");
+    assert!(shown.contains("no figures: `***` and ***") && shown.contains("reset: `***`"), "{shown}");
+    // What was kept is whole and reads back.
+    assert_eq!(read_run(folder).unwrap().trials[0].phases.len(), 2);
+
+    let refusing = Server::with(Manners { refuses: true, leaks: true, ..Manners::default() });
+    let outcome = quietly(&request_of(&refusing, &dir.path().join("more"))).unwrap();
+    assert_eq!(outcome.exit_code(), 3);
+    assert_eq!(holding(outcome.folder.as_ref().unwrap(), &secrets), Vec::<String>::new());
+    assert_eq!(outcome.result.trials[0].failure.as_ref().unwrap().message, "access denied: `***` and ***");
+}
+
+fn reader(server: &Server) -> Caller {
+    let options = SessionOptions {
+        durability: Durability::MEMORY,
+        consistency: Default::default(),
+        timeout: Duration::from_secs(60),
+        in_flight: 1,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    };
+    Caller::open(server, &options).unwrap()
+}
+
+/// The version of every document, in order.
+fn versions(server: &Server, request: &RunRequest) -> Vec<u64> {
+    let documents = request.documents.catalog.get(0);
+    let mut caller = reader(server);
+    let mut found = Vec::new();
+    for index in 0..documents.count() {
+        let mut key = Vec::new();
+        documents.write_key(index, &mut key);
+        let op = Op::Read { key: std::str::from_utf8(&key).unwrap() };
+        caller.call(&Request { collection: CollectionId(0), op, contents: true }, |reply| {
+            found.push(documents.read_marker(reply.unwrap().body.unwrap()).unwrap().1);
+        });
+    }
+    found
+}
+
+/// A run on documents that an earlier one left writes versions that were not there: what it reads back
+/// cannot be what the earlier one wrote.
+#[test]
+fn a_run_on_kept_documents_writes_versions_of_its_own() {
+    let server = Server::with(Manners::default());
+    let all = STUDY.replace("read = 8\nupdate = 2\nof-author = { op = \"page\", where = \"author\" }", "update = 1");
+    let first = request(&all, &server, None);
+    quietly(&first).unwrap();
+    let before = versions(&server, &first);
+    let again = all.replace("[[phases]]\nname = \"load\"\nload = [\"books\"]\n", "");
+    let mut second = request(&again, &server, None);
+    second.prepare = PrepareMode::Keep;
+    quietly(&second).unwrap();
+    let after = versions(&server, &second);
+    let latest = before.iter().max().unwrap();
+    let written: Vec<u64> = before.iter().zip(&after).filter(|(a, b)| a != b).map(|(_, b)| *b).collect();
+    assert!(written.len() > 400, "3,000 updates of 500 documents");
+    assert!(written.iter().all(|version| version > latest), "a version came twice");
+}
+
+#[test]
+fn documents_of_others_are_prepared_for_reading_only() {
+    let server = Server::with(Manners::default());
+    quietly(&request(STUDY, &server, None)).unwrap();
+    server.prepared.lock().unwrap().clear();
+    let text = r#"
+title = "Theirs"
+repeats = 2
+[collections.shelf]
+existing = "books"
+sample = 100
+[[phases]]
+name = "reads"
+popularity = "hotspot:10%:90%"
+operations = 1000
+[phases.mix]
+read = 5
+exists = 1
+of-author = { op = "page", where = "author", limit = 1 }
+"#;
+    let outcome = quietly(&request(text, &server, None)).unwrap();
+    assert_eq!(*server.prepared.lock().unwrap(), [Prepare::ReadOnly, Prepare::ReadOnly]);
+    for trial in &outcome.result.trials {
+        let sampled = &trial.sampled["shelf"];
+        assert_eq!((sampled.keys, sampled.documents_read, sampled.existing.as_str()), (100, 100, "books"));
+        assert!((290..=310).contains(&sampled.mean_bytes), "{sampled:?}");
+        let reads = &trial.phases[0];
+        assert_eq!(reads.ops.values().map(|op| op.misses + op.errors + op.checked).sum::<u64>(), 0);
+        assert!(reads.documents.distinct_keys <= 102);
+    }
+    assert_eq!(verdict(&outcome.result, "wrong-content").level, Level::Note);
+    let mut removing = request(text, &server, None);
+    removing.remove_after = true;
+    assert!(quietly(&removing).unwrap_err().to_string().contains("--remove-after"));
+    let nowhere = Server::with(Manners::default());
+    let error = quietly(&request(text, &nowhere, None)).unwrap_err();
+    assert!(error.exit_code() == 2 && error.to_string().contains("there is nothing at"), "{error}");
+    let none = text.replace("where = \"author\"", "where = \"publisher\"");
+    let outcome = quietly(&request(&none, &server, None)).unwrap();
+    let failure = outcome.result.trials[0].failure.as_ref().unwrap();
+    assert!(failure.message.contains("`publisher`") && outcome.exit_code() == 2, "{failure:?}");
+}

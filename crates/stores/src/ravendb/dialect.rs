@@ -1,0 +1,548 @@
+//! Operations on one document, and the start of all others: which requests they are made of.
+//!
+//! Every write is a `bulk_docs` of one command, which is what RavenDB's own clients send to save.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpError, Reject, Reply, Request, merge_patch};
+use storebench_core::workload::Body;
+
+use super::bulk::{Bulk, BulkKind};
+use super::errors::{CHANGED, EXISTS, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
+use super::json::{self, Document, Walk};
+use super::page::Page;
+use super::range::Range;
+use super::target::{Collection, Target};
+use crate::http::{Answer, Dialect, Method, RequestBuf, Step};
+
+/// How often an operation begins anew because others wrote the same document in between.
+const MOST_TRIES: u32 = 1_000;
+
+/// How a session speaks to a database.
+pub(crate) struct Raven {
+    pub(super) target: Arc<Target>,
+    /// `/bulk_docs` with what it waits for.
+    pub(super) bulk_docs: String,
+    /// What a query says about waiting for its index; nothing for `stale-ok`.
+    pub(super) wait: String,
+    pub(super) splits: u64,
+}
+
+/// What an operation remembers between its requests, and the memory of its reply.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(super) task: Task,
+    pub(super) collection: usize,
+    pub(super) contents: bool,
+    /// The document's id.
+    pub(super) id: String,
+    /// The document to be written, or the patch, as it goes into the request.
+    payload: Vec<u8>,
+    tries: u32,
+    pub(super) bulk: Bulk,
+    pub(super) page: Page,
+    pub(super) range: Range,
+    pub(super) rows: BatchBuf,
+    pub(super) documents: u32,
+    pub(super) bytes: u64,
+    pub(super) body: Vec<u8>,
+    pub(super) key: Vec<u8>,
+    revision: Vec<u8>,
+    pub(super) rejects: Vec<Reject>,
+}
+
+/// Which answer is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Task {
+    #[default]
+    Nothing,
+    Read,
+    Exists,
+    Insert,
+    Upsert,
+    Swap,
+    /// The revision that a replace is based on; then its write.
+    ReplaceBase,
+    Replace,
+    Delete,
+    /// The document that a touch or merge changes; then its write.
+    TouchBase,
+    MergeBase,
+    Modify(Change),
+    Counter,
+    Bulk(BulkKind),
+    /// Which of a refused bulk insert's documents exist.
+    BulkExisting,
+    Page,
+    Range,
+}
+
+/// What is done to a document between reading and writing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Touch,
+    Merge,
+}
+
+/// What comes next, or how it failed.
+pub(super) type Next<'a> = Result<Step<'a>, OpError>;
+
+impl Dialect for Raven {
+    type State = State;
+
+    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut State, out: &mut RequestBuf) -> Step<'a> {
+        self.start(request, state, out).unwrap_or_else(|error| Step::Done(Err(error)))
+    }
+
+    fn answer<'a>(
+        &'a mut self,
+        state: &'a mut State,
+        answer: Result<Answer<'a>, OpError>,
+        out: &mut RequestBuf,
+    ) -> Step<'a> {
+        self.go_on(state, answer, out).unwrap_or_else(|error| Step::Done(Err(error)))
+    }
+
+    fn splits(&self) -> u64 {
+        self.splits
+    }
+}
+
+impl Raven {
+    fn start<'a>(&mut self, request: &Request<'_>, state: &'a mut State, out: &mut RequestBuf) -> Next<'a> {
+        let number = request.collection.position();
+        let target = Arc::clone(&self.target);
+        let collection =
+            target.collections.get(number).ok_or(const { refused("the layout has no such collection") })?;
+        if target.read_only && request.op.kind().writes() {
+            return Err(refused("the store was prepared for reading only"));
+        }
+        (state.collection, state.contents, state.tries) = (number, request.contents, 0);
+        (state.documents, state.bytes) = (0, 0);
+        state.rows.clear();
+        state.rejects.clear();
+        match request.op {
+            Op::Read { key } => {
+                collection.naming.id(key, &mut state.id)?;
+                state.task = Task::Read;
+                self.get(state, out);
+            }
+            Op::Exists { key } => {
+                collection.naming.id(key, &mut state.id)?;
+                state.task = Task::Exists;
+                if collection.naming.ours {
+                    self.head(state, out);
+                } else {
+                    // Only the metadata tells whether it is of this collection.
+                    self.get(state, out);
+                }
+            }
+            Op::Insert { key, body } => return self.put(state, collection, Task::Insert, key, body, out),
+            Op::Upsert { key, body } => return self.put(state, collection, Task::Upsert, key, body, out),
+            Op::Replace { key, body } => return self.put(state, collection, Task::ReplaceBase, key, body, out),
+            Op::CompareAndSwap { key, expected, body } => {
+                state.revision.clear();
+                state.revision.extend_from_slice(expected);
+                return self.put(state, collection, Task::Swap, key, body, out);
+            }
+            Op::Delete { key } => {
+                collection.naming.id(key, &mut state.id)?;
+                state.task = Task::Delete;
+                let body = self.begin_commands(out);
+                push_delete(&state.id, body);
+                body.extend_from_slice(b"]}");
+            }
+            Op::Touch { key, expiry } => {
+                if !self.target.expires {
+                    return Err(refused(
+                        "this database does not remove expired documents: switch its expiration on, or use a \
+                         database that Storebench made",
+                    ));
+                }
+                collection.naming.id(key, &mut state.id)?;
+                state.payload.clear();
+                let expires = super::expiry::expires_at(expiry.max(Duration::from_millis(1)));
+                state.payload.extend_from_slice(expires.as_bytes());
+                state.task = Task::TouchBase;
+                self.get(state, out);
+            }
+            Op::MergePatch { key, patch } => {
+                if collection.body != Body::Json {
+                    return Err(refused("merge works on collections of JSON only"));
+                }
+                collection.naming.id(key, &mut state.id)?;
+                state.payload.clear();
+                state.payload.extend_from_slice(patch);
+                state.task = Task::MergeBase;
+                self.get(state, out);
+            }
+            Op::Counter { key, delta, initial } => {
+                if collection.body != Body::Counter {
+                    return Err(refused("counter works on collections of counters only"));
+                }
+                collection.naming.id(key, &mut state.id)?;
+                state.task = Task::Counter;
+                self.count(state, collection, delta, initial, out)?;
+            }
+            Op::BulkWrite { kind, items } => {
+                let kind = if kind == BulkWrite::Insert { BulkKind::Insert } else { BulkKind::Upsert };
+                return self.start_bulk(kind, items, collection, state, out);
+            }
+            Op::BulkDelete { keys } => return self.start_bulk(BulkKind::Delete, keys, collection, state, out),
+            Op::BulkRead { keys } => return self.start_bulk(BulkKind::Read, keys, collection, state, out),
+            Op::Page { field, value, limit } => return self.start_page(field, value, limit, collection, state, out),
+            Op::Prefix { prefix, limit } => return self.start_prefix(prefix, limit, collection, state, out),
+            Op::Scan { start, end, limit } => return self.start_scan(start, end, limit, collection, state, out),
+            Op::Append { .. } | Op::Prepend { .. } | Op::View { .. } => return Err(OpError::unsupported()),
+        }
+        Ok(Step::Send)
+    }
+
+    fn go_on<'a>(
+        &mut self,
+        state: &'a mut State,
+        answer: Result<Answer<'a>, OpError>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
+        if let Task::Bulk(kind) = state.task {
+            return self.answer_bulk(kind, state, answer, out);
+        }
+        if state.task == Task::BulkExisting {
+            return self.answer_existing(state, answer, out);
+        }
+        let answer = answer?;
+        match state.task {
+            Task::Read => self.answer_read(state, &answer),
+            Task::Exists => self.answer_exists(state, &answer),
+            Task::Insert | Task::Upsert | Task::Swap => answer_put(state, &answer),
+            Task::ReplaceBase => {
+                match answer.status {
+                    200 => {}
+                    404 => return Err(OpError::not_found()),
+                    _ => return Err(op_error(&answer, false)),
+                }
+                let tag = answer.header("etag").ok_or(GARBLED)?;
+                state.revision.clear();
+                state.revision.extend_from_slice(tag.trim_ascii().strip_prefix(b"\"").unwrap_or(tag));
+                while state.revision.last() == Some(&b'"') {
+                    state.revision.pop();
+                }
+                state.task = Task::Replace;
+                self.send_put(state, out);
+                Ok(Step::Send)
+            }
+            Task::Replace => {
+                if answer.status == 409 {
+                    if is_missing(&answer) {
+                        return Err(OpError::not_found());
+                    }
+                    again(state)?;
+                    state.task = Task::ReplaceBase;
+                    self.head(state, out);
+                    return Ok(Step::Send);
+                }
+                answer_put(state, &answer)
+            }
+            Task::Delete => answer_delete(&answer),
+            Task::TouchBase => self.change(Change::Touch, state, &answer, out),
+            Task::MergeBase => self.change(Change::Merge, state, &answer, out),
+            Task::Modify(change) => {
+                if answer.status != 409 {
+                    return answer_put(state, &answer);
+                }
+                if is_missing(&answer) {
+                    return Err(OpError::not_found());
+                }
+                again(state)?;
+                state.task = if change == Change::Touch { Task::TouchBase } else { Task::MergeBase };
+                self.get(state, out);
+                Ok(Step::Send)
+            }
+            Task::Counter => answer_count(state, &answer),
+            Task::Page => self.answer_page(state, &answer, out),
+            Task::Range => self.answer_range(state, &answer, out),
+            Task::Bulk(_) | Task::BulkExisting | Task::Nothing => Err(GARBLED_WRITE),
+        }
+    }
+
+    fn get(&self, state: &State, out: &mut RequestBuf) {
+        out.begin(Method::Get).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+    }
+
+    fn head(&self, state: &State, out: &mut RequestBuf) {
+        out.begin(Method::Head).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+    }
+
+    /// Begins a `bulk_docs`: gives the body up to the first command.
+    pub(super) fn begin_commands<'o>(&self, out: &'o mut RequestBuf) -> &'o mut Vec<u8> {
+        let body = out.begin(Method::Post).raw(&self.target.path).raw(&self.bulk_docs).body();
+        body.extend_from_slice(b"{\"Commands\":[");
+        body
+    }
+
+    fn put<'a>(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        task: Task,
+        key: &str,
+        body: &[u8],
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
+        collection.naming.id(key, &mut state.id)?;
+        state.payload.clear();
+        push_body(collection, body, &mut state.payload)?;
+        state.task = task;
+        match task {
+            Task::ReplaceBase => self.head(state, out),
+            _ => self.send_put(state, out),
+        }
+        Ok(Step::Send)
+    }
+
+    fn send_put(&self, state: &State, out: &mut RequestBuf) {
+        let body = self.begin_commands(out);
+        let expected = match state.task {
+            Task::Insert => Some(""),
+            Task::Upsert => None,
+            // An empty one would ask that there be no document; no document is at revision `-`.
+            _ => Some(std::str::from_utf8(&state.revision).ok().filter(|text| !text.is_empty()).unwrap_or("-")),
+        };
+        push_put(&state.id, expected, &state.payload, body);
+        body.extend_from_slice(b"]}");
+    }
+
+    /// One request: a script adds on the server, or makes the counter where it is missing.
+    fn count(
+        &self,
+        state: &State,
+        collection: &Collection,
+        delta: i64,
+        initial: i64,
+        out: &mut RequestBuf,
+    ) -> Result<(), OpError> {
+        const MOST: u64 = (1 << 53) - 1;
+        // A step may go from one end of the range to the other.
+        if delta.unsigned_abs() > 2 * MOST || initial.unsigned_abs() > MOST {
+            return Err(refused("RavenDB's JSON holds integers up to ±(2^53 - 1) exactly; this step leads beyond"));
+        }
+        use std::io::Write as _;
+        out.begin(Method::Patch).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+        let written = write!(
+            out.body(),
+            "{{\"Patch\":{{\"Script\":\"var n = this.v + args.d; if (!(Math.abs(n) <= {MOST})) throw '{OVERFLOW}'; \
+             this.v = n;\",\"Values\":{{\"d\":{delta}}}}},\"PatchIfMissing\":{{\"Script\":\"this.v = args.i; \
+             this['@metadata'] = {{'@collection': '{}'}};\",\"Values\":{{\"i\":{initial}}}}}}}",
+            collection.name
+        );
+        written.map_err(|_| GARBLED)
+    }
+
+    fn answer_read<'a>(&self, state: &'a mut State, answer: &Answer<'a>) -> Next<'a> {
+        let document = self.single(state, answer)?;
+        let collection = &self.target.collections[state.collection];
+        state.body.clear();
+        if state.contents || collection.body != Body::Json {
+            append_body(collection, &document, &mut state.body).ok_or(GARBLED)?;
+            state.bytes = state.body.len() as u64;
+        } else {
+            state.bytes = document.len() as u64;
+        }
+        state.revision.clear();
+        state.revision.extend_from_slice(document.meta("@change-vector").unwrap_or_default().as_bytes());
+        Ok(Step::Done(Ok(Reply {
+            documents: 1,
+            bytes: state.bytes,
+            body: state.contents.then_some(&state.body),
+            revision: (!state.revision.is_empty()).then_some(&state.revision),
+            ..Reply::default()
+        })))
+    }
+
+    /// The document of an answer to [`Raven::get`].
+    fn single<'a>(&self, state: &State, answer: &Answer<'a>) -> Result<Document<'a>, OpError> {
+        match answer.status {
+            200 => {}
+            404 if answer.body.is_empty() => return Err(OpError::not_found()),
+            _ => return Err(op_error(answer, false)),
+        }
+        let mut walk = Walk::new(answer.body);
+        let document = walk.results().and_then(|()| walk.document()).ok_or(GARBLED)?;
+        document.meta("@change-vector").ok_or(GARBLED)?;
+        let collection = &self.target.collections[state.collection];
+        if !collection.holds(&document) {
+            return Err(OpError::not_found());
+        }
+        Ok(document)
+    }
+
+    fn answer_exists<'a>(&self, state: &State, answer: &Answer<'a>) -> Next<'a> {
+        let found = if self.target.collections[state.collection].naming.ours {
+            match answer.status {
+                200 => true,
+                404 => false,
+                _ => return Err(op_error(answer, false)),
+            }
+        } else {
+            match self.single(state, answer) {
+                Ok(_) => true,
+                Err(error) if error.kind == ErrorKind::NotFound => false,
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(Step::Done(Ok(Reply::written(usize::from(found)))))
+    }
+
+    /// Changes the document that was read, and writes it on condition that it is still the same.
+    fn change<'a>(&self, change: Change, state: &mut State, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
+        let document = self.single(state, answer)?;
+        let collection = &self.target.collections[state.collection];
+        state.revision.clear();
+        state.revision.extend_from_slice(document.meta("@change-vector").ok_or(GARBLED)?.as_bytes());
+        state.body.clear();
+        document.append_to(&mut state.body);
+        let mut expires = document.meta("@expires").map(|text| text.into_owned());
+        if change == Change::Merge {
+            let merged = merged(&state.body, &state.payload)?;
+            state.body.clear();
+            state.body.extend_from_slice(&merged);
+        } else {
+            expires = std::str::from_utf8(&state.payload).ok().map(str::to_owned);
+        }
+        let mut more = Vec::new();
+        if let Some(expires) = &expires {
+            more.extend_from_slice(b",\"@expires\":");
+            json::push_text(expires, &mut more);
+        }
+        let mut whole = Vec::new();
+        let more = std::str::from_utf8(&more).unwrap_or_default();
+        json::push_document(&state.body, &collection.name, more, &mut whole).map_err(refused)?;
+        state.task = Task::Modify(change);
+        let body = self.begin_commands(out);
+        push_put(&state.id, std::str::from_utf8(&state.revision).ok(), &whole, body);
+        body.extend_from_slice(b"]}");
+        Ok(Step::Send)
+    }
+}
+
+/// Others wrote in between: begins anew, but not for ever.
+fn again(state: &mut State) -> Result<(), OpError> {
+    state.tries += 1;
+    if state.tries < MOST_TRIES {
+        return Ok(());
+    }
+    Err(OpError::new(ErrorKind::Temporary, "other writers changed the document again and again"))
+}
+
+fn merged(document: &[u8], patch: &[u8]) -> Result<Vec<u8>, OpError> {
+    let patch: Value = serde_json::from_slice(patch)
+        .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
+    let wrong =
+        |e: serde_json::Error| OpError::new(ErrorKind::Failed, format!("the stored document cannot be merged: {e}"));
+    let mut document: Value = serde_json::from_slice(document).map_err(wrong)?;
+    merge_patch(&mut document, &patch);
+    serde_json::to_vec(&document).map_err(wrong)
+}
+
+/// Appends a document as it goes into a request.
+pub(super) fn push_body(collection: &Collection, body: &[u8], into: &mut Vec<u8>) -> Result<(), OpError> {
+    if collection.body != Body::Counter {
+        return json::push_document(body, &collection.name, "", into).map_err(refused);
+    }
+    let value: i64 = std::str::from_utf8(body).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let shown: String = String::from_utf8_lossy(body).chars().take(40).collect();
+        OpError::new(ErrorKind::Refused, format!("`{shown}` is no decimal integer, which a counter holds"))
+    })?;
+    let document = format!("{{\"v\":{value}}}");
+    json::push_document(document.as_bytes(), &collection.name, "", into).map_err(refused)
+}
+
+/// Appends what a read gives of a document; none for a counter that holds no integer.
+pub(super) fn append_body(collection: &Collection, document: &Document<'_>, into: &mut Vec<u8>) -> Option<()> {
+    if collection.body == Body::Counter {
+        into.extend_from_slice(document.member("v")?);
+    } else {
+        document.append_to(into);
+    }
+    Some(())
+}
+
+/// Appends the command that stores a document.
+pub(super) fn push_put(id: &str, expected: Option<&str>, document: &[u8], into: &mut Vec<u8>) {
+    into.extend_from_slice(b"{\"Type\":\"PUT\",\"Id\":");
+    json::push_text(id, into);
+    into.extend_from_slice(b",\"ChangeVector\":");
+    match expected {
+        None => into.extend_from_slice(b"null"),
+        Some(expected) => json::push_text(expected, into),
+    }
+    into.extend_from_slice(b",\"Document\":");
+    into.extend_from_slice(document);
+    into.push(b'}');
+}
+
+/// Appends the command that removes a document. A script does it, which is done only where there is
+/// one: the answer to a DELETE calls deleted what was deleted before, too.
+pub(super) fn push_delete(id: &str, into: &mut Vec<u8>) {
+    into.extend_from_slice(b"{\"Type\":\"PATCH\",\"ChangeVector\":null,\"Id\":");
+    json::push_text(id, into);
+    into.extend_from_slice(b",\"Patch\":{\"Script\":\"del(id(this));\",\"Values\":{}}}");
+}
+
+/// Whether there was a document that [`push_delete`] has removed.
+pub(super) fn was_deleted(result: &[u8]) -> Option<bool> {
+    match json::member(result, "PatchStatus")? {
+        b"\"DocumentDoesNotExist\"" => Some(false),
+        // It is gone, and as for the script, nothing else was changed of it.
+        b"\"NotModified\"" | b"\"Patched\"" => Some(true),
+        _ => None,
+    }
+}
+
+/// The answer to a `bulk_docs` of one PUT.
+fn answer_put<'a>(state: &'a mut State, answer: &Answer<'_>) -> Next<'a> {
+    match (answer.status, state.task) {
+        (201, _) => {}
+        (409, Task::Insert) => return Err(EXISTS),
+        (409, _) if is_missing(answer) => return Err(OpError::not_found()),
+        (409, _) => return Err(CHANGED),
+        _ => return Err(op_error(answer, true)),
+    }
+    let result = first_result(answer).ok_or(GARBLED_WRITE)?;
+    let told = json::member(result, "@change-vector").and_then(json::text).ok_or(GARBLED_WRITE)?;
+    state.revision.clear();
+    state.revision.extend_from_slice(told.as_bytes());
+    Ok(Step::Done(Ok(Reply { revision: Some(&state.revision), ..Reply::written(1) })))
+}
+
+fn answer_delete<'a>(answer: &Answer<'_>) -> Next<'a> {
+    if answer.status != 201 {
+        return Err(op_error(answer, true));
+    }
+    let result = first_result(answer).ok_or(GARBLED_WRITE)?;
+    match was_deleted(result) {
+        Some(true) => Ok(Step::Done(Ok(Reply::written(1)))),
+        Some(false) => Err(OpError::not_found()),
+        None => Err(GARBLED_WRITE),
+    }
+}
+
+fn answer_count<'a>(state: &State, answer: &Answer<'_>) -> Next<'a> {
+    debug_assert!(state.task == Task::Counter, "only a counter's answer comes here");
+    if !matches!(answer.status, 200 | 201) {
+        return Err(op_error(answer, true));
+    }
+    let value = json::member(answer.body, "ModifiedDocument")
+        .and_then(|document| json::member(document, "v"))
+        .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok())
+        .ok_or(GARBLED_WRITE)?;
+    Ok(Step::Done(Ok(Reply { counter: Some(value), ..Reply::written(1) })))
+}
+
+fn first_result<'a>(answer: &Answer<'a>) -> Option<&'a [u8]> {
+    let mut walk = Walk::new(answer.body);
+    walk.results()?;
+    walk.value()
+}

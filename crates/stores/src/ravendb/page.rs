@@ -1,0 +1,178 @@
+//! Pages by an indexed field.
+//!
+//! An index of RavenDB knows texts: a query for `"1"` finds the number 1 as well. So each document
+//! found is looked at, those whose field is another JSON value are left out, and where that leaves
+//! too few the query goes on behind them.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+use storebench_core::store::{ErrorKind, OpError, Reply};
+
+use super::dialect::{Next, Raven, State, Task};
+use super::errors::{GARBLED, op_error, refused};
+use super::json::{self, Walk};
+use super::target::Collection;
+use crate::http::{Answer, Method, RequestBuf, Step};
+
+/// What a page looks for, between its requests.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    field: String,
+    /// The value, as JSON text.
+    text: String,
+    value: Value,
+    query: String,
+    limit: u32,
+    /// How many rows of the query were looked at.
+    seen: u64,
+    /// How many were asked for.
+    asked: u64,
+}
+
+impl Page {
+    /// Whether a member's text is the value. Numbers are compared by value, texts by what they say.
+    fn matches(&self, member: &[u8]) -> bool {
+        if member == self.text.as_bytes() {
+            return true;
+        }
+        match (&self.value, member.first()) {
+            (Value::String(wanted), Some(b'"')) => json::text(member).is_some_and(|text| text == *wanted),
+            (Value::Number(wanted), Some(b'-' | b'0'..=b'9')) => {
+                let found: Option<serde_json::Number> = serde_json::from_slice(member).ok();
+                found.is_some_and(|found| found == *wanted || found.as_f64() == wanted.as_f64())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Raven {
+    pub(super) fn start_page<'a>(
+        &self,
+        field: &str,
+        value: &str,
+        limit: u32,
+        collection: &Collection,
+        state: &mut State,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
+        let page = &mut state.page;
+        page.value = serde_json::from_str(value)
+            .map_err(|e| OpError::new(ErrorKind::Refused, format!("`{value}` is not a JSON value: {e}")))?;
+        if page.value.is_array() || page.value.is_object() {
+            return Err(refused("a page looks for a text, number, bool or null"));
+        }
+        page.query.clear();
+        page.query.push_str(&collection.query(field, self.target.read_only)?);
+        page.field.clear();
+        page.field.push_str(field);
+        page.text.clear();
+        page.text.push_str(value.trim());
+        (page.limit, page.seen) = (limit, 0);
+        state.task = Task::Page;
+        self.ask_page(state, out)?;
+        Ok(Step::Send)
+    }
+
+    fn ask_page(&self, state: &mut State, out: &mut RequestBuf) -> Result<(), OpError> {
+        let page = &mut state.page;
+        page.asked = u64::from(page.limit - state.documents.min(page.limit));
+        if page.seen > 0 {
+            // Some were left out: the next may be, too.
+            page.asked = page.asked.max(64);
+        }
+        let body = out.begin(Method::Post).only_reads().raw(&self.target.path).raw("/queries").body();
+        body.extend_from_slice(b"{\"Query\":");
+        json::push_text(&page.query, body);
+        let written = write!(
+            body,
+            ",\"QueryParameters\":{{\"v\":{}}},\"Start\":{},\"PageSize\":{}{}}}",
+            page.value,
+            page.seen,
+            page.asked.min(i32::MAX as u64),
+            self.wait
+        );
+        written.map_err(|_| GARBLED)
+    }
+
+    pub(super) fn answer_page<'a>(&self, state: &'a mut State, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
+        match answer.status {
+            200 => {}
+            404 => {
+                let name = &state.page.query;
+                return Err(OpError::new(ErrorKind::Failed, format!("RavenDB no longer has the index of: {name}")));
+            }
+            _ => return Err(op_error(answer, false)),
+        }
+        let collection = &self.target.collections[state.collection];
+        let mut walk = Walk::new(answer.body);
+        walk.results().ok_or(GARBLED)?;
+        let mut rows = 0;
+        while walk.element().ok_or(GARBLED)? {
+            let document = walk.document().ok_or(GARBLED)?;
+            rows += 1;
+            if state.documents < state.page.limit
+                && document.member(&state.page.field).is_some_and(|member| state.page.matches(member))
+            {
+                state.take_row(collection, &document)?;
+            }
+        }
+        if !self.wait.is_empty() {
+            walk.seek("IsStale").ok_or(GARBLED)?;
+            if walk.value() != Some(b"false") {
+                return Err(OpError::new(
+                    ErrorKind::Temporary,
+                    "the index was still behind the writes when the time to wait for it was over",
+                ));
+            }
+        }
+        state.page.seen += rows;
+        if state.documents < state.page.limit && rows > 0 && rows >= state.page.asked {
+            self.ask_page(state, out)?;
+            return Ok(Step::Send);
+        }
+        Ok(state.reply_rows())
+    }
+}
+
+impl State {
+    /// The reply of what was taken.
+    pub(super) fn reply_rows(&self) -> Step<'_> {
+        Step::Done(Ok(Reply {
+            documents: self.documents,
+            bytes: self.bytes,
+            rows: self.contents.then(|| self.rows.as_batch()),
+            ..Reply::default()
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_matches_its_own_json_type_only() {
+        let matches = |value: &str, member: &str| {
+            let value_read = serde_json::from_str(value).unwrap();
+            Page { text: value.into(), value: value_read, ..Page::default() }.matches(member.as_bytes())
+        };
+        for (value, member) in [("1", "1"), ("1", "1.0"), ("\"a\"", "\"\\u0061\""), ("null", "null"), ("-0.5", "-5e-1")]
+        {
+            assert!(matches(value, member), "{value} {member}");
+        }
+        for (value, member) in [
+            ("1", "\"1\""),
+            ("\"1\"", "1"),
+            ("true", "\"true\""),
+            ("\"true\"", "true"),
+            ("\"ann\"", "\"ANN\""),
+            ("null", "\"null\""),
+            ("9007199254740993", "\"9007199254740993\""),
+            ("1", "tru"),
+        ] {
+            assert!(!matches(value, member), "{value} {member}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Making, keeping and removing what Storebench stores in a database.
+
+use serde_json::{Value, json};
+use storebench_core::store::{Existing, Layout, Namespace, Prepare, StoreError};
+use storebench_core::workload::Body;
+
+use super::names::{self, Naming};
+use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server, body_name};
+use super::target::{Collection, Target, index_definition};
+use crate::http::Method;
+
+/// How often RavenDB looks for expired documents in a database made here, in seconds. Its own
+/// default of 60 would let the shortest expiry worth measuring pass unnoticed.
+const EXPIRY_EVERY_S: u32 = 5;
+
+/// How many documents are removed with one request.
+const AT_ONCE: usize = 1_000;
+
+impl Server {
+    /// Makes the layout; gives what sessions need to know.
+    pub(super) async fn prepare(&self, layout: &Layout, how: Prepare, replicas: u32) -> Result<Target, StoreError> {
+        check_layout(layout, how)?;
+        let mut found = self.look().await?;
+        if how == Prepare::ReadOnly {
+            let Some(contents) = &found else {
+                return Err(StoreError::Unreachable(format!(
+                    "{}: there is no such database to read; is its name right?",
+                    self.shown()
+                )));
+            };
+            return self.readable(layout, contents).await;
+        }
+        if matches!(how, Prepare::Fresh | Prepare::Keep)
+            && let Some(Namespace::Foreign(text)) = found.as_ref().map(Contents::namespace)
+        {
+            return Err(StoreError::NotOurs(format!(
+                "{} is {text}, which Storebench did not make; nothing was touched. Use another database, or \
+                 --into-existing to add to it",
+                self.shown()
+            )));
+        }
+        if how == Prepare::Fresh
+            && let Some(contents) = &found
+        {
+            self.empty(contents).await?;
+            found = self.look().await?;
+        }
+        let (contents, made) = match found {
+            Some(contents) => (contents, false),
+            None => {
+                self.make_database(replicas).await?;
+                (Contents::default(), true)
+            }
+        };
+        let marker = self.mark(layout, &contents, made).await?;
+        let indexes: Vec<Value> = layout
+            .collections
+            .iter()
+            .flat_map(|c| c.indexes.iter().map(|fields| index_definition(c, fields)))
+            .collect();
+        if !indexes.is_empty() {
+            let body = json!({ "Indexes": indexes });
+            self.call(Method::Put, &self.path("/admin/indexes"), Some(&body), "make the indexes").await?;
+        }
+        let collections = layout.collections.iter().map(Collection::ours).collect();
+        let ours = marker.made_database && contents.theirs().next().is_none();
+        self.target(collections, false, ours).await
+    }
+
+    async fn target(&self, collections: Vec<Collection>, read_only: bool, ours: bool) -> Result<Target, StoreError> {
+        let record = self.record().await?.unwrap_or_default();
+        let expiration = &record["Expiration"];
+        let members = |name: &str| record["Topology"][name].as_array().map_or(0, Vec::len);
+        Ok(Target {
+            path: self.path(""),
+            collections,
+            read_only,
+            expires: expiration.is_object() && expiration["Disabled"] != true,
+            ours,
+            nodes: members("Members").max(1),
+        })
+    }
+
+    async fn make_database(&self, replicas: u32) -> Result<(), StoreError> {
+        let path = format!("/admin/databases?name={}&replicationFactor={replicas}", self.database);
+        let record = json!({
+            "DatabaseName": self.database,
+            "Settings": {},
+            "Disabled": false,
+            "Encrypted": false,
+            "Expiration": { "Disabled": false, "DeleteFrequencyInSec": EXPIRY_EVERY_S },
+        });
+        self.call(Method::Put, &path, Some(&record), "make the database").await?;
+        self.wait_until_served().await
+    }
+
+    /// Writes the marker with what the layout adds, before anything else is written.
+    async fn mark(&self, layout: &Layout, contents: &Contents, made: bool) -> Result<Marker, StoreError> {
+        let new = contents.marker.is_none();
+        let mut marker = contents.marker.clone().unwrap_or(Marker { made_database: made, collections: Vec::new() });
+        let before = marker.clone();
+        for collection in &layout.collections {
+            let body = body_name(collection.body);
+            match marker.collections.iter().find(|(name, _)| *name == collection.name) {
+                Some((_, kept)) if kept == body => {}
+                Some((name, kept)) => {
+                    return Err(StoreError::NotSupported(format!(
+                        "{}: the collection `{name}` is kept as {kept} there and would be {body} now; load it anew, \
+                         or rename it",
+                        self.shown()
+                    )));
+                }
+                None => {
+                    self.refuse_theirs(&collection.name, contents).await?;
+                    marker.collections.push((collection.name.clone(), body.to_owned()));
+                }
+            }
+        }
+        if marker != before || new {
+            // Nobody else's document is written over: a new marker must not exist, an old one is ours.
+            let command = json!({
+                "Type": "PUT", "Id": MARKER_ID, "ChangeVector": if new { json!("") } else { Value::Null },
+                "Document": marker.document(),
+            });
+            self.command(&[command], "write Storebench's marker").await?;
+        }
+        Ok(marker)
+    }
+
+    /// Refuses a collection whose name or ids somebody else uses.
+    async fn refuse_theirs(&self, name: &str, contents: &Contents) -> Result<(), StoreError> {
+        let raven = names::collection(name);
+        let taken = contents.collections.iter().find(|(other, _)| other.eq_ignore_ascii_case(&raven));
+        let text = match taken {
+            Some((other, count)) => format!("{count} documents in the collection `{other}`"),
+            None => match self.first_with_prefix(&format!("{name}/")).await? {
+                Some(id) => format!("the document `{id}`"),
+                None => return Ok(()),
+            },
+        };
+        Err(StoreError::NotOurs(format!(
+            "{} has {text} that Storebench did not make; nothing was touched. Rename the collection `{name}`, or use \
+             another database",
+            self.shown()
+        )))
+    }
+
+    async fn first_with_prefix(&self, prefix: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.ids_with_prefix(prefix, 1).await?.into_iter().next())
+    }
+
+    async fn ids_with_prefix(&self, prefix: &str, at_most: usize) -> Result<Vec<String>, StoreError> {
+        let mut request = self.client.request();
+        request.begin(Method::Get).raw(&self.path("/docs?startsWith=")).segment(prefix);
+        request.raw("&metadataOnly=true&pageSize=").number(at_most as u64);
+        let response = self.client.send(&mut request).await?;
+        if !response.is_success() {
+            return Err(super::errors::store_error(&self.shown(), "list documents", &response.answer()));
+        }
+        let told = response.json();
+        let rows = told["Results"].as_array().into_iter().flatten();
+        Ok(rows.filter_map(|row| row["@metadata"]["@id"].as_str().map(str::to_owned)).collect())
+    }
+
+    async fn command(&self, commands: &[Value], doing: &str) -> Result<(), StoreError> {
+        let body = json!({ "Commands": commands });
+        self.call(Method::Post, &self.path("/bulk_docs"), Some(&body), doing).await.map(drop)
+    }
+
+    /// Removes what Storebench made: the database, or its documents and indexes in one of others.
+    pub(super) async fn empty(&self, contents: &Contents) -> Result<(), StoreError> {
+        let Some(marker) = &contents.marker else { return Ok(()) };
+        if marker.made_database && contents.namespace() == Namespace::Ours {
+            let body = json!({
+                "DatabaseNames": [self.database], "HardDelete": true, "TimeToWaitForConfirmation": "00:00:30",
+            });
+            return self.call(Method::Delete, "/admin/databases", Some(&body), "remove the database").await.map(drop);
+        }
+        for (name, _) in &marker.collections {
+            loop {
+                let ids = self.ids_with_prefix(&format!("{name}/"), AT_ONCE).await?;
+                if ids.is_empty() {
+                    break;
+                }
+                let commands: Vec<Value> =
+                    ids.iter().map(|id| json!({ "Type": "DELETE", "Id": id, "ChangeVector": null })).collect();
+                self.command(&commands, "remove Storebench's documents").await?;
+            }
+        }
+        for index in contents.indexes.iter().filter(|index| index.starts_with(INDEX_PREFIX)) {
+            let mut request = self.client.request();
+            request.begin(Method::Delete).raw(&self.path("/indexes?name=")).segment(index);
+            let response = self.client.send(&mut request).await?;
+            if !response.is_success() && response.status != 404 {
+                return Err(super::errors::store_error(&self.shown(), "remove an index", &response.answer()));
+            }
+        }
+        // The marker goes last: what an interrupted removal leaves is still ours.
+        let marker = json!({ "Type": "DELETE", "Id": MARKER_ID, "ChangeVector": null });
+        self.command(&[marker], "remove Storebench's marker").await
+    }
+
+    /// What is there, for sessions that only read.
+    async fn readable(&self, layout: &Layout, contents: &Contents) -> Result<Target, StoreError> {
+        let mut collections = Vec::new();
+        let mut indexes = None;
+        for collection in &layout.collections {
+            let Some(existing) = &collection.existing else {
+                collections.push(Collection::ours(collection));
+                continue;
+            };
+            let name = self.their_collection(existing, contents)?;
+            let definitions = match &indexes {
+                Some(definitions) => definitions,
+                None => indexes.insert(self.get("/indexes", "list its indexes").await?),
+            };
+            collections.push(Collection {
+                naming: Naming::theirs(),
+                queries: automatic_queries(definitions, &name),
+                name,
+                body: Body::Json,
+            });
+        }
+        self.target(collections, true, false).await
+    }
+
+    fn their_collection(&self, existing: &Existing, contents: &Contents) -> Result<String, StoreError> {
+        if existing.key.is_some() || existing.body.is_some() {
+            return Err(StoreError::NotSupported(
+                "RavenDB's documents have their id as key and themselves as body; leave `key` and `body` out".into(),
+            ));
+        }
+        let there = &contents.collections;
+        if let Some((name, _)) = there.iter().find(|(name, _)| name.eq_ignore_ascii_case(&existing.name)) {
+            return Ok(name.clone());
+        }
+        let names: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).collect();
+        Err(StoreError::NotSupported(format!(
+            "{}: there is no collection `{}` to read; it has: {}",
+            self.shown(),
+            existing.name,
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        )))
+    }
+}
+
+/// Queries by the indexes that RavenDB made of a collection by itself. What others defined may put
+/// anything under a field's name, so that they are not used.
+fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, String)> {
+    let mut queries: Vec<(String, String)> = Vec::new();
+    let of_collection = |index: &&Value| {
+        index["Type"] == "AutoMap"
+            && index["Maps"][0]
+                .as_str()
+                .is_some_and(|map| map.split_once(":[").is_some_and(|(name, _)| name.eq_ignore_ascii_case(collection)))
+    };
+    for index in definitions["Results"].as_array().into_iter().flatten().filter(of_collection) {
+        let Some(name) = index["Name"].as_str() else { continue };
+        let fields = index["Fields"].as_object().into_iter().flatten().map(|(field, _)| field.as_str());
+        for field in fields {
+            let (field, exact) = match field.strip_prefix("exact(").and_then(|rest| rest.strip_suffix(')')) {
+                Some(field) => (field, true),
+                None => (field, false),
+            };
+            if field.contains(['\'', '\\']) || name.contains('\\') {
+                continue;
+            }
+            // In a quoted name of RQL, a quote is written with a backslash.
+            let name = name.replace('\'', "\\'");
+            // What the index calls the exact form of a field.
+            let test = if exact { format!("exact('exact({field})' = $v)") } else { format!("'{field}' = $v") };
+            let query = format!("from index '{name}' where {test}");
+            match queries.iter_mut().find(|(known, _)| known == field) {
+                Some(known) if exact => known.1 = query,
+                Some(_) => {}
+                None => queries.push((field.to_owned(), query)),
+            }
+        }
+    }
+    queries
+}
+
+fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+    for (position, collection) in layout.collections.iter().enumerate() {
+        let name = &collection.name;
+        if collection.existing.is_some() && how != Prepare::ReadOnly {
+            return Err(StoreError::NotSupported(format!(
+                "the collection `{name}` holds what somebody else put there, which is only read"
+            )));
+        }
+        if collection.body == Body::Bytes {
+            return Err(StoreError::NotSupported(format!(
+                "RavenDB stores JSON documents; bytes, as the collection `{name}` has them, it keeps only attached to \
+                 a document"
+            )));
+        }
+        if collection.body == Body::Counter && !collection.indexes.is_empty() {
+            return Err(StoreError::NotSupported(format!("the counters of `{name}` have no field to index")));
+        }
+        if names::alike(name, MARKER_COLLECTION) {
+            return Err(StoreError::NotSupported(format!("Storebench keeps the name `{name}` for itself")));
+        }
+        for fields in &collection.indexes {
+            if let Some(field) = fields.iter().find(|field| field.is_empty() || field.chars().any(char::is_control)) {
+                return Err(StoreError::NotSupported(format!("RavenDB has no index over a field named {field:?}")));
+            }
+        }
+        let twin = layout.collections[..position].iter().find(|other| names::alike(&other.name, name));
+        if let Some(twin) = twin.filter(|_| collection.existing.is_none()) {
+            return Err(StoreError::NotSupported(format!(
+                "RavenDB does not tell the collections `{}` and `{name}` apart (case does not count there, and `-` is \
+                 written `_`); rename one of them",
+                twin.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn automatic_indexes_give_queries_exact_ones_first() {
+        let definitions = json!({ "Results": [
+            { "Name": "Auto/Users/ByNameAndExact('a b')", "Type": "AutoMap", "Maps": ["Users:[<Name:name>]"],
+              "Fields": { "name": {}, "a b": {}, "exact(a b)": {} } },
+            { "Name": "Auto/Orders/ByDate", "Type": "AutoMap", "Maps": ["Orders:[<Name:date>]"], "Fields": { "date": {} } },
+            { "Name": "Theirs", "Type": "Map", "Maps": ["from u in docs.Users select new { u.age }"], "Fields": { "age": {} } },
+        ] });
+        let mut queries = automatic_queries(&definitions, "users");
+        queries.sort();
+        let index = r"from index 'Auto/Users/ByNameAndExact(\'a b\')' where";
+        assert_eq!(
+            queries,
+            [
+                ("a b".to_owned(), format!("{index} exact('exact(a b)' = $v)")),
+                ("name".to_owned(), format!("{index} 'name' = $v")),
+            ]
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Keys of documents that are there, and how a query is answered.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use storebench_core::store::{Explanation, StoreError};
+
+use super::errors::store_error;
+use super::server::Server;
+use super::target::Collection;
+use crate::http::Method;
+
+/// How many places of a collection keys are taken from.
+const PLACES: usize = 64;
+/// How many keys are read with one request.
+const AT_ONCE: usize = 1_024;
+
+impl Server {
+    /// Keys from places spread over the collection in the order of its last writes. RavenDB skips to
+    /// a place without reading documents.
+    pub(super) async fn sample_keys(
+        &self,
+        collection: &Collection,
+        at_most: usize,
+        seed: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let told = self.get("/collections/stats", "count its documents").await?;
+        let mut counts = told["Collections"].as_object().into_iter().flatten();
+        let count = counts.find(|(name, _)| name.eq_ignore_ascii_case(&collection.name));
+        let count = usize::try_from(count.and_then(|(_, count)| count.as_u64()).unwrap_or(0)).unwrap_or(usize::MAX);
+        let mut seen = HashSet::new();
+        let mut keys = Vec::new();
+        for (start, length) in places(count, at_most, seed) {
+            let mut request = self.client.request();
+            request.begin(Method::Get).raw(&self.path("/collections/docs?name=")).segment(&collection.name);
+            request.raw("&start=").number(start as u64).raw("&pageSize=").number(length as u64);
+            request.raw("&metadataOnly=true");
+            let response = self.client.send(&mut request).await?;
+            if !response.is_success() {
+                return Err(store_error(&self.shown(), "list documents", &response.answer()));
+            }
+            let told = response.json();
+            let ids = told["Results"].as_array().into_iter().flatten();
+            let mut key = Vec::new();
+            for id in ids.filter_map(|row| row["@metadata"]["@id"].as_str()) {
+                if collection.naming.key(id, &mut key)
+                    && let Ok(key) = std::str::from_utf8(&key)
+                    && keys.len() < at_most
+                    && seen.insert(key.to_owned())
+                {
+                    keys.push(key.to_owned());
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// How RavenDB answers a query of ours.
+    pub(super) async fn explain(&self, query: &str) -> Result<Explanation, StoreError> {
+        if query.starts_with("from index ") {
+            let name = query.split('\'').nth(1).unwrap_or_default();
+            let stats = self.get("/indexes/stats", "tell of its indexes").await?;
+            let index = stats["Results"].as_array().into_iter().flatten().find(|index| index["Name"] == name);
+            let plan = match index {
+                Some(index) => format!(
+                    "{query}\nindex of type {}, {} entries, {}",
+                    index["Type"].as_str().unwrap_or("unknown"),
+                    index["EntriesCount"],
+                    if index["IsStale"] == true { "behind the writes" } else { "up to date" }
+                ),
+                None => query.to_owned(),
+            };
+            return Ok(Explanation { plan, full_scan: false });
+        }
+        let body = json!({ "Query": query, "QueryParameters": { "v": "x" } });
+        let path = self.path("/queries?debug=explain");
+        let told = self.call(Method::Post, &path, Some(&body), "explain a query").await?.json();
+        let chosen = told["IndexName"].as_str().filter(|name| !name.is_empty());
+        let plan = match chosen {
+            Some(index) => format!("{query}\nautomatic index {index}"),
+            None => format!("{query}\nan automatic index that RavenDB makes at the first such query"),
+        };
+        let reasons = told["Results"].as_array().into_iter().flatten();
+        let reasons = reasons.map(|one: &Value| {
+            format!("\nnot {}: {}", one["Index"].as_str().unwrap_or("?"), one["Reason"].as_str().unwrap_or("?"))
+        });
+        Ok(Explanation { plan: plan + &reasons.collect::<String>(), full_scan: false })
+    }
+}
+
+/// Where to read, and how many keys: as many places as fit, one drawn in each equal part.
+fn places(count: usize, at_most: usize, seed: u64) -> Vec<(usize, usize)> {
+    if count == 0 || at_most == 0 {
+        return Vec::new();
+    }
+    if at_most >= count {
+        return (0..count).step_by(AT_ONCE).map(|start| (start, AT_ONCE.min(count - start))).collect();
+    }
+    let number = PLACES.max(at_most.div_ceil(AT_ONCE)).min(at_most);
+    let length = at_most.div_ceil(number);
+    let mut state = seed;
+    (0..number)
+        .map(|place| {
+            let (begin, end) = (count * place / number, count * (place + 1) / number);
+            // splitmix64 (Steele, Lea, Flood 2014).
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let free = (end - begin).saturating_sub(length) + 1;
+            (begin + ((z ^ (z >> 31)) % free as u64) as usize, length)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_lie_apart_and_within() {
+        for (count, at_most) in
+            [(0, 5), (5, 0), (5, 5), (5, 9), (3_000, 3_000), (1_000, 10), (1_000_000, 5_000), (7, 6)]
+        {
+            let places = places(count, at_most, 7);
+            let total: usize = places.iter().map(|(_, length)| length).sum();
+            assert!(total >= at_most.min(count), "{count} {at_most}: {places:?}");
+            assert!(places.iter().all(|(start, length)| start + length <= count + 1 && *length <= AT_ONCE));
+            assert!(places.windows(2).all(|pair| pair[0].0 < pair[1].0), "{places:?}");
+        }
+        assert_ne!(places(1_000_000, 100, 1), places(1_000_000, 100, 2));
+    }
+}

@@ -1,0 +1,140 @@
+//! What sessions know of the database: its paths, its collections, its indexes.
+
+use storebench_core::store::{CollectionLayout, OpError};
+use storebench_core::workload::Body;
+
+use super::errors::refused;
+use super::json::Document;
+use super::names::{self, Naming};
+
+/// A prepared database. Sessions share it.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// `/databases/name`.
+    pub(super) path: String,
+    /// In the order of the layout.
+    pub(super) collections: Vec<Collection>,
+    /// Nothing may be written.
+    pub(super) read_only: bool,
+    /// Whether the database removes documents that have expired.
+    pub(super) expires: bool,
+    /// Whether Storebench made the whole database.
+    pub(super) ours: bool,
+    /// Nodes that hold the database.
+    pub(super) nodes: usize,
+}
+
+/// A collection as sessions need to know it.
+#[derive(Debug, Clone)]
+pub(super) struct Collection {
+    pub(super) naming: Naming,
+    /// RavenDB's name of it.
+    pub(super) name: String,
+    pub(super) body: Body,
+    /// Field and query, for the fields that an index begins with.
+    pub(super) queries: Vec<(String, String)>,
+}
+
+impl Collection {
+    /// One that Storebench made or will make.
+    pub(super) fn ours(layout: &CollectionLayout) -> Self {
+        let mut queries: Vec<(String, String)> = Vec::new();
+        for fields in &layout.indexes {
+            if let Some(field) = fields.first().filter(|field| !queries.iter().any(|(known, _)| known == *field)) {
+                let query = format!(
+                    "from index '{}' where exact('{}' = $v)",
+                    index_name(layout, fields),
+                    output_name(field, 0)
+                );
+                queries.push((field.clone(), query));
+            }
+        }
+        Self { naming: Naming::ours(&layout.name), name: names::collection(&layout.name), body: layout.body, queries }
+    }
+
+    /// Whether a document is of this collection. Ids of ours tell by themselves.
+    pub(super) fn holds(&self, document: &Document<'_>) -> bool {
+        self.naming.ours || document.meta("@collection").is_some_and(|name| name.eq_ignore_ascii_case(&self.name))
+    }
+
+    /// The query of a page by this field; `$v` is the value.
+    ///
+    /// # Errors
+    /// *Refused* without an index, where nothing may be written: RavenDB would make one.
+    pub(super) fn query(&self, field: &str, read_only: bool) -> Result<std::borrow::Cow<'_, str>, OpError> {
+        if let Some((_, query)) = self.queries.iter().find(|(known, _)| known == field) {
+            return Ok(query.into());
+        }
+        if read_only {
+            return Err(refused(
+                "no index begins with this field, and RavenDB would make one to answer; nothing may be written here",
+            ));
+        }
+        if field.contains(['\'', '\\', '"']) || field.chars().any(char::is_control) {
+            return Err(refused("without an index, RavenDB has no query by a field of that name"));
+        }
+        Ok(format!("from '{}' where exact('{field}' = $v)", self.name).into())
+    }
+}
+
+/// The name of the index over these fields.
+pub(super) fn index_name(layout: &CollectionLayout, fields: &[String]) -> String {
+    let clean: Vec<String> =
+        fields.iter().map(|f| f.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect()).collect();
+    // Its position keeps apart what cleaning made alike.
+    let position = layout.indexes.iter().position(|other| other == fields).unwrap_or_default();
+    format!("Storebench/{}/{position}-{}", layout.name, clean.join("-"))
+}
+
+/// What the index calls a field: its own name, where the language of indexes has such a name.
+pub(super) fn output_name(field: &str, position: usize) -> String {
+    let plain = field.starts_with(|c: char| c.is_ascii_alphabetic())
+        && field.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    // `Id` is what RavenDB calls the document's own id.
+    if plain && !field.eq_ignore_ascii_case("id") { field.to_owned() } else { format!("field_{position}") }
+}
+
+/// The definition of the index over these fields, as RavenDB takes it.
+pub(super) fn index_definition(layout: &CollectionLayout, fields: &[String]) -> serde_json::Value {
+    let mut outputs = Vec::new();
+    let mut options = serde_json::Map::new();
+    for (position, field) in fields.iter().enumerate() {
+        let name = output_name(field, position);
+        // A JSON string is a string of C#, too.
+        outputs.push(format!("@{name} = d[{}]", serde_json::Value::from(field.as_str())));
+        // Not cut into words, and case kept.
+        options.insert(name, serde_json::json!({ "Indexing": "Exact" }));
+    }
+    let map = format!("from d in docs.{} select new {{ {} }}", names::collection(&layout.name), outputs.join(", "));
+    serde_json::json!({
+        "Name": index_name(layout, fields),
+        "Type": "Map",
+        "Maps": [map],
+        "Fields": options,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_named_and_written_so_that_ravendb_compiles_it() {
+        let indexes = vec![vec!["user".to_owned(), "a b".to_owned()], vec!["class".into()], vec!["id".into()]];
+        let layout = CollectionLayout { name: "users-books".into(), body: Body::Json, indexes, existing: None };
+        let definition = index_definition(&layout, &layout.indexes[0]);
+        assert_eq!(definition["Name"], "Storebench/users-books/0-user-a_b");
+        assert_eq!(
+            definition["Maps"][0],
+            r#"from d in docs.Users_books select new { @user = d["user"], @field_1 = d["a b"] }"#
+        );
+        let collection = Collection::ours(&layout);
+        assert_eq!(
+            collection.query("user", true).unwrap(),
+            "from index 'Storebench/users-books/0-user-a_b' where exact('user' = $v)"
+        );
+        assert!(collection.query("id", true).unwrap().contains("'field_0'"));
+        assert_eq!(collection.query("n", false).unwrap(), "from 'Users_books' where exact('n' = $v)");
+        assert!(collection.query("n", true).is_err());
+    }
+}
