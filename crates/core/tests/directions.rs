@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 /// has thought about its place.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-core", &[]),
-    ("storebench-stores", &["storebench-core"]),
+    // Its tests run against the fakes.
+    ("storebench-stores", &["storebench-core", "storebench-fakes"]),
+    // Servers for tests, which know nothing of us.
+    ("storebench-fakes", &[]),
     ("storebench-lab", &["storebench-core"]),
     ("storebench", &["storebench-core", "storebench-lab", "storebench-stores"]),
     // Nothing depends on it: it may look at everything.

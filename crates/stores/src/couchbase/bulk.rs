@@ -1,7 +1,7 @@
 //! Bulk operations: many operations on single keys in flight in one go.
 
-use futures_util::StreamExt;
 use futures_util::stream;
+use futures_util::{Stream, StreamExt};
 use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
 use super::operations::{Context, Target, item, item_kind, rows_reply};
@@ -9,6 +9,13 @@ use super::operations::{Context, Target, item, item_kind, rows_reply};
 /// Items of one bulk operation in flight at once. More do not shorten it: the connections of a session
 /// are busy with these.
 const IN_FLIGHT: usize = 128;
+
+/// The next answer. Without tokio's budget: many items are polled in one turn, and where it is used up
+/// tokio wakes them only when the turn of its own scheduler ends, which a caller that runs `submit` in a
+/// `block_on` of its own does not wait for. They would never be woken.
+async fn next<T>(answers: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
+    tokio::task::unconstrained(answers.next()).await
+}
 
 /// Does a bulk operation.
 pub(super) async fn perform(
@@ -26,7 +33,7 @@ pub(super) async fn perform(
         .map(|(number, (key, body))| async move { (number, key, item(context, target, single, key, body).await) });
     let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
     let (mut done, mut rejects, mut rows) = (0, Vec::new(), BatchBuf::new());
-    while let Some((number, key, answer)) = answers.next().await {
+    while let Some((number, key, answer)) = next(&mut answers).await {
         match answer {
             Ok(reply) => {
                 done += 1;
@@ -58,7 +65,7 @@ pub(super) async fn read_in_order(
     let reading = keys.iter().map(|key| async move { (*key, item(context, target, OpKind::Read, key, b"").await) });
     let mut answers = stream::iter(reading).buffered(IN_FLIGHT);
     let mut rows = BatchBuf::new();
-    while let Some((key, answer)) = answers.next().await {
+    while let Some((key, answer)) = next(&mut answers).await {
         match answer {
             Ok(reply) => rows.push(key, reply.as_reply().body.unwrap_or_default()),
             Err(error) if error.kind == ErrorKind::NotFound => {}

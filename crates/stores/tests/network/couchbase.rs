@@ -114,6 +114,22 @@ fn three_nodes_with_replicas_conform() {
 }
 
 #[test]
+fn a_bulk_larger_than_what_is_in_flight_at_once_ends() {
+    for fake in [fake(FakeOptions::default()), three(1)] {
+        let store = prepared(&fake);
+        let mut c = caller(&store, &options());
+        let mut items = BatchBuf::new();
+        (0..2_000).for_each(|i| items.push(&format!("key-{i}"), b"{\"user\":\"ann\"}"));
+        let write = Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() };
+        assert_eq!(call(&mut c, write).unwrap().as_reply().documents, 2_000);
+        let read = call(&mut c, Op::BulkRead { keys: items.as_batch() }).unwrap();
+        assert_eq!(read.as_reply().rows.map(|rows| rows.len()), Some(2_000));
+        assert_eq!(call(&mut c, Op::BulkDelete { keys: items.as_batch() }).unwrap().as_reply().documents, 2_000);
+        assert_eq!(fake.documents("storebench", "documents"), []);
+    }
+}
+
+#[test]
 fn compressed_documents_come_back() {
     let fake = fake(FakeOptions::default());
     let store = store(&format!("{}?compression=snappy", fake.url()));
