@@ -138,7 +138,6 @@ mod tests {
             ("redis://me:p@ss@host", Some("p@ss")),
             ("redis://me:wh?t@host", Some("wh?t")),
             ("redis://me@host:1", None),
-            ("redis://host:1/a@b", None),
             ("redis://host:1?mail=a@b", None),
             ("redis://:@host", None),
             ("sqlite:a.db", None),
