@@ -126,8 +126,10 @@ fn a_store_that_fails_to_answer_harms_nothing_and_is_told_of_once() {
 
 #[test]
 fn a_store_that_never_answers_does_not_hold_up_the_end() {
-    let record = run(false, |_| loop {
-        std::thread::park();
+    let record = run(false, |_| {
+        loop {
+            std::thread::park();
+        }
     });
     whole(&record);
     assert_eq!((record.store_stats.failed, record.store_stats.samples.len()), (1, 0));

@@ -167,7 +167,9 @@ fn simulate_on<S: Session>(
     Run { record, intervals, report, ended_ns: clock.now_ns() - 1_000_000 }
 }
 
-pub(super) fn slow(options: SlowOptions) -> impl FnOnce(&SessionOptions, &Catalog) -> <Slow<MemoryStore> as Store>::Session {
+pub(super) fn slow(
+    options: SlowOptions,
+) -> impl FnOnce(&SessionOptions, &Catalog) -> <Slow<MemoryStore> as Store>::Session {
     move |session, catalog| {
         let store = Slow::new(loaded(catalog), options);
         let opened = std::pin::pin!(Store::open(&store, session));

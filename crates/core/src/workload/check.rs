@@ -344,7 +344,9 @@ impl Checker<'_> {
         }
         match (kind, &entry.field) {
             (OpKind::Page, None) => self.say(&at, "a page needs the indexed field: where = \"…\""),
-            (OpKind::Page, Some(field)) if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) => {
+            (OpKind::Page, Some(field))
+                if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) =>
+            {
                 self.say(
                     &[at[0], at[1], at[2], at[3], "where"],
                     format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
