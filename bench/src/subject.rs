@@ -73,8 +73,8 @@ impl Subject {
             observer: &mut |_: &Event<'_>| {},
         };
         let record = run_phase(store, &plan, context)?;
-        if let Some(why) = &record.partial {
-            return Err(why.clone().into());
+        if let Some(partial) = &record.partial {
+            return Err(partial.why.clone().into());
         }
         match record.messages.first() {
             Some((message, count)) => Err(format!("{count} operations failed: {message}").into()),

@@ -54,7 +54,7 @@ fn memcaslap(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64,
     let (set, get) = if test == "set" { (1, 0) } else { (0, 1) };
     let mut settings = tempfile::NamedTempFile::new()?;
     writeln!(settings, "key\n20 20 1\nvalue\n1024 1024 1\ncmd\n0 {set}\n1 {get}")?;
-    let mut run = |count: u64| {
+    let run = |count: u64| {
         let mut command = tool("memcaslap", "libmemcached-tools");
         command.args(["-s", &format!("127.0.0.1:{}", server.port), "-T", "1", "-c", &CONNECTIONS.to_string()]);
         command.args(["-w", "1k", "-x", &count.to_string(), "-d", &depth.to_string(), "-F"]).arg(settings.path());

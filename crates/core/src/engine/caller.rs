@@ -55,6 +55,10 @@ impl Caller {
         self.session.submit(request, token, &mut out);
         self.session.flush();
         drop(_entered);
+        if let Some(reactor) = self.reactor.as_ref().filter(|_| ended) {
+            // A session that is down answers at once; what connects it again runs here only.
+            reactor.block_on(tokio::task::yield_now());
+        }
         let deadline_ns = self.clock.now_ns().saturating_add(self.timeout_ns);
         while !ended {
             let now_ns = self.clock.now_ns();

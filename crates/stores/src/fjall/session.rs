@@ -370,7 +370,7 @@ impl Writer<'_> {
         }
         // Under the lock, which is held through the commit: what is not there now is not there then.
         let all_new = how == BulkWrite::Insert && ordered && range_is_empty(documents, items);
-        let mut fill = || {
+        let mut fill = || -> Result<(), OpError> {
             for (item, (key, body)) in items.iter().enumerate() {
                 if let Err(error) = document::check(*kind, body) {
                     rejects.push(Reject { item, error });

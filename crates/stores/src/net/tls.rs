@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
-use rustls::crypto::CryptoProvider;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use storebench_core::store::StoreError;
@@ -117,12 +116,4 @@ fn certificates(file: &std::path::Path, option: &str) -> Result<Vec<CertificateD
         .and_then(|iter| iter.collect::<Result<Vec<_>, _>>())
         .map_err(|e| wrong(e.to_string()))?;
     if found.is_empty() { Err(wrong("there are none in it".into())) } else { Ok(found) }
-}
-
-/// Makes one provider the default of this process, for crates that ask for it.
-pub(crate) fn install_default_provider() {
-    if CryptoProvider::get_default().is_none() {
-        // Somebody else may have been quicker: then theirs serves as well.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    }
 }

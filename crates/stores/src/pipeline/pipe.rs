@@ -116,12 +116,6 @@ impl<T> Pipe<T> {
         self.queue.iter_mut().map(|a| &mut a.what)
     }
 
-    /// Whether nothing is awaited.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
     /// What may be written now.
     #[inline]
     pub(crate) fn sendable(&mut self) -> &[u8] {
@@ -230,7 +224,7 @@ mod tests {
         pipe.sent(4);
         let lost: Vec<_> = pipe.lose().collect();
         assert_eq!(lost, [(1, true), (2, true), (3, false), (4, false)]);
-        assert!(pipe.is_empty() && pipe.sendable().is_empty());
+        assert!(pipe.awaited().next().is_none() && pipe.sendable().is_empty());
         ask(&mut pipe, 5, true);
         assert_eq!(pipe.sendable(), b"[5]");
         pipe.sent(3);

@@ -272,15 +272,3 @@ pub(super) async fn remove(
     let doing = format!("remove Storebench's tables from the schema `{schema}`");
     channel.query(&sql).await.map(drop).map_err(|fault| target.fault(&doing, &fault))
 }
-
-impl Found {
-    /// The tables of ours, quoted, with their schema.
-    pub(super) fn places(&self, schema: &str) -> Vec<String> {
-        self.ours.iter().map(|(name, _)| format!("{}.{}", identifier(schema), identifier(name))).collect()
-    }
-
-    /// Whether the schema is ours.
-    pub(super) fn is_ours(&self) -> bool {
-        self.schema && self.marked && self.theirs.is_empty()
-    }
-}

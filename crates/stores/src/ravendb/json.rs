@@ -195,11 +195,6 @@ impl<'a> Document<'a> {
         push_escaped(&self.text[self.cut.end..], into);
     }
 
-    /// Its metadata, an object.
-    pub(super) fn metadata(&self) -> Option<&'a [u8]> {
-        self.metadata
-    }
-
     /// A text of its metadata.
     pub(super) fn meta(&self, name: &str) -> Option<Cow<'a, str>> {
         text(member(self.metadata?, name)?)

@@ -28,7 +28,7 @@ pub(super) fn keys(connection: &Connection, table: &Table, at_most: usize, seed:
     let (mut keys, mut last) = (Vec::with_capacity(at_most), None);
     let mut random = seed;
     for n in 0..at_most as u128 {
-        let within = u128::from(next(&mut random)) * u128::from(span) / at_most as u128 >> 64;
+        let within = (u128::from(next(&mut random)) * u128::from(span) / at_most as u128) >> 64;
         let offset = n * u128::from(span) / at_most as u128 + within;
         let from = least.saturating_add_unsigned(offset as u64);
         // A row that was met already stands at the end of a gap.

@@ -106,7 +106,11 @@ impl Client {
         match self.runtime.take() {
             None => self.session().submit(request, token, answers),
             Some(runtime) => {
-                runtime.block_on(async { self.session().submit(request, token, answers) });
+                runtime.block_on(async {
+                    self.session().submit(request, token, answers);
+                    // What connects a session again that is down runs here only.
+                    tokio::task::yield_now().await;
+                });
                 self.runtime = Some(runtime);
             }
         }
