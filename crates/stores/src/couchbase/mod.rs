@@ -213,6 +213,7 @@ impl Store for CouchbaseStore {
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",
+                "What the client was handed for a node that then goes, before the session notices, ends at its timeout.",
                 "A session has one connection to each node for the bucket, and one more for the cluster's map.",
                 "The official client costs 15 to 57 µs of processor an operation; see CPU per operation in the result.",
                 "Statistics, settling and compaction are of the whole bucket, with all its scopes.",

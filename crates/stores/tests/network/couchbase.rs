@@ -15,6 +15,8 @@ use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
 use crate::server;
 
 const DOCUMENTS: CollectionId = CollectionId(0);
+/// What the caller says of an operation that it gave up.
+const NO_ANSWER: &str = "no answer within the timeout";
 
 fn fake(options: FakeOptions) -> Fake {
     Fake::start(options).unwrap()
@@ -72,10 +74,12 @@ fn upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError> {
     call(caller, Op::Upsert { key, body: br#"{"user":"ann"}"# })
 }
 
-/// Upserts until one is not answered as *temporary*.
+/// Upserts until one is not answered as *temporary*, nor given up: what the client was handed for a node
+/// that then leaves the cluster ends at its timeout.
 fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError> {
     loop {
         match upsert(caller, key) {
+            Err(error) if error.message == NO_ANSWER => {}
             Err(error) if error.kind == ErrorKind::Temporary => std::thread::sleep(Duration::from_millis(5)),
             answer => return answer,
         }
@@ -275,9 +279,9 @@ fn documents_of_others_are_read_and_sampled_and_stay_as_they_were() {
 fn durability_is_what_the_copies_hold() {
     let fake = three(1);
     let store = prepared(&fake);
-    let majority = SessionOptions { durability: Durability::MAJORITY, ..options() };
-    let mut durable = caller(&store, &majority);
-    let mut plain = caller(&store, &options());
+    let options = SessionOptions { timeout: Duration::from_secs(2), ..options() };
+    let mut durable = caller(&store, &SessionOptions { durability: Durability::MAJORITY, ..options.clone() });
+    let mut plain = caller(&store, &options);
     for i in 0..20 {
         upsert(&mut durable, &format!("before-{i}")).unwrap();
     }
@@ -316,6 +320,7 @@ fn durability_is_what_the_copies_hold() {
                     break false;
                 }
                 Err(error) if error.kind == ErrorKind::Temporary => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) if error.message == NO_ANSWER => {}
                 Err(error) => panic!("{key}: {error}"),
             }
         };
@@ -469,9 +474,15 @@ impl ByHand {
             // What was submitted is on its way.
             tokio::time::sleep(Duration::from_millis(50)).await;
             between();
-            std::future::poll_fn(|cx| session.poll(cx, &mut take)).await;
+            let ending = std::future::poll_fn(|cx| session.poll(cx, &mut take));
+            // What waits in the client for a node that has left the cluster is given up, as the engine would.
+            let _ = tokio::time::timeout(Duration::from_secs(5), ending).await;
+            for i in 0..ops.len() {
+                session.abandon(Token(i as u64));
+            }
         });
-        answers.into_iter().map(|answer| answer.expect("every operation is answered")).collect()
+        let given_up = || Err(OpError::new(ErrorKind::OutcomeUnknown, NO_ANSWER));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(given_up)).collect()
     }
 
     fn disconnects(&self) -> u64 {
