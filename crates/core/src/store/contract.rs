@@ -162,6 +162,8 @@ pub struct Capabilities {
     pub gives_up_at_timeout: bool,
     /// Whether store and client share one process.
     pub embedded: bool,
+    /// The longest key it takes, where that is less than 250 bytes. Longer keys are refused.
+    pub longest_key_bytes: Option<usize>,
     /// What a user should know, one sentence each.
     pub notes: Vec<&'static str>,
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
+use tokio::task::coop::{Unconstrained, unconstrained};
 
 use super::{Completions, OpError, OwnedReply, Request, Session, Token};
 
@@ -53,7 +54,9 @@ pub struct FutureSession<R: Respond> {
 struct Place<F> {
     token: Token,
     /// Boxed once for all futures that will ever be here: the next is put in place of the last.
-    future: Pin<Box<Option<F>>>,
+    /// Outside tokio's budget: what is deferred when a budget runs out is forgotten where `submit` is
+    /// called in a short run of a runtime.
+    future: Pin<Box<Option<Unconstrained<F>>>>,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -138,7 +141,7 @@ impl<R: Respond> Session for FutureSession<R> {
         let future = self.client.respond(request);
         let number = self.take_place();
         self.places[number].token = token;
-        self.places[number].future.set(Some(future));
+        self.places[number].future.set(Some(unconstrained(future)));
         self.in_flight += 1;
         // Polled at once, so that the request is on its way when `submit` returns, or nearly.
         self.poll_place(number, out);

@@ -40,6 +40,7 @@ impl Store for NullStore {
             indexes: true,
             gives_up_at_timeout: false,
             embedded: true,
+            longest_key_bytes: None,
             notes: vec![
                 "Keeps nothing and reads nothing: its reads give nothing to check. It measures the client only.",
             ],

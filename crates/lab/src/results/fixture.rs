@@ -144,6 +144,7 @@ pub(crate) fn capabilities() -> Capabilities {
         durability: vec![(Durability::OS, "synchronous = OFF")],
         consistency: vec![(ReadConsistency::Strong, "one database file")],
         embedded: true,
+        longest_key_bytes: None,
         ..Capabilities::default()
     }
 }

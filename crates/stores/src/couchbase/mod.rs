@@ -166,6 +166,9 @@ impl CouchbaseStore {
     }
 }
 
+/// Of 250 bytes, the number of the collection takes up to four.
+const LONGEST_KEY_BYTES: usize = 246;
+
 impl Store for CouchbaseStore {
     type Session = CouchbaseSession;
 
@@ -210,6 +213,7 @@ impl Store for CouchbaseStore {
             indexes: true,
             gives_up_at_timeout: true,
             embedded: false,
+            longest_key_bytes: Some(LONGEST_KEY_BYTES),
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",

@@ -270,6 +270,7 @@ impl Store for CouchStore {
             indexes: true,
             gives_up_at_timeout: true,
             embedded: false,
+            longest_key_bytes: None,
             notes: vec![
                 "An upsert is a write without a revision while the last one met no document, else the revision is \
                  read first.",

@@ -147,6 +147,7 @@ impl Store for MemcachedStore {
             indexes: false,
             gives_up_at_timeout: true,
             embedded: false,
+            longest_key_bytes: None,
             notes: vec![
                 "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
                  what is there counts as somebody else's.",

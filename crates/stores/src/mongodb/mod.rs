@@ -209,6 +209,7 @@ impl Store for MongoStore {
             indexes: true,
             gives_up_at_timeout: true,
             embedded: false,
+            longest_key_bytes: None,
             notes: vec![
                 "Each document carries a revision of 16 bytes (`_sb_rev`), which compare-and-swap goes by.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \

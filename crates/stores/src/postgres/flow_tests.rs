@@ -32,8 +32,11 @@ fn one_of_each() -> Flow {
     flow
 }
 
+/// How each token ended: with so many documents, or with an error of a kind.
+type Ended = Vec<(u64, Result<u32, ErrorKind>)>;
+
 /// Feeds messages; gives how each token ended, in order, and why the connection is of no use.
-fn feed(flow: &mut Flow, messages: &[(u8, Vec<u8>)]) -> (Vec<(u64, Result<u32, ErrorKind>)>, Option<Lost>) {
+fn feed(flow: &mut Flow, messages: &[(u8, Vec<u8>)]) -> (Ended, Option<Lost>) {
     let mut ended = Vec::new();
     let mut out = |token: Token, result: Result<Reply<'_>, OpError>| {
         ended.push((token.0, result.map(|reply| reply.documents).map_err(|error| error.kind)));

@@ -272,6 +272,7 @@ impl Store for PostgresStore {
             indexes: true,
             gives_up_at_timeout: true,
             embedded: false,
+            longest_key_bytes: None,
             notes: vec![
                 "PostgreSQL expires no documents, so touch is refused.",
                 "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",

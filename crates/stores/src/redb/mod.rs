@@ -253,6 +253,7 @@ impl Store for RedbStore {
             indexes: true,
             gives_up_at_timeout: false,
             embedded: true,
+            longest_key_bytes: None,
             notes: vec![
                 "Each write is a transaction of its own, and one is written at a time; waiting for a turn has no \
                  timeout.",

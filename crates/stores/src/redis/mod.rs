@@ -191,6 +191,7 @@ impl Store for RedisStore {
             indexes: false,
             gives_up_at_timeout: true,
             embedded: false,
+            longest_key_bytes: None,
             notes: vec![
                 "What can be promised depends on appendonly, appendfsync and the replicas connected: before the server \
                  was asked, all levels are listed.",

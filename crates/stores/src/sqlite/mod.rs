@@ -184,6 +184,7 @@ impl Store for SqliteStore {
             indexes: true,
             gives_up_at_timeout: false,
             embedded: true,
+            longest_key_bytes: None,
             notes: vec![
                 "One session writes at a time; the others wait their turn in order, at most for the timeout.",
                 "Every session has a page cache of its own; see ?cache=.",

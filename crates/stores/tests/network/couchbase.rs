@@ -7,12 +7,12 @@ use storebench_core::engine::{Caller, RealClock};
 use storebench_core::store::{
     Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
     Existing, Layout, Namespace, Op, OpError, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency, Request,
-    Session, SessionOptions, StoreError, Token, conformance,
+    Session, SessionOptions, StoreError, Token,
 };
 use storebench_core::workload::Body;
 use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
 
-use crate::server;
+use crate::server::{self, conforms};
 
 const DOCUMENTS: CollectionId = CollectionId(0);
 /// What the caller says of an operation that it gave up.
@@ -86,34 +86,17 @@ fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError>
     }
 }
 
-/// Runs the suite. Of keys it asks for 250 bytes, where the server takes 246 in a collection: the two
-/// checks of that must fail by a clear refusal, and no other may.
-fn conforms_but_for_keys_over_246_bytes(store: &dyn AnyStore) {
-    const LONG_KEYS: [&str; 2] = ["keys: of 1 byte and of 250 bytes", "prefix: keys of 1 byte and of 250 bytes"];
-    let report = conformance::run(store);
-    println!("{report}");
-    for row in &report.rows {
-        match &row.outcome {
-            conformance::Outcome::Fail(text) => {
-                assert!(LONG_KEYS.contains(&row.check) && text.contains("refused"), "{report}");
-            }
-            conformance::Outcome::Pass => assert!(!LONG_KEYS.contains(&row.check), "the exception is needed no more"),
-            conformance::Outcome::NotSupported(_) => {}
-        }
-    }
-}
-
 #[test]
 fn one_node_conforms() {
     let fake = fake(FakeOptions::default());
-    conforms_but_for_keys_over_246_bytes(&*store(&fake.url()));
+    conforms(&*store(&fake.url()));
     assert_eq!(fake.collections(), ["_default._default"], "nothing is left behind");
 }
 
 #[test]
 fn three_nodes_with_replicas_conform() {
     let fake = three(2);
-    conforms_but_for_keys_over_246_bytes(&*store(&fake.url()));
+    conforms(&*store(&fake.url()));
     assert_eq!(fake.collections(), ["_default._default"], "nothing is left behind");
 }
 

@@ -113,6 +113,11 @@ impl<'a> Subject<'a> {
         if self.capabilities.indexes { Ok(()) } else { Err(Stop::NotSupported("indexes".into())) }
     }
 
+    /// How long a key the suite asks for, in bytes.
+    pub(super) fn longest_key(&self) -> usize {
+        self.capabilities.longest_key_bytes.unwrap_or(250).clamp(2, 250)
+    }
+
     pub(super) fn can(&self, kind: OpKind) -> bool {
         self.capabilities.supports(kind).is_some()
     }

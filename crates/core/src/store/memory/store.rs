@@ -110,6 +110,7 @@ impl Store for MemoryStore {
             indexes: true,
             gives_up_at_timeout: false,
             embedded: true,
+            longest_key_bytes: None,
             notes: vec![
                 "An index over several fields is kept over its first field only.",
                 "A bulk operation is done item by item, not as one transaction.",
