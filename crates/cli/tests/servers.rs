@@ -126,14 +126,19 @@ fn a_postgres_password_is_in_no_result_no_log_and_no_error() {
     keeps_quiet(&cli, &done);
 }
 
-/// Sends bytes and gives what comes back within a moment.
+/// Sends bytes and gives what comes back, until nothing more does.
 fn tell(port: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     stream.write_all(bytes).unwrap();
-    let mut answer = vec![0; 65536];
-    let n = stream.read(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer[..n]).into_owned()
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    // A server that was just started may take its time for the first answer.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    while let Ok(n @ 1..) = stream.read(&mut part) {
+        answer.extend_from_slice(&part[..n]);
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    }
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// `bench` and `run` refuse to write, and afterwards `look` answers as before.

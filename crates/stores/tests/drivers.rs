@@ -144,7 +144,7 @@ fn wrong_urls_are_refused_with_what_would_be_right() {
     };
     for (url, expected) in [
         ("sqilte:x.db", "did you mean `sqlite`?"),
-        ("mongodb:x", "stores are: sqlite, fjall, redb, memory, null"),
+        ("mangodb:x", "did you mean `mongodb`?; stores are: sqlite, fjall, redb, "),
         ("documents.db", "has no scheme"),
         ("sqlite:", "sqlite:documents.db"),
         ("fjall:?cache=1MiB", "names no path"),

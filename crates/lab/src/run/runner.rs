@@ -173,6 +173,8 @@ pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
 /// Looks at a store and checks that it can do what is asked. Changes nothing.
 fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Arm, LabError> {
     let refused = |source| LabError::Store { store: name.to_owned(), source };
+    // Asked first: what a server can promise is known exactly once it has been asked.
+    let found = store.inspect().map_err(refused)?;
     let capabilities = store.capabilities();
     let mut plans = request
         .study
@@ -181,7 +183,6 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
         .map(|phase| PhasePlan::resolve(&request.study, phase, &request.documents.catalog, &capabilities))
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
-    let found = store.inspect().map_err(refused)?;
     let description = store.describe();
     let prepare = match (found, request.prepare) {
         (Namespace::Absent, _) if request.study.reads_only() => {

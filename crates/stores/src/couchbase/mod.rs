@@ -70,7 +70,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     name: "couchbase",
     aliases: &["couchbases"],
     what: "Couchbase Server 7.0 and newer, by its official client",
-    example: "couchbase://user@localhost/bucket",
+    example: "couchbase://user:password@127.0.0.1/bucket",
     options: with_net_options![
         OptionHelp { name: "scope", meaning: "scope that holds the collections (default storebench)" },
         OptionHelp {

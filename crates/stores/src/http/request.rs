@@ -52,7 +52,7 @@ enum Part {
 /// One request: first its target, then headers, then a body. Head and body lie in one buffer, so
 /// that they go out with one write.
 ///
-/// ```ignore
+/// ```text
 /// out.begin(Method::Put).raw("/db/").segment(key).raw("?batch=ok");
 /// out.body().extend_from_slice(document);
 /// ```

@@ -12,7 +12,7 @@ use crate::registry::{OptionHelp, Options, Scheme};
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "mongodb",
     what: "MongoDB and servers that speak its protocol: a database by the URL's path, one Mongo collection a collection",
-    example: "mongodb://user@127.0.0.1:27017/storebench",
+    example: "mongodb://127.0.0.1:27017/storebench",
     options: with_net_options![
         OptionHelp { name: "replicaSet", meaning: "name that the replica set must have" },
         OptionHelp {
