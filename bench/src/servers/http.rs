@@ -8,7 +8,7 @@
 use std::net::TcpListener;
 use std::thread;
 
-use super::{TOPIC, child_cpu_us, tool};
+use super::{TOPIC, child_cpu_us, program};
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};
 use crate::options::Options;
@@ -90,7 +90,7 @@ fn rates(ours: &Samples, wrk: &Samples) -> String {
 
 /// Processor time of a request in µs, and requests a second, of `wrk` on one thread.
 fn wrk(port: u16, connections: u32, seconds: u32) -> Result<[f64; 2], Failure> {
-    let mut command = tool("wrk", "wrk");
+    let mut command = program("bench_tools", "wrk")?;
     command.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s")]);
     let (cpu_us, text) = child_cpu_us(command.arg(format!("http://127.0.0.1:{port}{PATH}")))?;
     let line = text.lines().find(|line| line.contains("requests in"));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use storebench_core::store::{AnyStore, Prepare};
 
 use super::redis::{generation_us, operations, study, through_the_engine};
-use super::{Server, TOPIC, child_cpu_us, tool};
+use super::{Server, TOPIC, child_cpu_us, program};
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
@@ -55,7 +55,7 @@ fn memcaslap(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64,
     let mut settings = tempfile::NamedTempFile::new()?;
     writeln!(settings, "key\n20 20 1\nvalue\n1024 1024 1\ncmd\n0 {set}\n1 {get}")?;
     let run = |count: u64| {
-        let mut command = tool("memcaslap", "libmemcached-tools");
+        let mut command = program("bench_tools", "memcaslap")?;
         command.args(["-s", &format!("127.0.0.1:{}", server.port), "-T", "1", "-c", &CONNECTIONS.to_string()]);
         command.args(["-w", "1k", "-x", &count.to_string(), "-d", &depth.to_string(), "-F"]).arg(settings.path());
         child_cpu_us(&mut command).map(|(cpu_us, _)| cpu_us)

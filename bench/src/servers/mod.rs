@@ -1,8 +1,10 @@
 //! Drivers of servers beside other clients of the same server: processor time of the client for an
 //! operation. The servers are started by the scripts in `servers/`.
 
+mod by_crate;
 mod http;
 mod memcached;
+mod mongodb;
 mod postgres;
 mod redis;
 
@@ -31,16 +33,20 @@ pub(crate) const FIGURES: &[&str] = &[
     "http get 4",
     "http get 16",
     "http get 64",
+    "mongodb load",
+    "mongodb get 1",
+    "mongodb get 16",
 ];
 
 /// What measures one server.
 type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
 
-const MEASURES: [(&str, Measure); 4] = [
+const MEASURES: [(&str, Measure); 5] = [
     ("postgres", postgres::measure),
     ("redis", redis::measure),
     ("memcached", memcached::measure),
     ("http", http::measure),
+    ("mongodb", mongodb::measure),
 ];
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
@@ -96,25 +102,26 @@ impl Drop for Server {
     }
 }
 
-/// A tool of this name: from the path, else from where `servers/install` has unpacked a package.
-pub(crate) fn tool(name: &str, package: &str) -> Command {
-    let in_path = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()));
-    if in_path {
-        return Command::new(name);
-    }
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let places = [cache, Some(PathBuf::from("/var/cache")), home()];
-    let found = places
-        .into_iter()
-        .flatten()
-        .map(|place| place.join("storebench-servers").join(package))
-        .find(|root| root.is_dir());
-    let Some(root) = found else { return Command::new(name) };
-    let mut command = Command::new(root.join("usr/bin").join(name));
-    command.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
-    command
+/// A program of a package that a module of `servers/lib` installs; itself, and not what the machine has
+/// under its name, which may be a wrapper (Debian's `psql`) that would be measured too.
+pub(crate) fn program(module: &str, name: &str) -> Result<Command, Failure> {
+    const WHERE_IS_IT: &str = "import importlib, sys\n\
+        sys.dont_write_bytecode = True\n\
+        sys.path.insert(0, sys.argv[1])\n\
+        from lib import debian\n\
+        module = importlib.import_module('lib.' + sys.argv[2])\n\
+        root = module.install()\n\
+        print(root / getattr(module, 'BINARIES', 'usr/bin'))\n\
+        print(debian.environment(root)['LD_LIBRARY_PATH'])";
+    let found = Command::new("python3").args(["-c", WHERE_IS_IT]).arg(script("")).arg(module).output()?;
+    let text = String::from_utf8(found.stdout)?;
+    let mut lines = text.lines();
+    let folder = lines
+        .next()
+        .ok_or_else(|| format!("{name} could not be installed: {}", String::from_utf8_lossy(&found.stderr)))?;
+    let mut command = Command::new(Path::new(folder).join(name));
+    command.env("LD_LIBRARY_PATH", lines.next().unwrap_or_default());
+    Ok(command)
 }
 
 /// Runs a program to its end. Gives the processor time that it took, in µs, and what it printed.
@@ -123,9 +130,7 @@ pub(crate) fn tool(name: &str, package: &str) -> Command {
 pub(crate) fn child_cpu_us(command: &mut Command) -> Result<(f64, String), Failure> {
     let before = children_ticks()?;
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|e| {
-        format!("{name} cannot be run: {e}; install the package that holds it (see docs/benchmarks.md)")
-    })?;
+    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{name} cannot be run: {e}"))?;
     if !output.status.success() {
         return Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr)).into());
     }

@@ -3,13 +3,12 @@
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
 use storebench_core::store::{AnyStore, Prepare};
 
-use super::{Server, TOPIC, child_cpu_us};
+use super::{Server, TOPIC, child_cpu_us, program};
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};
 use crate::options::Options;
@@ -91,7 +90,7 @@ fn load(options: &Options, server: &Server) -> Result<Figure, Failure> {
         // The table that the driver makes, emptied.
         store.prepare(&subject.layout(), Prepare::Fresh)?;
         let text = format!("\\copy storebench.documents (key, doc) FROM '{}'", file.display());
-        let mut command = client("psql")?;
+        let mut command = program("postgres", "psql")?;
         command.args(["-X", "-q", "-d", &server.url, "-c", "SET synchronous_commit = local", "-c", &text]);
         let begun = Instant::now();
         let (cpu_us, _) = child_cpu_us(&mut command)?;
@@ -180,27 +179,9 @@ fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>) -> Result<[f
 }
 
 fn run_pgbench(server: &Server, script: &Path, document: &str, each: u64) -> Result<(f64, String), Failure> {
-    let mut command = client("pgbench")?;
+    let mut command = program("postgres", "pgbench")?;
     command.env("PGOPTIONS", "-c synchronous_commit=off").args(["-n", "-M", "prepared", "-j", "1"]);
     command.args(["-c", &CONNECTIONS.to_string(), "-t", &each.to_string(), "-D", &format!("doc={document}"), "-f"]);
     command.arg(script).arg(&server.url);
     child_cpu_us(&mut command)
-}
-
-/// A client program of the server's own package: not Debian's wrapper, which would be measured too.
-fn client(name: &str) -> Result<Command, Failure> {
-    let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../servers");
-    let where_is_it = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n\
-        from lib import debian, postgres\n\
-        root = postgres.install()\n\
-        print(root / postgres.BINARIES); print(debian.environment(root)['LD_LIBRARY_PATH'])";
-    let found = Command::new("python3").args(["-c", where_is_it, servers]).output()?;
-    let text = String::from_utf8(found.stdout)?;
-    let mut lines = text.lines();
-    let folder = lines.next().ok_or_else(|| {
-        format!("the programs of PostgreSQL were not found: {}", String::from_utf8_lossy(&found.stderr))
-    })?;
-    let mut command = Command::new(Path::new(folder).join(name));
-    command.env("LD_LIBRARY_PATH", lines.next().unwrap_or_default());
-    Ok(command)
 }

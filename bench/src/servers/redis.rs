@@ -5,12 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use storebench_core::store::{
-    AnyStore, Capabilities, Description, ErrorKind, FutureSession, Layout, Namespace, Op, OpError, OwnedReply, Prepare,
-    Request, Respond, Runtime, SessionOptions, Store, StoreError,
-};
+use storebench_core::store::{AnyStore, ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
 
-use super::{Server, TOPIC, child_cpu_us, tool};
+use super::by_crate::{Connect, through_a_crate};
+use super::{Server, TOPIC, child_cpu_us, program};
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
@@ -75,7 +73,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     ours.inspect()?;
     ours.prepare(&subject.layout(), Prepare::Fresh)?;
     subject.run(&ours, "load")?;
-    let theirs: Arc<dyn AnyStore> = Arc::new(CrateStore { url: server.url.clone(), driver: Arc::clone(&ours) });
+    let theirs = through_a_crate(&ours, ByCrate(server.url.clone()));
     let mut figures = Vec::new();
     for depth in DEPTHS {
         for test in ["set", "get"] {
@@ -127,7 +125,7 @@ pub(super) fn generation_us(subject: &Subject) -> f64 {
 
 fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64, Failure> {
     let run = |test: &str, depth: u32, count: u64| {
-        let mut command = tool("redis-benchmark", "redis-7.0");
+        let mut command = program("redis", "redis-benchmark")?;
         command.args(["-p", &server.port.to_string(), "-t", test, "-d", "1024", "-q", "-c", &CONNECTIONS.to_string()]);
         command.args(["-r", &KEYS.to_string(), "-n", &count.to_string(), "-P", &depth.to_string()]);
         child_cpu_us(&mut command)
@@ -139,10 +137,17 @@ fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Resul
     run(test, depth, count).map(|(cpu_us, _)| cpu_us / count as f64)
 }
 
-/// The `redis` crate as a store: its multiplexed connection, which pipelines by itself.
-struct CrateStore {
-    url: String,
-    driver: Arc<dyn AnyStore>,
+/// The `redis` crate: its multiplexed connection, which pipelines by itself.
+struct ByCrate(String);
+
+impl Connect for ByCrate {
+    type Client = CrateClient;
+
+    async fn connect(&self) -> Result<CrateClient, StoreError> {
+        let unreachable = |e: redis::RedisError| StoreError::Unreachable(e.to_string());
+        let client = redis::Client::open(self.0.as_str()).map_err(unreachable)?;
+        client.get_multiplexed_async_connection().await.map(CrateClient).map_err(unreachable)
+    }
 }
 
 /// Answers each request by a future of the crate.
@@ -175,35 +180,6 @@ impl Respond for CrateClient {
     }
 }
 
-impl Store for CrateStore {
-    type Session = FutureSession<CrateClient>;
-
-    fn describe(&self) -> Description {
-        self.driver.describe()
-    }
-    fn capabilities(&self) -> Capabilities {
-        self.driver.capabilities()
-    }
-    fn runtime(&self) -> Runtime {
-        Runtime::Reactor
-    }
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.driver.inspect()
-    }
-    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        self.driver.prepare(layout, how)
-    }
-    async fn open(&self, _options: &SessionOptions) -> Result<Self::Session, StoreError> {
-        let unreachable = |e: redis::RedisError| StoreError::Unreachable(e.to_string());
-        let client = redis::Client::open(self.url.as_str()).map_err(unreachable)?;
-        let connection = client.get_multiplexed_async_connection().await.map_err(unreachable)?;
-        Ok(FutureSession::new(CrateClient(connection)))
-    }
-    fn remove(&self) -> Result<(), StoreError> {
-        self.driver.remove()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +191,7 @@ mod tests {
         let ours = storebench_stores::open(&server.url).unwrap();
         ours.prepare(&subject.layout(), Prepare::Fresh).unwrap();
         subject.run(&ours, "load").unwrap();
-        let theirs: Arc<dyn AnyStore> = Arc::new(CrateStore { url: server.url.clone(), driver: Arc::clone(&ours) });
+        let theirs = through_a_crate(&ours, ByCrate(server.url.clone()));
         for phase in ["set-1", "get-1", "set-16", "get-64"] {
             assert!(through_the_engine(&subject, &ours, phase).unwrap() > 0.0);
             assert!(through_the_engine(&subject, &theirs, phase).unwrap() > 0.0);

@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-lab", &["storebench-core"]),
     ("storebench", &["storebench-core", "storebench-lab", "storebench-stores"]),
     // Nothing depends on it: it may look at everything.
-    ("storebench-bench", &["storebench", "storebench-core", "storebench-lab", "storebench-stores"]),
+    ("storebench-bench", &["storebench", "storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores"]),
 ];
 
 /// Crates of others, and the only crates of ours that may use them.

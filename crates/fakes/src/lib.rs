@@ -1,7 +1,9 @@
 //! Servers that only pretend, for tests of Storebench's drivers where no real one can be had.
 //!
-//! A fake enforces what it answers: it checks who logs in, holds documents on the nodes that its map
-//! names, and acknowledges a durable write only when its own replicas hold it. What it does not know it
-//! refuses. It is test code: nothing here is published or linked into the program.
+//! The fake of Couchbase enforces what it answers: it checks who logs in, holds documents on the nodes
+//! that its map names, and acknowledges a durable write only when its own replicas hold it. What it does
+//! not know it refuses. That of MongoDB answers what a test tells it to, for answers that no server gives
+//! when asked. All is test code: nothing here is published or linked into the program.
 
 pub mod couchbase;
+pub mod mongodb;

@@ -2,7 +2,6 @@
 //! other user of the same database, and a fake for what nx-27017 does not do.
 
 mod drive;
-mod fake;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +14,11 @@ use storebench_core::store::{
 
 use crate::server::{Server, conforms, free_port};
 use drive::{Driven, layout, options};
-use fake::{Reply, serve, single, usual};
+use storebench_fakes::mongodb::{Reply, single, usual};
+
+fn serve(answer: impl Fn(&str, &Document) -> Reply + Send + Sync + 'static) -> u16 {
+    storebench_fakes::mongodb::serve(answer).unwrap()
+}
 
 fn open(url: &str) -> Arc<dyn AnyStore> {
     storebench_stores::open(url).unwrap()
@@ -577,54 +580,4 @@ fn a_connection_that_breaks_leaves_writes_unknown_and_reads_to_be_tried_again() 
         assert!(error.kind == expected && error.message.contains("connection was lost"), "{error}");
         assert_eq!(session.counters().disconnects, 1);
     }
-}
-
-/// Measures; asserts nothing. CPU of the client's thread, against a fake in this process:
-/// `cargo test --profile demo … -- --ignored --nocapture client_cpu`.
-#[test]
-#[ignore = "a measurement, not a check"]
-fn client_cpu_of_an_operation() {
-    let text = "x".repeat(1_000);
-    let document = doc! { "_id": "users/000000000123", "_sb_rev": 5_i64, "text": &text, "n": 7 };
-    let port = serve(move |name, command| {
-        let books = command.get_str(name).is_ok_and(|collection| collection == "books");
-        match name {
-            "find" if books => {
-                let cursor = doc! { "id": 0_i64, "ns": "d.books", "firstBatch": [document.clone()] };
-                Reply::Answer(doc! { "ok": 1.0, "cursor": cursor })
-            }
-            "insert" if books => {
-                Reply::Answer(doc! { "ok": 1.0, "n": command.get_array("documents").unwrap().len() as i32 })
-            }
-            _ => Reply::Answer(usual(name, &single())),
-        }
-    });
-    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
-    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
-    // utime and stime of this thread, in ticks of 10 ms.
-    let cpu_us = || {
-        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap() * 10_000.0).sum::<f64>()
-    };
-    for depth in [1, 16] {
-        let mut session = Driven::open(&*store, &SessionOptions { in_flight: depth, ..options() }).unwrap();
-        let (rounds, begun) = (40_000 / depth, cpu_us());
-        let mut answers = Vec::new();
-        for _ in 0..rounds {
-            answers.clear();
-            (0..depth).for_each(|_| session.submit(Op::Read { key: "users/000000000123" }, &mut answers));
-            session.wait(depth as usize, &mut answers);
-        }
-        println!("find by key, {depth} in flight: {:.1} us", (cpu_us() - begun) / f64::from(rounds * depth));
-    }
-    let body = format!(r#"{{"text":"{text}","n":7}}"#);
-    let mut items = BatchBuf::new();
-    (0..1_000).for_each(|n| items.push(&format!("users/{n:012}"), body.as_bytes()));
-    let mut session = Driven::open(&*store, &options()).unwrap();
-    let begun = cpu_us();
-    for _ in 0..200 {
-        session.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
-    }
-    println!("bulk insert of 1,000: {:.2} us a document", (cpu_us() - begun) / 200_000.0);
 }

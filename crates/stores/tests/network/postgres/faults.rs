@@ -204,6 +204,13 @@ fn a_connection_on_which_nothing_moves_is_replaced() {
     while sql(&server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0" {}
     let given_up = talk.begin(Op::Upsert { key: "a", body: b"2" });
     let behind = talk.begin(Op::Read { key: "a" });
+    // The one statement that waits is known by its process: a connection made anew waits for the lock
+    // as well, to prepare its statements.
+    let mut waits = String::new();
+    while waits.is_empty() {
+        talk.rest(Duration::from_millis(10));
+        waits = sql(&server, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+    }
     talk.abandon(given_up);
     talk.rest(2 * timeout);
     talk.abandon(given_up);
@@ -216,8 +223,8 @@ fn a_connection_on_which_nothing_moves_is_replaced() {
     assert_eq!(talk.counters().disconnects, 1);
     talk.answers.clear();
     // The server was asked to stop what nobody waits for.
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    while sql(&server, waiting) != "0" {
+    let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {waits} AND wait_event_type = 'Lock'");
+    while sql(&server, &waiting) != "0" {
         talk.rest(Duration::from_millis(20));
     }
     sql(&server, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
