@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::plan::{Amount, PhasePlan};
 use crate::documents::{Catalog, Documents};
 use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
-use crate::ledger::{self, Ledger};
-use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
+use crate::ledger::Ledger;
+use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, ViewRows};
 use crate::workload::{Popularity, Streams};
 
 /// One operation to be done.
@@ -220,8 +220,10 @@ impl Maker {
         let version = match &mut self.ledger {
             // Inserted documents are new: as loaded.
             _ if !brief.writes || brief.inserts => 0,
-            Some(ledger) if brief.batch == 1 => ledger.next_version((brief.collection, index), self.plan.number),
-            _ => ledger::first_version(self.plan.number) + 1 + self.made * self.workers + self.worker,
+            Some(ledger) if brief.batch == 1 => {
+                ledger.next_version((brief.collection, index), self.plan.versions_above)
+            }
+            _ => self.plan.versions_above + 1 + self.made * self.workers + self.worker,
         };
         // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
         let check = brief.checkable
@@ -354,7 +356,11 @@ impl Maker {
                 self.value = value.to_string();
             }
             OpKind::Prefix => documents.write_key_prefix(index, recipe.upto.as_deref(), &mut self.key),
-            OpKind::View => {}
+            OpKind::View if recipe.field.is_empty() => {}
+            OpKind::View => {
+                let value = documents.index_value(index, &recipe.field).unwrap_or_default();
+                self.value = format!("[{value}]");
+            }
             _ => documents.write_key(index, &mut self.key),
         }
         match (kind, stage) {
@@ -394,7 +400,10 @@ impl Maker {
             (OpKind::Page, _) => Op::Page { field: &recipe.field, value: &self.value, limit },
             (OpKind::Prefix, _) => Op::Prefix { prefix: key, limit },
             (OpKind::Scan, _) => Op::Scan { start: key, end: None, limit },
-            (OpKind::View, _) => Op::View { view: &recipe.view, keys: &[], limit },
+            (OpKind::View, _) => {
+                let rows = if recipe.field.is_empty() { recipe.rows.asked() } else { ViewRows::Keys(&self.value) };
+                Op::View { view: &recipe.view, rows, limit }
+            }
         };
         Request {
             collection: CollectionId(recipe.label.collection as u16),

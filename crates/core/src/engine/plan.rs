@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::documents::Catalog;
+use crate::ledger::first_version;
 use crate::measure::Label;
 use crate::schedule::{Arrival, Rate};
-use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError};
+use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
 use crate::workload::{
-    ArrivalSpec, Body, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study, collection_of,
+    ArrivalSpec, Body, MixEntry, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study,
+    collection_of,
 };
 
 /// Documents in one bulk operation of a load, where the study does not say.
@@ -20,7 +22,7 @@ pub struct Recipe {
     pub label: Label,
     /// How often, relative to the others of the mix.
     pub weight: f64,
-    /// `page`: the indexed field.
+    /// `page`: the indexed field; `view`: the field that is its key, where one is asked for by it.
     pub field: String,
     /// `page`, `prefix`, `scan`, `view`: at most so many documents.
     pub limit: u32,
@@ -34,9 +36,42 @@ pub struct Recipe {
     pub expiry_ns: u64,
     /// `view`: `design/view`.
     pub view: String,
+    /// `view`: which rows, where no field tells.
+    pub rows: Rows,
     /// Whether what is read can be compared with what it should be: nothing in the study changes
     /// these documents in a way that a generator cannot repeat.
     pub checkable: bool,
+}
+
+/// Rows of a view that a study asks for; JSON texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// All.
+    All,
+    /// Those with one of the keys of this array.
+    Keys(String),
+    /// From the first to the second key, both included.
+    Range(Option<String>, Option<String>),
+}
+
+impl Rows {
+    fn of(entry: &MixEntry) -> Self {
+        let text = |value: &serde_json::Value| value.to_string();
+        match (&entry.keys, &entry.start, &entry.end) {
+            (Some(keys), ..) => Self::Keys(serde_json::Value::from(keys.clone()).to_string()),
+            (None, None, None) => Self::All,
+            (None, start, end) => Self::Range(start.as_ref().map(text), end.as_ref().map(text)),
+        }
+    }
+
+    /// As a store is asked for them.
+    pub fn asked(&self) -> ViewRows<'_> {
+        match self {
+            Self::All => ViewRows::All,
+            Self::Keys(keys) => ViewRows::Keys(keys),
+            Self::Range(start, end) => ViewRows::Range { start: start.as_deref(), end: end.as_deref() },
+        }
+    }
 }
 
 /// How much a phase does.
@@ -55,8 +90,10 @@ pub enum Amount {
 pub struct PhasePlan {
     /// The phase's name.
     pub name: String,
-    /// Its position in the study: part of the versions that its writes carry.
+    /// Its position in the study: part of the seed of what it draws.
     pub number: u64,
+    /// Versions that its writes carry are above this one.
+    pub versions_above: u64,
     /// Whether it only warms up.
     pub warm_up: bool,
     /// What it does. Loads have one recipe for each collection.
@@ -188,6 +225,7 @@ impl PhasePlan {
         let plan = Self {
             name: phase.name.clone(),
             number,
+            versions_above: first_version(number),
             warm_up: phase.warm_up,
             recipes,
             amount,
@@ -300,6 +338,7 @@ impl Recipe {
             delta: 0,
             expiry_ns: 3_600_000_000_000,
             view: String::new(),
+            rows: Rows::All,
             checkable: false,
         }
     }
@@ -327,6 +366,7 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                 delta: entry.delta.unwrap_or(1),
                 expiry_ns: entry.expiry.map_or(3_600_000_000_000, |e| e.ns()),
                 view: entry.view.clone().unwrap_or_default(),
+                rows: Rows::of(entry),
                 checkable: catalog.get(collection).body() != Body::Counter
                     && !catalog.get(collection).is_existing()
                     && !done(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch]),

@@ -95,6 +95,7 @@ pub fn run_phase(
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(e) => {
+                    phase_stop.ask();
                     start.begin(clock.now_ns());
                     gate.open();
                     return Err(StoreError::Failed(format!("worker {worker} got no thread: {e}; use fewer workers")));

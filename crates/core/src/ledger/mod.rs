@@ -58,16 +58,15 @@ impl Ledger {
         self.entries.get(&key).is_some_and(|e| e.open)
     }
 
-    /// The version that the next write of this key carries, in phase number `phase`; marks it sent.
+    /// The version that the next write of this key carries, above `above`; marks it sent.
     /// A key that is not followed gets a fresh version all the same.
-    pub fn next_version(&mut self, key: Key, phase: u64) -> u64 {
-        let first = first_version(phase);
+    pub fn next_version(&mut self, key: Key, above: u64) -> u64 {
         if !self.keeps(key) {
             self.others += 1;
-            return first + self.others;
+            return above + self.others;
         }
         let entry = self.entries.entry(key).or_default();
-        entry.sent = entry.sent.max(first) + 1;
+        entry.sent = entry.sent.max(above) + 1;
         entry.open = true;
         entry.sent
     }
@@ -112,6 +111,15 @@ pub fn first_version(phase: u64) -> u64 {
     (phase + 1) << 40
 }
 
+/// Versions that a phase writes on documents that an earlier run left are above this one: the
+/// milliseconds since 2024, with 4,096 versions in each. So a phase that writes less than 4 million
+/// times a second never repeats a version of an earlier one, and all versions stay below 2^53 until 2093.
+/// Phases below the 300th of a study that loads its documents lie below.
+pub fn version_at(unix_ms: u64) -> u64 {
+    const YEAR_2024_MS: u64 = 1_704_067_200_000;
+    unix_ms.saturating_sub(YEAR_2024_MS) << 12
+}
+
 impl Entry {
     /// Whether a version that was found is one that may be there.
     pub fn allows(self, found: u64) -> bool {
@@ -126,15 +134,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn later_phases_write_later_versions() {
+        let noon = 1_795_305_600_000; // 2026-11-22
+        assert!(version_at(noon) > first_version(300));
+        // An hour at 4 million writes a second ends before the next version.
+        assert!(version_at(noon) + 3_600 * 4_000_000 < version_at(noon + 3_600_000));
+        assert!(version_at(3_881_519_999_000) < 1 << 53, "the end of 2092");
+    }
+
+    #[test]
     fn an_acknowledged_version_must_be_found() {
         let mut ledger = Ledger::new(1, 10);
         let key = (0, 7);
-        let first = ledger.next_version(key, 0);
+        let first = ledger.next_version(key, first_version(0));
         assert!(ledger.is_open(key));
         ledger.acknowledged(key, first);
         let entry = ledger.entries().next().unwrap().1;
         assert!(entry.allows(first) && !entry.allows(0));
-        let second = ledger.next_version(key, 0);
+        let second = ledger.next_version(key, first_version(0));
         assert!(second > first);
         ledger.refused(key, second);
         let entry = ledger.entries().next().unwrap().1;
@@ -145,9 +162,9 @@ mod tests {
     fn an_open_outcome_allows_both() {
         let mut ledger = Ledger::new(1, 10);
         let key = (0, 7);
-        let first = ledger.next_version(key, 0);
+        let first = ledger.next_version(key, first_version(0));
         ledger.acknowledged(key, first);
-        let second = ledger.next_version(key, 0);
+        let second = ledger.next_version(key, first_version(0));
         let entry = ledger.entries().next().unwrap().1;
         assert!(entry.allows(first) && entry.allows(second) && !entry.allows(0));
         ledger.settled(key, first);

@@ -32,7 +32,7 @@ pub use limit::{Limit, LimitOptions, Schedule};
 pub use memory::{MemorySession, MemoryStore};
 pub use merge_patch::merge_patch;
 pub use null::{NullSession, NullStore};
-pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token};
+pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token, ViewRows};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
 pub use owned::OwnedReply;
 pub use slow::{Servers, Slow, SlowOptions};

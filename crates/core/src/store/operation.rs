@@ -165,10 +165,26 @@ pub enum Op<'a> {
     View {
         /// `design/view`.
         view: &'a str,
-        /// Keys asked for, each as JSON text; empty for all.
-        keys: &'a [&'a str],
+        /// Which of its rows.
+        rows: ViewRows<'a>,
         /// At most so many rows.
         limit: u32,
+    },
+}
+
+/// Which rows of a view are asked for. Keys are JSON, compared in the order of the store's views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewRows<'a> {
+    /// All of them.
+    All,
+    /// Those with one of these keys: the text of a JSON array.
+    Keys(&'a str),
+    /// Those from `start` up to and with `end`, each the text of a JSON value; none for no bound.
+    Range {
+        /// The first key.
+        start: Option<&'a str>,
+        /// The last key.
+        end: Option<&'a str>,
     },
 }
 

@@ -353,7 +353,8 @@ impl Checker<'_> {
                 );
             }
             (OpKind::Page, Some(_)) => {}
-            (_, Some(_)) => self.say(&at, "`where` goes only with page"),
+            (OpKind::View, Some(_)) => {}
+            (_, Some(_)) => self.say(&at, "`where` goes only with page and view"),
             _ => {}
         }
         for (key, given, allowed) in [
@@ -367,6 +368,9 @@ impl Checker<'_> {
             ("delta", entry.delta.is_some(), kind == OpKind::Counter),
             ("expiry", entry.expiry.is_some(), kind == OpKind::Touch),
             ("view", entry.view.is_some(), kind == OpKind::View),
+            ("keys", entry.keys.is_some(), kind == OpKind::View),
+            ("start", entry.start.is_some(), kind == OpKind::View),
+            ("end", entry.end.is_some(), kind == OpKind::View),
         ] {
             if given && !allowed {
                 self.say(&[at[0], at[1], at[2], at[3], key], format!("`{key}` has no meaning for {kind}"));
@@ -379,6 +383,11 @@ impl Checker<'_> {
         }
         if kind == OpKind::View && entry.view.is_none() {
             self.say(&at, "a view query needs view = \"design/view\"");
+        }
+        let range = entry.start.is_some() || entry.end.is_some();
+        let ways = usize::from(entry.field.is_some()) + usize::from(entry.keys.is_some()) + usize::from(range);
+        if kind == OpKind::View && ways > 1 {
+            self.say(&at, "say once which rows of the view: by `where`, by `keys`, or by `start` and `end`");
         }
         if phase.ledger
             && kind.writes()

@@ -337,7 +337,8 @@ pub struct MixEntry {
     pub weight: f64,
     /// The collection; default: the phase's.
     pub collection: Option<String>,
-    /// `page`: the indexed field. The value asked for is that of a document drawn by popularity.
+    /// `page`: the indexed field; `view`: the field that is the key of the view. The value asked for is
+    /// that of a document drawn by popularity.
     pub field: Option<String>,
     /// `page`, `prefix`, `scan`, `view`: at most so many documents; default 10.
     pub limit: Option<u32>,
@@ -353,6 +354,12 @@ pub struct MixEntry {
     pub expiry: Option<Span>,
     /// `view`: `design/view`.
     pub view: Option<String>,
+    /// `view`: the keys asked for.
+    pub keys: Option<Vec<serde_json::Value>>,
+    /// `view`: the first key asked for.
+    pub start: Option<serde_json::Value>,
+    /// `view`: the last key asked for.
+    pub end: Option<serde_json::Value>,
 }
 
 impl MixEntry {
@@ -370,6 +377,9 @@ impl MixEntry {
             delta: None,
             expiry: None,
             view: None,
+            keys: None,
+            start: None,
+            end: None,
         }
     }
 }
@@ -383,7 +393,7 @@ struct MixTable {
     weight: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     collection: Option<String>,
-    /// `page`: the indexed field.
+    /// `page`: the indexed field; `view`: the field that is the view's key.
     #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
     field: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -400,6 +410,15 @@ struct MixTable {
     expiry: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     view: Option<String>,
+    /// `view`: the keys asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<Vec<serde_json::Value>>,
+    /// `view`: the first key asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<serde_json::Value>,
+    /// `view`: the last key asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<serde_json::Value>,
 }
 
 fn weight_one() -> f64 {
@@ -453,6 +472,9 @@ impl<'de> Deserialize<'de> for MixEntry {
                     delta: t.delta,
                     expiry: t.expiry,
                     view: t.view,
+                    keys: t.keys,
+                    start: t.start,
+                    end: t.end,
                 })
             }
         }
@@ -478,6 +500,9 @@ impl Serialize for MixEntry {
             delta: m.delta,
             expiry: m.expiry,
             view: m.view,
+            keys: m.keys,
+            start: m.start,
+            end: m.end,
         }
         .serialize(serializer)
     }

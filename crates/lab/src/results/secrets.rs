@@ -83,7 +83,8 @@ impl Secrets {
             Value::Object(fields) => {
                 for (name, field) in fields {
                     match field {
-                        Value::String(_) if OWN_WORDS.contains(&name.as_str()) => {}
+                        // A URL may stand anywhere: a study can call its store `name`.
+                        Value::String(text) if OWN_WORDS.contains(&name.as_str()) && !text.contains("://") => {}
                         field => self.hide_value(field),
                     }
                 }
@@ -202,6 +203,14 @@ mod tests {
             "level": "pass", "saw": "no ***", "phases": [{ "name": "pass", "messages": ["***"] }]
         });
         assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn a_url_under_a_word_of_ours_has_no_password() {
+        let known = secrets(&["redis://:hush-hush@host"]);
+        let mut value = serde_json::json!({ "stores": { "store": "redis://:hush-hush@host", "name": "x" } });
+        known.hide_value(&mut value);
+        assert_eq!(value, serde_json::json!({ "stores": { "store": "redis://:***@host", "name": "x" } }));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! From a request to a result: checks everything, then runs the trials in order.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
+use storebench_core::ledger::version_at;
 use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
 use storebench_core::workload::{Body, MixEntry, OpName, Study};
 
@@ -54,6 +57,21 @@ pub(super) struct Arm {
     pub(super) capabilities: Capabilities,
     pub(super) plans: Vec<PhasePlan>,
     pub(super) prepare: Prepare,
+    /// Whether its documents may be an earlier run's or trial's.
+    pub(super) kept: bool,
+}
+
+impl Arm {
+    /// A phase as it runs now. On documents that were written before it, its writes carry versions
+    /// that nothing before them carried.
+    pub(super) fn plan(&self, position: usize) -> Cow<'_, PhasePlan> {
+        let plan = &self.plans[position];
+        if !self.kept {
+            return Cow::Borrowed(plan);
+        }
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+        Cow::Owned(PhasePlan { versions_above: version_at(now_ms), ..plan.clone() })
+    }
 }
 
 /// What all trials share.
@@ -176,7 +194,7 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
     // Asked first: what a server can promise is known exactly once it has been asked.
     let found = store.inspect().map_err(refused)?;
     let capabilities = store.capabilities();
-    let mut plans = request
+    let plans = request
         .study
         .phases
         .iter()
@@ -218,19 +236,8 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
         (_, mode) if mode.keeps() || !loads(&request.study) => Prepare::Keep,
         _ => Prepare::Fresh,
     };
-    if !loads(&request.study) {
-        let epoch = epoch();
-        plans.iter_mut().for_each(|plan| plan.number += epoch);
-    }
-    Ok(Arm { name: name.to_owned(), store: Arc::clone(store), description, capabilities, plans, prepare })
-}
-
-/// Numbers the phases of a run on documents that an earlier run left, so that its writes carry
-/// versions that are not there yet: by the minute, around again after five days, within the 13 bits
-/// that a version has for it.
-fn epoch() -> u64 {
-    let minutes = jiff::Timestamp::now().as_second().unsigned_abs() / 60;
-    64 + minutes % 8_000
+    let kept = request.prepare.keeps() || !loads(&request.study);
+    Ok(Arm { name: name.to_owned(), store: Arc::clone(store), description, capabilities, plans, prepare, kept })
 }
 
 /// Whether the study loads documents itself.

@@ -293,6 +293,13 @@ fn a_run_on_kept_documents_writes_versions_of_its_own() {
     let written: Vec<u64> = before.iter().zip(&after).filter(|(a, b)| a != b).map(|(_, b)| *b).collect();
     assert!(written.len() > 400, "3,000 updates of 500 documents");
     assert!(written.iter().all(|version| version > latest), "a version came twice");
+    // The same once more, and twice in one run: the keys are drawn alike, the versions are later.
+    second.study.repeats = 2;
+    quietly(&second).unwrap();
+    let last = versions(&server, &second);
+    let changed = after.iter().zip(&last).filter(|(a, b)| a != b);
+    assert!(changed.clone().count() > 400);
+    assert!(changed.clone().all(|(_, version)| version > after.iter().max().unwrap()), "a version came twice");
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Session<'_> {
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
-        let plan = &arm.plans[position];
+        let plan = &*arm.plan(position);
         let phase = &self.request.study.phases[position];
         let catalog = &self.catalog(arm);
         if arm.capabilities.embedded && self.calibrated[position].is_none() {

@@ -1,6 +1,6 @@
 //! Pages: of keys (`_all_docs`), of an indexed field (`_find`), of a view.
 
-use storebench_core::store::{Op, OpError};
+use storebench_core::store::{Op, OpError, ViewRows};
 use storebench_core::workload::Body;
 
 use super::dialect::{CouchDialect, decode, push_json, senseless};
@@ -69,18 +69,28 @@ impl CouchDialect {
                 out.body().extend_from_slice(selector(field, value, limit, self.stale).as_bytes());
                 return Ok(limit > 0);
             }
-            Op::View { view, keys, limit } => {
+            Op::View { view, rows, limit } => {
                 (memory.left, memory.asked) = (limit, u32::MAX);
                 let (design, name) = view.split_once('/').unwrap_or((view, view));
-                let method = if keys.is_empty() { Method::Get } else { Method::Post };
+                let method = if matches!(rows, ViewRows::Keys(_)) { Method::Post } else { Method::Get };
                 out.begin(method).raw(&collection.path).raw("_design/").segment(design).raw("/_view/").segment(name);
                 out.raw("?reduce=false&include_docs=true&limit=").number(u64::from(limit)).only_reads();
                 out.raw(if self.stale { "&update=lazy" } else { "" });
-                if !keys.is_empty() {
-                    let body = out.body();
-                    body.extend_from_slice(b"{\"keys\":[");
-                    body.extend_from_slice(keys.join(",").as_bytes());
-                    body.extend_from_slice(b"]}");
+                match rows {
+                    ViewRows::All => {}
+                    ViewRows::Keys(keys) => {
+                        let body = out.body();
+                        body.extend_from_slice(b"{\"keys\":");
+                        body.extend_from_slice(keys.as_bytes());
+                        body.push(b'}');
+                    }
+                    ViewRows::Range { start, end } => {
+                        for (name, bound) in [("&startkey=", start), ("&endkey=", end)] {
+                            if let Some(bound) = bound {
+                                out.raw(name).segment(bound);
+                            }
+                        }
+                    }
                 }
                 return Ok(limit > 0);
             }

@@ -7,7 +7,7 @@ use super::suite::Stop;
 use super::time::Time;
 use crate::store::{
     AnyStore, Batch, BulkWrite, Capabilities, CollectionId, CollectionLayout, Durability, Layout, Namespace, Op,
-    OpKind, PhaseStart, Prepare, ReadConsistency, SessionOptions, StoreError,
+    OpKind, PhaseStart, Prepare, ReadConsistency, SessionOptions, StoreError, ViewRows,
 };
 use crate::workload::Body;
 
@@ -166,7 +166,7 @@ impl<'a> Subject<'a> {
             OpKind::Page => (indexed, Op::Page { field: "user", value: "\"a\"", limit: 1 }),
             OpKind::Prefix => (documents, Op::Prefix { prefix: "a", limit: 1 }),
             OpKind::Scan => (documents, Op::Scan { start: "a", end: None, limit: 1 }),
-            OpKind::View => (documents, Op::View { view: "a/b", keys: &[], limit: 1 }),
+            OpKind::View => (documents, Op::View { view: "a/b", rows: ViewRows::All, limit: 1 }),
         }
     }
 }

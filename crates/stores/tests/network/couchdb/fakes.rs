@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use storebench_core::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Namespace, Op, Prepare, StoreError};
+use storebench_core::store::{
+    BatchBuf, BulkWrite, Durability, ErrorKind, Namespace, Op, Prepare, StoreError, ViewRows,
+};
 
 use super::help::{Ask, Say, couchdb, fake, layout, options};
 
@@ -213,7 +215,7 @@ fn senseless_answers_end_every_operation_once() {
         Op::Page { field: "user", value: "1", limit: 3 },
         Op::Prefix { prefix: "a", limit: 3 },
         Op::Scan { start: "", end: None, limit: 3 },
-        Op::View { view: "a/b", keys: &["1"], limit: 3 },
+        Op::View { view: "a/b", rows: ViewRows::Keys("[1]"), limit: 3 },
     ];
     for round in 0..60 {
         let ended = ask.all(&ops, Duration::from_secs(60));
