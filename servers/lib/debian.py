@@ -132,7 +132,9 @@ def _fetch(state):
     options = ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
     for folder in ["lists/partial", "archives/partial"]:
         (state / folder).mkdir(parents=True, exist_ok=True)
-    cache.run(["apt-get", *options, "--quiet", "update"])
+    # Two servers that start at once share the lists.
+    with cache.locked("apt"):
+        cache.run(["apt-get", *options, "--quiet", "update"])
     return options
 
 

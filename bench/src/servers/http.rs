@@ -8,7 +8,7 @@
 use std::net::TcpListener;
 use std::thread;
 
-use super::{TOPIC, child_cpu_us, program};
+use super::{TOPIC, child_cpu_us, cpu_us_of_one, program};
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};
 use crate::options::Options;
@@ -67,9 +67,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         let phase = format!("get-{connections}");
         let mut ours = || {
             let record = subject.run(&store, &phase)?;
-            let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
-            let done = record.operations().max(1) as f64;
-            Ok([cpu as f64 / 1e3 / done, done * 1e9 / record.elapsed_ns.max(1) as f64])
+            Ok([cpu_us_of_one(&record), record.operations() as f64 * 1e9 / record.elapsed_ns.max(1) as f64])
         };
         let mut theirs = || wrk(port, connections, if options.quick { 1 } else { 3 });
         let all = interleave::<2>(options.rounds, vec![&mut ours, &mut theirs])?;

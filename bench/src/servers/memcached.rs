@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use storebench_core::store::{AnyStore, Prepare};
 
-use super::redis::{generation_us, operations, study, through_the_engine};
-use super::{Server, TOPIC, child_cpu_us, program};
+use super::redis::{generation_us, operations, study};
+use super::{Server, TOPIC, child_cpu_us, program, through_the_engine};
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;

@@ -10,10 +10,16 @@ mod redis;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use storebench_core::measure::PhaseRecord;
+use storebench_core::store::AnyStore;
 
 use crate::Failure;
 use crate::figure::Figure;
 use crate::options::Options;
+use crate::subject::Subject;
 
 pub(crate) const TOPIC: &str = "servers";
 
@@ -75,6 +81,15 @@ pub(crate) struct Server {
     folder: tempfile::TempDir,
 }
 
+/// A port that no client is given by chance: the system hands out those from 32,768 on.
+fn free_port() -> Option<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = std::process::id() as u16 % 200 * 100;
+    (0..1_000)
+        .map(|_| 12_000 + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000)
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+}
+
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../servers").join(name)
 }
@@ -82,7 +97,7 @@ fn script(name: &str) -> PathBuf {
 impl Server {
     pub(crate) fn start(name: &'static str, arguments: &[&str]) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port().ok_or("no port below the clients' own is free")?;
         let mut start = Command::new(script("start"));
         start.args([name, "--port", &port.to_string(), "--data"]).arg(folder.path()).args(arguments);
         let output = start.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -137,6 +152,17 @@ pub(crate) fn child_cpu_us(command: &mut Command) -> Result<(f64, String), Failu
     let ticks = children_ticks()? - before;
     let per_second = rustix::param::clock_ticks_per_second() as f64;
     Ok((ticks as f64 * 1e6 / per_second, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// Processor time of the workers of a phase, in µs for each operation; what pacing spins apart.
+pub(crate) fn cpu_us_of_one(record: &PhaseRecord) -> f64 {
+    let cpu_ns: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
+    cpu_ns as f64 / 1e3 / record.operations().max(1) as f64
+}
+
+/// Runs a phase; gives the processor time of an operation, in µs.
+pub(crate) fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>, phase: &str) -> Result<f64, Failure> {
+    subject.run(store, phase).map(|record| cpu_us_of_one(&record))
 }
 
 /// `cutime` and `cstime` of proc_pid_stat(5).

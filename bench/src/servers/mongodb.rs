@@ -12,9 +12,8 @@ use storebench_core::store::{
 };
 use storebench_fakes::mongodb::{Reply, serve, single, usual};
 
-use super::TOPIC;
 use super::by_crate::{Connect, through_a_crate};
-use super::redis::through_the_engine;
+use super::{TOPIC, through_the_engine};
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
@@ -32,7 +31,7 @@ fn study(documents: u64, reads: u64) -> String {
             format!(
                 r#"
 [[phases]]
-name = "get {depth}"
+name = "get-{depth}"
 mix = {{ read = 1 }}
 popularity = "uniform"
 workers = 1
@@ -72,8 +71,8 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     ours.prepare(&subject.layout(), Prepare::Fresh)?;
     let theirs = through_a_crate(&ours, ByCrate(url));
     let mut figures = Vec::new();
-    for phase in ["load", "get 1", "get 16"] {
-        if !options.wants(TOPIC, &format!("mongodb {phase}")) {
+    for (work, phase) in [("load", "load"), ("get 1", "get-1"), ("get 16", "get-16")] {
+        if !options.wants(TOPIC, &format!("mongodb {work}")) {
             continue;
         }
         let operation = |store: &Arc<dyn AnyStore>| -> Result<[f64; 1], Failure> {
@@ -83,7 +82,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         let (mut by_driver, mut by_crate) = (|| operation(&ours), || operation(&theirs));
         let all = interleave::<1>(options.rounds, vec![&mut by_driver, &mut by_crate])?;
         let [[by_driver], [by_crate]] = &all[..] else { return Err("two sides give two results".into()) };
-        let what = format!("mongodb {phase}: CPU of a 1 KiB document");
+        let what = format!("mongodb {work}: CPU of a 1 KiB document");
         figures.push(
             Figure::new(TOPIC, what, Unit::Us, by_driver.clone())
                 .beside("the `mongodb` crate", by_crate.clone())
@@ -185,7 +184,7 @@ mod tests {
         ours.inspect().unwrap();
         ours.prepare(&subject.layout(), Prepare::Fresh).unwrap();
         let theirs = through_a_crate(&ours, ByCrate(url));
-        for phase in ["load", "get 1", "get 16"] {
+        for phase in ["load", "get-1", "get-16"] {
             assert!(through_the_engine(&subject, &ours, phase).unwrap() > 0.0);
             assert!(through_the_engine(&subject, &theirs, phase).unwrap() > 0.0);
         }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use storebench_core::store::{AnyStore, Prepare};
 
-use super::{Server, TOPIC, child_cpu_us, program};
+use super::{Server, TOPIC, child_cpu_us, cpu_us_of_one, program};
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};
 use crate::options::Options;
@@ -79,12 +79,14 @@ fn load(options: &Options, server: &Server) -> Result<Figure, Failure> {
     let mut engine = || {
         store.prepare(&subject.layout(), Prepare::Fresh)?;
         let record = subject.run(&store, "load")?;
-        let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
         let loaded: u64 = record.total.ops.iter().map(|tally| tally.documents).sum();
         if loaded != count {
             return Err(format!("{loaded} of {count} documents were loaded").into());
         }
-        Ok([count as f64 * 1e9 / record.elapsed_ns as f64, cpu as f64 / 1e3 / count as f64])
+        Ok([
+            count as f64 * 1e9 / record.elapsed_ns as f64,
+            cpu_us_of_one(&record) * record.operations() as f64 / count as f64,
+        ])
     };
     let mut psql = || {
         // The table that the driver makes, emptied.
@@ -173,9 +175,7 @@ fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
 /// Operations a second, and processor time of one in µs.
 fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>) -> Result<[f64; 2], Failure> {
     let record = subject.run(store, "upsert")?;
-    let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
-    let operations = record.operations().max(1) as f64;
-    Ok([operations * 1e9 / record.elapsed_ns as f64, cpu as f64 / 1e3 / operations])
+    Ok([record.operations() as f64 * 1e9 / record.elapsed_ns as f64, cpu_us_of_one(&record)])
 }
 
 fn run_pgbench(server: &Server, script: &Path, document: &str, each: u64) -> Result<(f64, String), Failure> {

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use storebench_core::store::{AnyStore, ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
 
 use super::by_crate::{Connect, through_a_crate};
-use super::{Server, TOPIC, child_cpu_us, program};
+use super::{Server, TOPIC, child_cpu_us, program, through_the_engine};
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
@@ -20,7 +20,7 @@ const CONNECTIONS: u32 = 50;
 const KEYS: u64 = 100_000;
 const DEPTHS: [u32; 3] = [1, 16, 64];
 
-/// A study of single writes and reads of 1 KiB at each depth; `extra` names further phases.
+/// A study of single writes and reads of 1 KiB at each depth.
 pub(super) fn study(operations: impl Fn(u32) -> u64) -> String {
     let phases: String = DEPTHS
         .iter()
@@ -104,13 +104,6 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// Processor time of an operation, in µs.
-pub(super) fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>, phase: &str) -> Result<f64, Failure> {
-    let record = subject.run(store, phase)?;
-    let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
-    Ok(cpu as f64 / 1e3 / record.operations().max(1) as f64)
-}
-
 /// What making a unique document costs, in µs.
 pub(super) fn generation_us(subject: &Subject) -> f64 {
     let (documents, mut body) = (subject.documents(), Vec::with_capacity(2_048));
@@ -130,7 +123,7 @@ fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Resul
         command.args(["-r", &KEYS.to_string(), "-n", &count.to_string(), "-P", &depth.to_string()]);
         child_cpu_us(&mut command)
     };
-    if test == "get" && depth == 1 {
+    if test == "get" {
         // So that what it reads is there: its own keys, of which a tenth of this suffices.
         run("set", 64, KEYS * 10)?;
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use storebench_core::store::{Durability, ReadConsistency};
 use storebench_core::units::{ByteSize, Count, Span};
-use storebench_core::workload::{ArrivalSpec, Pacing, Popularity, Streams};
+use storebench_core::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
 
 use crate::bench_study::{CompressText, MixText, RateText};
 
@@ -240,6 +240,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Client")]
     pub(crate) timeout: Span,
 
+    /// What a lost connection does to the run
+    #[arg(long, value_enum, default_value = "go-on", help_heading = "Client")]
+    pub(crate) on_disconnect: OnDisconnectArg,
+
     /// Whether workers draw from all keys, or each from its own share [default: independent; with
     /// --ledger disjoint]
     #[arg(long, value_enum, help_heading = "Client")]
@@ -431,6 +435,12 @@ words!(PacingArg for Pacing {
     Economical,
     /// Spin for the last stretch: takes a core for each worker
     Precise,
+});
+words!(OnDisconnectArg for OnDisconnect {
+    /// It is made again and counted, and what failed meanwhile is counted
+    GoOn,
+    /// The run ends there, keeps what was measured, and exits with 3
+    End,
 });
 words!(StreamsArg for Streams {
     /// Every worker draws from all keys

@@ -127,6 +127,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
             workers: args.workers,
             durability: args.durability,
             timeout: args.timeout,
+            on_disconnect: args.on_disconnect.into(),
             ..Phase::named("load")
         });
     }
@@ -246,6 +247,7 @@ fn measured(args: &BenchArgs) -> Phase {
         durability: args.durability,
         consistency: args.consistency.map(Into::into),
         timeout: args.timeout,
+        on_disconnect: args.on_disconnect.into(),
         drain: args.drain,
         check: args.check,
         ledger: args.ledger,
@@ -292,7 +294,7 @@ mod tests {
             "sqlite:a.db",
             "sqlite:a.db --docs 2M --size 2KiB --mix read=50,update=50 --rate 10k --arrival poisson --duration 30s \
              --workers 4 --connections 2 --in-flight 3 --popularity zipf:0.99 --durability fsync --consistency strong \
-             --compress-to 0.4 --warm-up 3s --pacing precise --timeout 5s --drain 2s --seed 7 --check 0.5 --ledger \
+             --compress-to 0.4 --warm-up 3s --pacing precise --timeout 5s --drain 2s --seed 7 --check 0.5 --ledger --on-disconnect end \
              --key doc-{index:08}",
             "redb:a.redb --from some.jsonl --key {a}-{b} --operations 5k --think 5ms --no-load",
             "null: --docs 1B --streams disjoint --batch 7",

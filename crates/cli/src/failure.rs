@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use storebench_core::documents::DocumentError;
 use storebench_core::store::StoreError;
 use storebench_core::workload::StudyErrors;
-use storebench_lab::results::redact;
+use storebench_lab::results::{Secrets, redact, redact_url};
 
 /// Data lost, wrong or not verifiable; or a failure that left something undone.
 pub(crate) const SPOILED: u8 = 1;
@@ -41,8 +41,8 @@ impl Failure {
             StoreError::Unreachable(_) => UNREACHABLE,
             StoreError::Failed(_) => SPOILED,
         };
-        let text = error.to_string();
-        let url = redact(url);
+        let text = Secrets::of_url(url).hide(&error.to_string());
+        let url = redact_url(url);
         // Most drivers name the place already.
         let path = url.split(['?']).next().and_then(|u| u.split_once(':')).map_or("", |(_, path)| path);
         let named = text.contains(&url) || (!path.is_empty() && text.contains(path));

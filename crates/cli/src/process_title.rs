@@ -1,7 +1,7 @@
 //! Passwords that were typed on the command line: every process of the machine can read it, for as long
 //! as the program runs.
 
-use storebench_lab::results::redact;
+use storebench_lab::results::redact_url;
 
 /// Overwrites secrets in the memory that `ps` and `/proc/PID/cmdline` show. To be called once what was
 /// typed has been read.
@@ -48,7 +48,7 @@ fn bounds(stat: &str) -> Option<(usize, usize)> {
 /// The argument as it may be seen, of the same length; nothing where it holds no secret.
 fn without_secrets(argument: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(argument);
-    let shown = redact(&text);
+    let shown = redact_url(&text);
     if shown == *text {
         return None;
     }
@@ -72,6 +72,7 @@ mod tests {
         for (argument, shown) in [
             ("redis://me:secret@host", "redis://me:***@host\0\0\0"),
             ("redis://me:p@host", "redis://me:******"),
+            ("redis://me:pa<s s@host", "redis://me:***@host\0\0\0"),
             ("--store=a=redis://:secret@host?x=1", "--store=a=redis://:***@host?x=1\0\0\0"),
         ] {
             assert_eq!(String::from_utf8(without_secrets(argument.as_bytes()).unwrap()).unwrap(), shown);

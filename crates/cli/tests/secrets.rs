@@ -12,19 +12,6 @@ use common::Cli;
 
 const PASSWORD: &str = "hush-pass-4711";
 
-/// Files below a folder that hold the password.
-fn holding(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
-        if file.is_dir() {
-            found.extend(holding(&file));
-        } else if std::fs::read(&file).unwrap().windows(PASSWORD.len()).any(|w| w == PASSWORD.as_bytes()) {
-            found.push(file.display().to_string());
-        }
-    }
-    found
-}
-
 #[test]
 fn a_run_keeps_and_prints_no_password() {
     let cli = Cli::new();
@@ -54,7 +41,7 @@ operations = 500
     assert!(output.status.success() || output.status.code() == Some(4), "{err}");
     assert!(!out.contains(PASSWORD) && !err.contains(PASSWORD), "{out}\n{err}");
     assert!(out.contains("a://me:***@host"), "{out}");
-    assert_eq!(holding(cli.folder.path()), Vec::<String>::new());
+    assert_eq!(holding(cli.folder.path(), PASSWORD), Vec::<String>::new());
     assert!(cli.run_folder().join("study.toml").exists());
 }
 

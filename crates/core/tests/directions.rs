@@ -14,7 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Servers for tests, which know nothing of us.
     ("storebench-fakes", &[]),
     ("storebench-lab", &["storebench-core"]),
-    ("storebench", &["storebench-core", "storebench-lab", "storebench-stores"]),
+    // Its tests run against the fakes too.
+    ("storebench", &["storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores"]),
     // Nothing depends on it: it may look at everything.
     ("storebench-bench", &["storebench", "storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores"]),
 ];

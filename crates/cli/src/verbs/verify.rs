@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use storebench_core::engine::Stop;
 use storebench_lab::human::{count, percent};
+use storebench_lab::results::Secrets;
 use storebench_lab::verify::{VerifyReport, VerifyRequest, documents_to_verify, verify as read_back};
 
 use crate::args::VerifyArgs;
@@ -30,7 +31,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let report = read_back(&request, &stop, &mut |done| progress.count(done))
         .map_err(|error| Failure::of_store(&args.url, &error));
     progress.end_count();
-    let report = report?;
+    let mut report = report?;
+    // What a server says may repeat what it was told.
+    let secrets = Secrets::of_url(&args.url);
+    for text in report.faults.iter_mut().map(|fault| &mut fault.what).chain(&mut report.notes) {
+        *text = secrets.hide(text);
+    }
     if args.json {
         print_json(&report)?;
     } else {

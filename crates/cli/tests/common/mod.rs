@@ -114,6 +114,13 @@ impl Done {
     /// client from its processors, and the run says so: that is no failure of these tests.
     #[track_caller]
     pub(crate) fn measured(self) -> Self {
+        self.assert_measured();
+        self
+    }
+
+    /// The same.
+    #[track_caller]
+    pub(crate) fn assert_measured(&self) {
         assert!(
             self.code == 0
                 || self.code == 4 && (self.out.contains("client-saturated") || self.out.contains("schedule-slip")),
@@ -122,7 +129,6 @@ impl Done {
             self.out,
             self.err
         );
-        self
     }
 
     /// The one JSON document on stdout.
@@ -136,4 +142,17 @@ impl Done {
 pub(crate) fn without_folder(text: &str, folder: &Path) -> String {
     let real = folder.canonicalize().unwrap();
     text.replace(&*real.to_string_lossy(), "[FOLDER]").replace(&*folder.to_string_lossy(), "[FOLDER]")
+}
+
+/// Files below a folder that hold this text.
+pub(crate) fn holding(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+        if file.is_dir() {
+            found.extend(holding(&file, text));
+        } else if std::fs::read(&file).unwrap().windows(text.len()).any(|w| w == text.as_bytes()) {
+            found.push(file.display().to_string());
+        }
+    }
+    found
 }

@@ -9,6 +9,7 @@ use super::documents::{Copy, Document, Name, alive};
 use super::fake::FakeOptions;
 use super::garbage::{Garbage, Random};
 use super::map::{self, Map, Ports};
+use super::views::View;
 
 /// One node of the cluster.
 #[derive(Debug, Default)]
@@ -74,6 +75,7 @@ pub(super) struct Cluster {
     next_uid: u32,
     next_cas: u64,
     pub indexes: Vec<Index>,
+    pub views: Vec<View>,
     /// What indexes knew when they were frozen, for queries that do not wait.
     pub frozen: Option<Vec<(Name, Document)>>,
     /// Keys with a durable write under way.
@@ -103,6 +105,7 @@ impl Cluster {
             next_uid: 8,
             next_cas: 0x0017_0000_0000_0000,
             indexes: Vec::new(),
+            views: Vec::new(),
             frozen: None,
             under_way: HashSet::new(),
             prepared: HashMap::new(),

@@ -10,6 +10,7 @@ use tokio_rustls::rustls::ServerConfig;
 use super::cluster::{Cluster, Index, Shared};
 use super::garbage::{Garbage, Random};
 use super::map::Ports;
+use super::views::View;
 use super::{connection, http};
 
 /// What encrypted listeners show their clients.
@@ -271,6 +272,12 @@ impl Fake {
         let vbucket = cluster.map.vbucket(key.as_bytes());
         let document = super::documents::Document { value: value.to_vec(), ..Default::default() };
         cluster.commit(vbucket, &(uid, key.as_bytes().to_vec()), Some(document));
+    }
+
+    /// Makes a view of the default collection as somebody else would: it emits this field of the documents.
+    pub fn put_foreign_view(&self, design: &str, name: &str, field: &str) {
+        let (design, name, field) = (design.to_owned(), name.to_owned(), field.to_owned());
+        self.shared.lock().views.push(View { design, name, field });
     }
 
     /// Makes a primary index on a collection as somebody else would.

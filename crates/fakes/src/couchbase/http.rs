@@ -18,6 +18,8 @@ pub(super) struct Request {
     pub method: String,
     /// Without the query.
     pub path: String,
+    /// Names and values of the query, decoded.
+    pub query: Vec<(String, String)>,
     authorization: String,
     pub body: Vec<u8>,
 }
@@ -94,7 +96,10 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Op
     let mut first = lines.next()?.split(' ');
     let mut request = Request { method: first.next()?.to_owned(), ..Request::default() };
     let target = first.next()?;
-    request.path = target.split('?').next()?.to_owned();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    request.path = path.to_owned();
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    request.query = pairs.map(|(name, value)| (decoded(name), decoded(value))).collect();
     let mut length = 0;
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { continue };
@@ -115,6 +120,12 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Op
     request.body = buffer[head_end..head_end + length].to_vec();
     buffer.drain(..head_end + length);
     Some(request)
+}
+
+/// A part of a target without its escapes.
+pub(super) fn decoded(part: &str) -> String {
+    let part = part.replace('+', " ");
+    percent_encoding::percent_decode_str(&part).decode_utf8_lossy().into_owned()
 }
 
 async fn more(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> bool {

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Shared};
-use super::http::{Answer, Request};
-use super::query;
+use super::http::{Answer, Request, decoded};
+use super::{query, views};
 
 /// Answers a request of somebody who may ask.
 pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
@@ -16,6 +16,11 @@ pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
     }
     let parts: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();
     let mut cluster = shared.lock();
+    if let (_, [bucket, "_design", design, "_view", name]) = (&request.method, &parts[..]) {
+        let here = decoded(bucket) == cluster.options.bucket;
+        let answer = || views::answer(request, &decoded(design), &decoded(name), &cluster);
+        return if here { answer() } else { Answer::text(404, "Requested resource not found.") };
+    }
     match (request.method.as_str(), &parts[..]) {
         ("GET", ["pools"]) => {
             let version = cluster.options.version.clone();

@@ -64,11 +64,12 @@ pub(super) fn terse(
         .iter()
         .map(|(ports, _)| {
             let mut services =
-                json!({ "kv": ports.kv, "mgmt": ports.http, "n1ql": ports.http, "indexHttp": ports.http });
+                json!({ "kv": ports.kv, "mgmt": ports.http, "n1ql": ports.http, "indexHttp": ports.http, "capi": ports.http });
             if let (Some(kv), Some(http)) = (ports.kv_tls, ports.http_tls) {
                 services["kvSSL"] = json!(kv);
                 services["mgmtSSL"] = json!(http);
                 services["n1qlSSL"] = json!(http);
+                services["capiSSL"] = json!(http);
             }
             json!({ "services": services, "hostname": host })
         })

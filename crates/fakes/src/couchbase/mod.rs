@@ -28,6 +28,7 @@ mod query;
 mod scram;
 mod statement;
 mod subdoc;
+mod views;
 
 pub use fake::{Fake, FakeOptions, Tls};
 pub use garbage::Garbage;

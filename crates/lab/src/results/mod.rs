@@ -23,7 +23,7 @@ pub use model::{
     RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TrialResult, WorkerUseResult,
 };
 pub use read::{read_result, read_run};
-pub use redact::{redact, without_password};
+pub use redact::{redact, redact_url, without_password};
 pub use secrets::Secrets;
 pub use tables::Tables;
 

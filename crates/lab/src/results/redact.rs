@@ -33,6 +33,15 @@ fn user_end(after: &str) -> Option<usize> {
     })
 }
 
+/// One URL, alone, as it may be shown. Unlike in a [text](redact), where it ends is known, so that its
+/// password may hold blanks and quotes.
+pub fn redact_url(url: &str) -> String {
+    match password_of(url) {
+        Some(password) => redact(&url.replacen(&format!(":{password}@"), &format!(":{HIDDEN}@"), 1)),
+        None => redact(url),
+    }
+}
+
 /// The password of a URL as it stands there, not decoded.
 pub(super) fn password_of(url: &str) -> Option<&str> {
     let (_, after) = url.split_once("://")?;
@@ -127,6 +136,18 @@ mod tests {
         ] {
             assert_eq!(redact(given), shown);
             assert_eq!(redact(shown), shown, "what is hidden stays as it is");
+        }
+    }
+
+    #[test]
+    fn a_url_alone_hides_what_would_end_it_in_a_text() {
+        for (url, shown) in [
+            ("redis://me:pa<ss@host", "redis://me:***@host"),
+            ("redis://me:p q'r\"@host/0?token=x", "redis://me:***@host/0?token=***"),
+            ("redis://me:pass@host", "redis://me:***@host"),
+            ("sqlite:a.db", "sqlite:a.db"),
+        ] {
+            assert_eq!(redact_url(url), shown);
         }
     }
 

@@ -49,6 +49,11 @@ impl Secrets {
         Self::of_urls(study.stores.0.values().map(String::as_str), |name| std::env::var(name).ok())
     }
 
+    /// The secrets of one store.
+    pub fn of_url(url: &str) -> Self {
+        Self::of_urls(std::iter::once(url), |name| std::env::var(name).ok())
+    }
+
     fn of_urls<'a>(urls: impl Iterator<Item = &'a str>, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut plain: Vec<String> = variable(VARIABLE).into_iter().collect();
         for url in urls {

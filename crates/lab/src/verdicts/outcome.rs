@@ -95,7 +95,7 @@ pub(super) fn errors(scene: &Scene<'_>) -> Option<Finding> {
         return Some(Finding::new(
             Level::Invalid,
             "no operation ended",
-            "invalid when no operation, or none of one kind, succeeds",
+            "invalid when no operation ends",
             "nothing was measured: lengthen the phase, or see why the store does not answer",
         ));
     }

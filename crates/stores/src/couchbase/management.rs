@@ -29,6 +29,15 @@ const SERIES: [(&str, &str); 9] = [
 const QUEUE: &str = "ep_queue_size";
 const FLUSHING: &str = "ep_flusher_todo";
 
+/// A client of the cluster's HTTP interfaces.
+pub(super) fn client(settings: &Settings) -> Result<Client, StoreError> {
+    let mut builder = Client::builder().timeout(PATIENCE).no_proxy();
+    if let Some(tls) = &settings.address.tls {
+        builder = builder.tls_backend_preconfigured((*tls.config()?).clone());
+    }
+    builder.build().map_err(|e| StoreError::Failed(format!("no HTTP client could be made: {e}")))
+}
+
 /// The management API of one bucket.
 pub(super) struct Management<'a> {
     client: Client,
@@ -38,12 +47,7 @@ pub(super) struct Management<'a> {
 
 impl<'a> Management<'a> {
     pub(super) fn new(settings: &'a Settings, topology: &'a Topology) -> Result<Self, StoreError> {
-        let mut builder = Client::builder().timeout(PATIENCE).no_proxy();
-        if let Some(tls) = &settings.address.tls {
-            builder = builder.tls_backend_preconfigured((*tls.config()?).clone());
-        }
-        let client = builder.build().map_err(|e| StoreError::Failed(format!("no HTTP client could be made: {e}")))?;
-        Ok(Self { client, settings, hosts: &topology.management })
+        Ok(Self { client: client(settings)?, settings, hosts: &topology.management })
     }
 
     /// Asks one node after the other until one answers.

@@ -19,6 +19,7 @@ use super::errors::{closed_in_flight, op_error};
 use super::gate::Gate;
 use super::link::unwound;
 use super::queries::Query;
+use super::views::{Asked, Views};
 use super::{bulk, counter, merge};
 use crate::net::lost;
 
@@ -28,6 +29,8 @@ pub(super) struct Target {
     pub(super) scope: Scope,
     pub(super) collection: Collection,
     pub(super) body: Body,
+    /// Whether the server keeps views of it.
+    pub(super) has_views: bool,
 }
 
 /// What all operations of a session share.
@@ -41,6 +44,7 @@ pub(super) struct Context {
     /// Whether pages and scans by key are offered.
     pub(super) by_key: bool,
     pub(super) gate: Rc<Gate>,
+    pub(super) views: Views,
 }
 
 /// An operation that owns what it needs.
@@ -65,6 +69,7 @@ pub(super) enum What {
     Swap(u64),
     Batch(BatchBuf),
     Query(Box<Query>),
+    View(Box<Asked>),
     /// It cannot be done, for this reason.
     Refused(OpError),
 }
@@ -72,6 +77,8 @@ pub(super) enum What {
 const READ_ONLY: OpError = refused("the store was prepared read-only");
 const NOT_BYTES: OpError = refused("append and prepend work on collections of bytes only");
 const NOT_COUNTERS: OpError = refused("counter works on collections of counters only");
+const NO_VIEWS: OpError =
+    refused("Couchbase keeps views of a bucket's default collection only, which is read with existing = \"_default\"");
 const NOT_JSON: OpError = refused("merge works on collections of JSON only");
 const NO_COLLECTION: OpError = refused("the layout has no such collection");
 /// A revision that no document has: what cannot be read as one is compared as this.
@@ -151,7 +158,12 @@ impl Task {
                 let query = Query::of(op, &target.name, bodies)?.ok_or(OpError::unsupported())?;
                 self.what = What::Query(Box::new(query));
             }
-            Op::View { .. } => return Err(OpError::unsupported()),
+            Op::View { .. } => {
+                if !target.has_views {
+                    return Err(NO_VIEWS);
+                }
+                self.what = What::View(Box::new(Asked::of(op).ok_or(OpError::unsupported())?));
+            }
         }
         Ok(())
     }
@@ -168,6 +180,7 @@ pub(super) async fn perform(context: Rc<Context>, task: Task) -> Result<OwnedRep
     match what {
         // Boxed: they are rare and their futures large, and every operation's place has room for the largest.
         What::Batch(batch) => Box::pin(bulk::perform(&context, target, kind, batch, contents)).await,
+        What::View(asked) => Box::pin(view(&context, target, kind, &asked, contents)).await,
         What::Query(query) => Box::pin(page(&context, target, kind, *query, contents)).await,
         What::Counter { delta, initial } => Box::pin(counter::add(&context, target, &key, delta, initial)).await,
         What::Single if kind == OpKind::MergePatch => Box::pin(merge::apply(&context, target, &key, &body)).await,
@@ -321,6 +334,18 @@ async fn page(
         found = bulk::read_in_order(context, target, kind, &keys).await?;
     }
     Ok(rows_reply(found, contents))
+}
+
+async fn view(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    asked: &Asked,
+    contents: bool,
+) -> Result<OwnedReply, OpError> {
+    let keys = context.views.keys(asked, context.fresh, context.timeout).await?;
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    Ok(rows_reply(bulk::read_in_order(context, target, kind, &keys).await?, contents))
 }
 
 /// The reply that holds these documents, or only counts them.

@@ -4,13 +4,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as Waking, Poll};
 
-use storebench_core::store::{Completions, FutureSession, Request, Session, SessionCounters, SessionOptions, Token};
+use storebench_core::store::{
+    Completions, FutureSession, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+};
 
 use super::gate::Gate;
 use super::link::Link;
 use super::operations::{Context, Target, Task, perform};
 use super::settings::Settings;
 use super::topology::Topology;
+use super::views::{KEPT_IN, Views};
 use super::{Ready, durability};
 
 /// A session. Its connections end with it.
@@ -28,12 +31,14 @@ impl CouchbaseSession {
         ready: &Ready,
         options: &SessionOptions,
         fresh: bool,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
         let link = Arc::new(link);
+        let views = Views::new(settings, &topology)?;
         let target = |(scope, name, body): &(String, String, _)| {
+            let has_views = scope == KEPT_IN && name == KEPT_IN;
             let scope = link.bucket.scope(scope);
             let collection = scope.collection(name);
-            Target { name: name.clone(), scope, collection, body: *body }
+            Target { name: name.clone(), scope, collection, body: *body, has_views }
         };
         let targets = ready.collections.iter().map(target).collect();
         let gate = Gate::new(Arc::clone(settings), Arc::clone(&link), topology);
@@ -45,12 +50,13 @@ impl CouchbaseSession {
             read_only: ready.read_only,
             by_key: settings.key_index,
             gate: Rc::clone(&gate),
+            views,
         });
         let respond = move |request: &Request<'_>| {
             let task = Task::of(request, &context);
             perform(Rc::clone(&context), task)
         };
-        Self { inner: Box::new(FutureSession::new(respond)), gate }
+        Ok(Self { inner: Box::new(FutureSession::new(respond)), gate })
     }
 }
 

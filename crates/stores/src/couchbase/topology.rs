@@ -14,6 +14,8 @@ pub(super) struct Topology {
     pub(super) data: Vec<String>,
     /// Where the management API of each node listens.
     pub(super) management: Vec<Host>,
+    /// Where the view engine of each node listens.
+    pub(super) views: Vec<Host>,
     /// How many replicas the bucket has, beside the active copy.
     pub(super) replicas: u32,
 }
@@ -38,8 +40,8 @@ impl Topology {
         }
         let map = &config["vBucketServerMap"];
         let nodes = config["nodesExt"].as_array().ok_or_else(|| wrong("lists no nodes"))?;
-        let (kv, mgmt) = if tls { ("kvSSL", "mgmtSSL") } else { ("kv", "mgmt") };
-        let (mut data, mut management) = (Vec::new(), Vec::new());
+        let (kv, mgmt, capi) = if tls { ("kvSSL", "mgmtSSL", "capiSSL") } else { ("kv", "mgmt", "capi") };
+        let (mut data, mut management, mut views) = (Vec::new(), Vec::new(), Vec::new());
         for node in nodes {
             let host = node["hostname"].as_str().unwrap_or(asked);
             let port = |service: &str| node["services"][service].as_u64().and_then(|port| u16::try_from(port).ok());
@@ -48,6 +50,7 @@ impl Topology {
             if let Some(port) = port(kv) {
                 data.push(Host { name: host.to_owned(), port }.to_string());
             }
+            views.extend(port(capi).map(|port| Host { name: host.to_owned(), port }));
             if let Some(port) = port(mgmt) {
                 management.push(Host { name: host.to_owned(), port });
             }
@@ -60,7 +63,7 @@ impl Topology {
         if data.is_empty() {
             return Err(wrong("has no node with the data service"));
         }
-        Ok(Self { active, data, management, replicas })
+        Ok(Self { active, data, management, views, replicas })
     }
 
     /// The node that serves a key, as a position in [`Topology::data`].
@@ -79,7 +82,7 @@ mod tests {
         "bucketCapabilities": ["collections"],
         "nodesExt": [
             {"hostname": "one", "services": {"kv": 1, "mgmt": 2}},
-            {"services": {"kv": 3, "mgmt": 4}}
+            {"services": {"kv": 3, "mgmt": 4, "capi": 5}}
         ],
         "vBucketServerMap": {"numReplicas": 1, "vBucketMap": [[0, 1], [1, 0], [-1, 0]]}
     }"#;
@@ -89,6 +92,7 @@ mod tests {
         let topology = Topology::read(CONFIG.as_bytes(), "asked", false).unwrap();
         assert_eq!(topology.data, ["one:1", "asked:3"]);
         assert_eq!(topology.management[1].to_string(), "asked:4");
+        assert_eq!(topology.views, [Host { name: "asked".into(), port: 5 }]);
         assert_eq!(topology.replicas, 1);
         let nodes: Vec<Option<usize>> = (0..100).map(|i| topology.node_of(&format!("key-{i}"))).collect();
         for node in [Some(0), Some(1), None] {
@@ -100,7 +104,7 @@ mod tests {
     fn a_configuration_without_what_is_needed_is_refused() {
         for (part, without) in [
             ("collections", "durableWrite"),
-            ("\"mgmt\": 4", "\"capi\": 4"),
+            ("\"mgmt\": 4", "\"other\": 4"),
             ("vBucketMap", "other"),
             ("numReplicas", "other"),
             ("nodesExt", "nodes"),

@@ -203,11 +203,9 @@ fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) ->
     let mut room = ReadBuf::new(pipe.room());
     let read = Pin::new(stream).poll_read(cx, &mut room);
     let bytes = room.filled().len();
+    pipe.filled(bytes);
     match read {
-        Poll::Ready(Ok(())) if bytes > 0 => {
-            pipe.filled(bytes);
-            Ok(bytes)
-        }
+        Poll::Ready(Ok(())) if bytes > 0 => Ok(bytes),
         Poll::Ready(Ok(())) => Err("the server closed it".to_owned()),
         Poll::Ready(Err(error)) => Err(error.to_string()),
         Poll::Pending => written.map(|()| 0),

@@ -1,5 +1,10 @@
 //! Requests out, answers in, and what is awaited in between. No I/O happens here.
+//!
+//! A pipe has buffers only while there is something in them: all pipes of a thread lend each other the same
+//! two. What one has written is then still in the processor's cache when the next writes there, however
+//! many connections a worker has.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// A buffer of answers begins with this and grows while reads fill it.
@@ -8,6 +13,29 @@ const INPUT_BYTES: usize = 16 << 10;
 const READ_BYTES: usize = 256 << 10;
 /// Sent bytes are moved out of the buffer of requests once there are so many before unsent ones.
 const COMPACT_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// The buffers that no pipe of this thread needs: of requests and of answers.
+    static SPARE: [Cell<Vec<u8>>; 2] = const { [const { Cell::new(Vec::new()) }; 2] };
+}
+const REQUESTS: usize = 0;
+const ANSWERS: usize = 1;
+
+/// Lends a buffer to a pipe that has none.
+fn borrow(buffer: &mut Vec<u8>, which: usize) {
+    if buffer.capacity() == 0 {
+        *buffer = SPARE.with(|spare| spare[which].take());
+    }
+}
+
+/// Takes a buffer back that nothing is in; the larger of two stays.
+fn give_back(buffer: &mut Vec<u8>, which: usize) {
+    let buffer = std::mem::take(buffer);
+    SPARE.with(|spare| {
+        let kept = spare[which].take();
+        spare[which].set(if kept.capacity() > buffer.capacity() { kept } else { buffer });
+    });
+}
 
 /// One direction each of a connection, in order.
 #[derive(Debug)]
@@ -59,6 +87,7 @@ impl<T> Pipe<T> {
     /// window: all but parts of a larger operation and the driver's own requests.
     #[inline]
     pub(crate) fn request(&mut self, what: T, counts: bool) -> &mut Vec<u8> {
+        borrow(&mut self.out, REQUESTS);
         self.queue.push_back(Awaited { what, start: self.base + self.out.len() as u64, counts });
         &mut self.out
     }
@@ -96,8 +125,13 @@ impl<T> Pipe<T> {
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+            self.emptied();
         }
+    }
+
+    fn emptied(&mut self) {
+        (self.start, self.end) = (0, 0);
+        give_back(&mut self.input, ANSWERS);
     }
 
     /// What was awaited has been answered.
@@ -143,6 +177,7 @@ impl<T> Pipe<T> {
             self.base += self.out.len() as u64;
             self.out.clear();
             self.written = 0;
+            give_back(&mut self.out, REQUESTS);
         } else if self.written >= COMPACT_BYTES && self.written >= self.out.len() / 2 {
             self.base += self.written as u64;
             self.out.drain(..self.written);
@@ -152,6 +187,7 @@ impl<T> Pipe<T> {
 
     /// Room for bytes to be read into; never empty.
     pub(crate) fn room(&mut self) -> &mut [u8] {
+        borrow(&mut self.input, ANSWERS);
         let half = self.input.len() / 2;
         if self.start > 0 && self.input.len() - self.end < half {
             self.input.copy_within(self.start..self.end, 0);
@@ -167,10 +203,13 @@ impl<T> Pipe<T> {
         &mut self.input[self.end..end]
     }
 
-    /// So many bytes of the room were filled.
+    /// So many bytes of the room were filled; it may be none.
     pub(crate) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.input.len());
         self.filled_up = self.end == self.input.len();
+        if self.start == self.end {
+            self.emptied();
+        }
     }
 
     /// The connection is gone: forgets all bytes and hands over what was awaited, each with whether
@@ -212,6 +251,28 @@ mod tests {
         );
         ask(&mut pipe, 6, true);
         assert_eq!(pipe.sendable(), b"[6]");
+    }
+
+    #[test]
+    fn pipes_lend_each_other_their_buffers() {
+        let (mut one, mut other) = (Pipe::new(2), Pipe::new(2));
+        ask(&mut one, 1, true);
+        let place = one.sendable().as_ptr();
+        ask(&mut other, 2, true);
+        assert_ne!(other.sendable().as_ptr(), place, "the first is in use");
+        one.sent(2);
+        assert_eq!((one.sendable(), other.sendable()), (&b"]"[..], &b"[2]"[..]));
+        one.sent(1);
+        other.sent(3);
+        one.room()[..2].copy_from_slice(b"ab");
+        one.filled(2);
+        let place = one.input().as_ptr();
+        one.consume(1);
+        assert_ne!(other.room().as_ptr(), place);
+        other.filled(0);
+        one.consume(1);
+        assert_eq!((one.input.capacity(), other.input.capacity(), other.out.capacity()), (0, 0, 0));
+        assert_eq!(one.pop(), Some(1));
     }
 
     #[test]

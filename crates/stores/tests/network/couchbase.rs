@@ -7,7 +7,7 @@ use storebench_core::engine::{Caller, RealClock};
 use storebench_core::store::{
     Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
     Existing, Layout, Namespace, Op, OpError, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency, Request,
-    Session, SessionOptions, StoreError, Token,
+    Session, SessionOptions, StoreError, Token, ViewRows,
 };
 use storebench_core::workload::Body;
 use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
@@ -622,4 +622,47 @@ fn garbage_ends_operations_with_errors_and_never_the_program() {
     }
     // The server has come to its senses: a new session works as if nothing had been.
     upsert(&mut caller(&store, &options()), "after").unwrap();
+}
+
+#[test]
+fn views_of_the_default_collection_are_asked_by_keys_and_ranges() {
+    let fake = three(1);
+    for i in 0..40 {
+        let body = format!(r#"{{"user":"u{}","n":{i}}}"#, i % 4);
+        fake.put_foreign("_default", "_default", &format!("k{i:02}"), body.as_bytes());
+    }
+    fake.put_foreign_view("by", "user", "user");
+    let store = store(&fake.url());
+    let mut theirs = layout();
+    theirs.collections.truncate(1);
+    theirs.collections[0].indexes.clear();
+    theirs.collections[0].existing = Some(Existing { name: "_default".into(), key: None, body: None });
+    store.prepare(&theirs, Prepare::ReadOnly).unwrap();
+    let mut c = caller(&store, &options());
+    let mut ask = |view: &str, rows, limit| {
+        let reply = call(&mut c, Op::View { view, rows, limit })?;
+        let rows = reply.as_reply().rows.unwrap();
+        Ok(rows.iter().map(|(key, body)| (key.to_owned(), body.len())).collect::<Vec<_>>())
+    };
+    let count = |found: Result<Vec<(String, usize)>, OpError>| found.unwrap().len();
+    assert_eq!(count(ask("by/user", ViewRows::All, 100)), 40);
+    assert_eq!(count(ask("by/user", ViewRows::All, 7)), 7);
+    let keyed = ask("by/user", ViewRows::Keys(r#"["u1","u3","nobody"]"#), 100).unwrap();
+    assert_eq!(keyed.len(), 20);
+    assert!(keyed.iter().all(|(_, bytes)| *bytes > 15), "the documents are read");
+    let range = |start, end| ViewRows::Range { start, end };
+    assert_eq!(count(ask("by/user", range(Some(r#""u1""#), Some(r#""u2""#)), 100)), 20);
+    assert_eq!(count(ask("by/user", range(None, Some(r#""u0""#)), 100)), 10);
+    let missing: OpError = ask("by/nothing", ViewRows::All, 1).unwrap_err();
+    assert!(missing.kind == ErrorKind::Refused && missing.message.contains("not_found"), "{missing}");
+
+    // A node that is away: any other answers.
+    fake.kill(0);
+    assert_eq!(count(ask("by/user", ViewRows::Keys("[]"), 5)), 0);
+
+    // The server keeps no views of other collections.
+    let another = self::fake(FakeOptions::default());
+    let ours = prepared(&another);
+    let refused = call(&mut caller(&ours, &options()), Op::View { view: "by/user", rows: ViewRows::All, limit: 1 });
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::Refused);
 }

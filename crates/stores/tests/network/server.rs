@@ -69,6 +69,32 @@ impl Server {
         }
     }
 
+    /// `psql` on its database, of the package that the server came from.
+    #[allow(dead_code, reason = "each test binary uses its part")]
+    pub(crate) fn psql(&self) -> std::process::Command {
+        let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers");
+        let where_is_it = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n\
+            from lib import debian, postgres\n\
+            root = postgres.install()\n\
+            print(root / postgres.BINARIES / 'psql'); print(debian.environment(root)['LD_LIBRARY_PATH'])";
+        let found = std::process::Command::new("python3").args(["-c", where_is_it, servers]).output().unwrap();
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        let text = String::from_utf8(found.stdout).unwrap();
+        let mut lines = text.lines();
+        let mut psql = std::process::Command::new(lines.next().unwrap());
+        psql.env("LD_LIBRARY_PATH", lines.next().unwrap_or_default()).args([
+            "-X",
+            "-q",
+            "-A",
+            "-t",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            &self.url,
+        ]);
+        psql
+    }
+
     /// Kills it with SIGKILL, as a crash would. Its data stay.
     pub(crate) fn kill(&self) {
         self.stop_with(&["--kill"]);

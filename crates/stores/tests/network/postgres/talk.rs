@@ -146,27 +146,7 @@ pub(super) fn keys(rows: Option<Batch<'_>>) -> Vec<String> {
 
 /// psql of the server's own package, on its database.
 pub(super) fn psql(server: &Server) -> Command {
-    let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers");
-    let where_is_it = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n\
-        from lib import debian, postgres\n\
-        root = postgres.install()\n\
-        print(root / postgres.BINARIES / 'psql'); print(debian.environment(root)['LD_LIBRARY_PATH'])";
-    let found = Command::new("python3").args(["-c", where_is_it, servers]).output().unwrap();
-    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-    let text = String::from_utf8(found.stdout).unwrap();
-    let mut lines = text.lines();
-    let mut psql = Command::new(lines.next().unwrap());
-    psql.env("LD_LIBRARY_PATH", lines.next().unwrap_or_default()).args([
-        "-X",
-        "-q",
-        "-A",
-        "-t",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-d",
-        &server.url,
-    ]);
-    psql
+    server.psql()
 }
 
 /// The answer to statements, as text.
