@@ -2,10 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use storebench_core::store::{AnyStore, ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
+use storebench_core::store::{ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
 
 use super::by_crate::{Connect, through_a_crate};
 use super::{Server, TOPIC, child_cpu_us, program, through_the_engine};

@@ -5,10 +5,9 @@
 mod common;
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::process::Stdio;
 
-use common::Cli;
+use common::{Cli, holding};
 
 const PASSWORD: &str = "hush-pass-4711";
 

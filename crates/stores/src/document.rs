@@ -24,6 +24,12 @@ pub(crate) const EXISTS: OpError = OpError::conflict("a document with this key e
 /// A conflict of a compare-and-swap.
 pub(crate) const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
 
+/// Of a bulk operation in parts: what was behind the part that failed.
+pub(crate) const NOT_SENT: OpError = OpError {
+    kind: ErrorKind::Temporary,
+    message: std::borrow::Cow::Borrowed("not sent, since the part before it in the same bulk operation failed"),
+};
+
 /// Whether [`effect`] looks at the stored document. What does not may be written blindly.
 pub(crate) fn needs_old(op: &Op<'_>) -> bool {
     !matches!(op, Op::Upsert { .. } | Op::BulkWrite { kind: BulkWrite::Upsert, .. })
@@ -149,6 +155,23 @@ pub(crate) fn prefix_end(prefix: &[u8], into: &mut Vec<u8>) -> bool {
     false
 }
 
+/// The same as a text: the least that is greater than every one beginning with `prefix`. UTF-8 sorts
+/// as its code points do.
+pub(crate) fn prefix_end_text(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        let next = match last {
+            '\u{D7FF}' => Some('\u{E000}'),
+            other => char::from_u32(u32::from(other) + 1),
+        };
+        if let Some(next) = next {
+            end.push(next);
+            return Some(end);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +186,20 @@ mod tests {
         assert_eq!(end, b"b");
         assert!(!prefix_end(b"", &mut end));
         assert!(!prefix_end(b"\xff", &mut end));
+    }
+
+    #[test]
+    fn the_end_of_a_text_is_the_next_text() {
+        assert_eq!(prefix_end_text("a/").as_deref(), Some("a0"));
+        assert_eq!(prefix_end_text("a\u{D7FF}").as_deref(), Some("a\u{E000}"));
+        assert_eq!(prefix_end_text("a\u{10FFFF}").as_deref(), Some("b"));
+        assert_eq!(prefix_end_text("\u{10FFFF}"), None);
+        assert_eq!(prefix_end_text(""), None);
+        for prefix in ["ключ", "日", "a\u{7F}", "a\u{7FF}", "a\u{FFFF}"] {
+            let end = prefix_end_text(prefix).unwrap();
+            let last = format!("{prefix}\u{10FFFF}\u{10FFFF}");
+            assert!(last < end && end.as_str() > prefix, "{prefix}");
+        }
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub(super) fn chance(cluster: &Cluster, vbucket: u16, level: Level) -> Chance {
     let count = |holds: &dyn Fn(usize, usize) -> bool| {
         holders.iter().enumerate().filter(|(position, node)| holds(*position, **node)).count()
     };
+    // The active copy leads the write: without it the others wait.
+    if !in_memory(0, holders[0]) {
+        return Chance::Later;
+    }
     let met = match level {
         Level::Majority => count(&in_memory) >= majority,
         Level::MajorityAndPersistOnActive => count(&in_memory) >= majority && on_disk(0, holders[0]),
@@ -77,6 +81,11 @@ mod tests {
         assert_eq!(chance(&c, 0, Level::Majority), Chance::Now);
         c.nodes[2].up = false;
         assert_eq!(chance(&c, 0, Level::Majority), Chance::Later);
+        c.nodes[0].up = false;
+        c.nodes[1].replicates = true;
+        c.nodes[2].up = true;
+        assert_eq!(chance(&c, 0, Level::Majority), Chance::Later, "the active copy is away");
+        assert_eq!(chance(&c, 0, Level::PersistToMajority), Chance::Later, "the active copy is away");
         c.map.holders[0] = vec![0, -1, -1];
         assert_eq!(chance(&c, 0, Level::Majority), Chance::Never);
     }

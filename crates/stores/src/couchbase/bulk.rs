@@ -4,7 +4,7 @@ use futures_util::stream;
 use futures_util::{Stream, StreamExt};
 use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
-use super::operations::{Context, Target, item, item_kind, rows_reply};
+use super::operations::{Context, Found, Target, item, item_kind};
 
 /// Items of one bulk operation in flight at once. More do not shorten it: the connections of a session
 /// are busy with these.
@@ -27,18 +27,17 @@ pub(super) async fn perform(
 ) -> Result<OwnedReply, OpError> {
     let items = batch.as_batch();
     let single = item_kind(kind);
-    let doing = items
-        .iter()
-        .enumerate()
-        .map(|(number, (key, body))| async move { (number, key, item(context, target, single, key, body).await) });
+    let doing = items.iter().enumerate().map(|(number, (key, body))| async move {
+        (number, key, item(context, target, single, key, body, contents).await)
+    });
     let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
-    let (mut done, mut rejects, mut rows) = (0, Vec::new(), BatchBuf::new());
+    let (mut done, mut rejects, mut found) = (0, Vec::new(), Found::new(contents));
     while let Some((number, key, answer)) = next(&mut answers).await {
         match answer {
             Ok(reply) => {
                 done += 1;
                 if single == OpKind::Read {
-                    rows.push(key, reply.as_reply().body.unwrap_or_default());
+                    found.read(key, &reply);
                 }
             }
             Err(error) if error.kind == ErrorKind::NotFound && !matches!(single, OpKind::Insert | OpKind::Upsert) => {}
@@ -51,7 +50,7 @@ pub(super) async fn perform(
     if nothing && rejects.iter().all(|reject| reject.error.kind == ErrorKind::Temporary) {
         return Err(rejects.swap_remove(0).error);
     }
-    let reply = if single == OpKind::Read { rows_reply(rows, contents) } else { OwnedReply::documents(done) };
+    let reply = if single == OpKind::Read { found.reply() } else { OwnedReply::documents(done) };
     Ok(reply.rejects(rejects))
 }
 
@@ -61,16 +60,18 @@ pub(super) async fn read_in_order(
     target: &Target,
     kind: OpKind,
     keys: &[&str],
-) -> Result<BatchBuf, OpError> {
-    let reading = keys.iter().map(|key| async move { (*key, item(context, target, OpKind::Read, key, b"").await) });
+    contents: bool,
+) -> Result<OwnedReply, OpError> {
+    let reading =
+        keys.iter().map(|key| async move { (*key, item(context, target, OpKind::Read, key, b"", contents).await) });
     let mut answers = stream::iter(reading).buffered(IN_FLIGHT);
-    let mut rows = BatchBuf::new();
+    let mut found = Found::new(contents);
     while let Some((key, answer)) = next(&mut answers).await {
         match answer {
-            Ok(reply) => rows.push(key, reply.as_reply().body.unwrap_or_default()),
+            Ok(reply) => found.read(key, &reply),
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(OpError::new(error.kind, format!("{kind}: {}", error.message))),
         }
     }
-    Ok(rows)
+    Ok(found.reply())
 }

@@ -31,7 +31,7 @@ pub(super) async fn add(
         let counted = call(context, KIND, key, counting.increment(key, options)).await;
         match counted {
             Ok(result) => {
-                let value = i64::try_from(result.content()).map_err(|_| OVERFLOW)?;
+                let value = i64::try_from(result.content()).map_err(|_| beyond(result.content()))?;
                 return Ok(OwnedReply::documents(1).revision(result.cas().to_be_bytes().to_vec()).counter(value));
             }
             // What stands there is below zero.
@@ -46,6 +46,14 @@ const OVERFLOW: OpError = OpError {
     kind: ErrorKind::Refused,
     message: std::borrow::Cow::Borrowed("the counter would leave the range of 64-bit integers"),
 };
+
+/// The server counts on to 2^64 - 1: it has added, and what it has now is no counter of this store any more.
+fn beyond(value: u64) -> OpError {
+    OpError::new(
+        ErrorKind::OutcomeUnknown,
+        format!("the server has added, and the counter has left the range of signed 64-bit integers: it is {value}"),
+    )
+}
 
 async fn swap(context: &Context, target: &Target, key: &str, delta: i64, initial: i64) -> Result<OwnedReply, OpError> {
     let (collection, flags) = (&target.collection, flags(target.body));

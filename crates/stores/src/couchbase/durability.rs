@@ -15,16 +15,46 @@ const TWO: Durability = durability(Acknowledged::Nodes(2), Persisted::None, 0);
 const TWO_AND_ACTIVE: Durability = durability(Acknowledged::Nodes(2), Persisted::Disk, 1);
 const TWO_ON_DISK: Durability = durability(Acknowledged::Nodes(2), Persisted::Disk, 2);
 
-/// What a bucket with so many replicas can promise, and what each level is set to; of any bucket when
-/// that is not known yet. With 1 or 2 replicas a majority of the copies is exactly two, so both ways to
-/// ask for it are one.
-pub(super) fn promises(replicas: Option<u32>) -> Vec<(Durability, &'static str)> {
-    let mut all = vec![
-        (Durability::MEMORY, "level none: in the memory of the active copy"),
+/// What a bucket has for copies of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Copies {
+    /// Wanted beside the active copy.
+    pub(super) replicas: u32,
+    /// Nodes with the data service.
+    pub(super) nodes: u32,
+}
+
+impl Copies {
+    /// Why there is no level but none. The majority is one of the wanted copies, whether or not there are
+    /// nodes for all of them.
+    pub(super) fn why_none(self) -> Option<&'static str> {
+        if self.replicas > MOST_REPLICAS {
+            Some("the server makes no durable writes in buckets with more than 2 replicas")
+        } else if self.nodes < self.replicas.div_ceil(2) + 1 {
+            Some("there are fewer nodes than a majority of the copies needs; add nodes, or have fewer replicas")
+        } else {
+            None
+        }
+    }
+}
+
+/// With more the server refuses durable writes:
+/// <https://docs.couchbase.com/server/current/learn/data/durability.html>.
+const MOST_REPLICAS: u32 = 2;
+
+/// What a bucket with such copies can promise, and what each level is set to; of any bucket when that is
+/// not known yet. With 1 or 2 replicas a majority of the copies is exactly two, so both ways to ask for it
+/// are one.
+pub(super) fn promises(copies: Option<Copies>) -> Vec<(Durability, &'static str)> {
+    let mut all = vec![(Durability::MEMORY, "level none: in the memory of the active copy")];
+    if copies.is_some_and(|copies| copies.why_none().is_some()) {
+        return all;
+    }
+    all.extend([
         (Durability::MAJORITY, "level majority: in the memory of a majority of the copies"),
         (MAJORITY_AND_ACTIVE, "level majorityAndPersistToActive"),
-    ];
-    if replicas == Some(0) {
+    ]);
+    if copies.is_some_and(|copies| copies.replicas == 0) {
         all.push((Durability::FSYNC, "level majorityAndPersistToActive, of the only copy"));
     } else {
         all.extend([
@@ -53,8 +83,9 @@ mod tests {
 
     #[test]
     fn every_promise_has_the_level_that_its_text_names() {
-        for replicas in [None, Some(0), Some(1), Some(2)] {
-            for (durability, text) in promises(replicas) {
+        for copies in [None, Some((0, 1)), Some((1, 2)), Some((2, 2)), Some((2, 3))] {
+            let copies = copies.map(|(replicas, nodes)| Copies { replicas, nodes });
+            for (durability, text) in promises(copies) {
                 let named = match level(durability) {
                     None => "level none",
                     Some(DurabilityLevel::MAJORITY) => "level majority",
@@ -65,5 +96,13 @@ mod tests {
                 assert!(!rest.starts_with(char::is_alphabetic), "{durability}: {text}");
             }
         }
+    }
+    #[test]
+    fn nothing_durable_is_promised_where_the_server_makes_no_durable_writes() {
+        let offered = |replicas, nodes| promises(Some(Copies { replicas, nodes })).len();
+        assert_eq!(offered(3, 4), 1, "of 3 replicas");
+        assert_eq!(offered(1, 1), 1, "a majority is two nodes");
+        assert_eq!(offered(2, 1), 1, "a majority is two nodes");
+        assert!(offered(0, 1) > 1 && offered(1, 2) > 1 && offered(2, 2) > 1);
     }
 }

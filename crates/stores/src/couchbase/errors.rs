@@ -5,10 +5,8 @@ use std::borrow::Cow;
 use couchbase::error::{Error, ErrorKind as Kind};
 use storebench_core::store::{ErrorKind, OpError, OpKind, StoreError};
 
+use crate::document::{CHANGED, EXISTS};
 use crate::net::lost;
-
-const EXISTS: OpError = OpError::conflict("a document with this key exists already");
-const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
 
 fn error(kind: ErrorKind, message: &'static str) -> OpError {
     OpError { kind, message: Cow::Borrowed(message) }

@@ -22,6 +22,8 @@ use crate::net::{Backoff, not_connected};
 
 /// All connections to a node end together, more or less.
 const NOTICED_WITHIN: Duration = Duration::from_millis(20);
+/// How long asking for the map may take: meanwhile the gate stays as it is.
+const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the gate's task and the session share.
 #[derive(Debug)]
@@ -104,8 +106,9 @@ impl Gate {
                 tokio::time::sleep(NOTICED_WITHIN).await;
                 loop {
                     tokio::time::sleep(backoff.next_wait()).await;
-                    let connected = link.connected().await;
                     let topology = refreshed(&settings, &state).await;
+                    // Looked at last: by the time it is acted on it is not old.
+                    let connected = link.connected().await;
                     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(topology) = topology {
                         state.topology = topology;
@@ -126,9 +129,9 @@ impl Gate {
     }
 }
 
-/// The map as some node has it now.
+/// The map as some node has it now; none where none tells it soon.
 async fn refreshed(settings: &Settings, state: &Mutex<State>) -> Option<Topology> {
     let known = state.lock().unwrap_or_else(PoisonError::into_inner).topology.clone();
     let management = Management::new(settings, &known).ok()?;
-    management.topology().await.ok()
+    tokio::time::timeout(REFRESHED_WITHIN, management.topology()).await.ok()?.ok()
 }

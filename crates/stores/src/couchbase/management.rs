@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::select_ok;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 use storebench_core::store::{Stats, StoreError};
@@ -52,38 +53,42 @@ impl<'a> Management<'a> {
 
     /// Asks one node after the other until one answers.
     async fn ask(&self, method: Method, path: &str) -> Result<Value, StoreError> {
-        let scheme = if self.settings.address.tls.is_some() { "https" } else { "http" };
-        let (user, password) = self.settings.credentials();
         let mut last = StoreError::Unreachable("the cluster has no node with a management port".into());
         for host in self.hosts {
-            let request = self.client.request(method.clone(), format!("{scheme}://{host}{path}"));
-            let sent = request.basic_auth(user, Some(password)).send().await;
-            let response = match sent {
-                Ok(response) => response,
-                Err(e) => {
-                    let text = e.without_url().to_string();
-                    last = StoreError::Unreachable(format!("{host} (management) cannot be reached: {text}"));
-                    continue;
-                }
-            };
-            let status = response.status();
-            let body = response.bytes().await.unwrap_or_default();
-            if status.is_success() {
-                if body.is_empty() {
-                    return Ok(Value::Null);
-                }
-                return serde_json::from_slice(&body)
-                    .map_err(|e| StoreError::Failed(format!("{host}{path} answered what is no JSON: {e}")));
+            match self.ask_one(host, method.clone(), path).await {
+                Ok(told) => return Ok(told),
+                Err(NotTold::Other(error)) => return Err(error),
+                Err(NotTold::Here(error)) => last = error,
             }
-            last = match status {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StoreError::Unreachable(format!(
-                    "{host}{path} answered {status}: `{user}` may not ask that; grant the role Bucket Admin of `{}`",
-                    self.settings.bucket
-                )),
-                _ => StoreError::Failed(format!("{host}{path} answered {status}")),
-            };
         }
         Err(last)
+    }
+
+    async fn ask_one(&self, host: &Host, method: Method, path: &str) -> Result<Value, NotTold> {
+        let scheme = if self.settings.address.tls.is_some() { "https" } else { "http" };
+        let (user, password) = self.settings.credentials();
+        let request = self.client.request(method, format!("{scheme}://{host}{path}"));
+        let response = request.basic_auth(user, Some(password)).send().await.map_err(|e| {
+            let text = e.without_url().to_string();
+            NotTold::Here(StoreError::Unreachable(format!("{host} (management) cannot be reached: {text}")))
+        })?;
+        let status = response.status();
+        let body = response.bytes().await.unwrap_or_default();
+        if status.is_success() {
+            if body.is_empty() {
+                return Ok(Value::Null);
+            }
+            return serde_json::from_slice(&body).map_err(|e| {
+                NotTold::Other(StoreError::Failed(format!("{host}{path} answered what is no JSON: {e}")))
+            });
+        }
+        Err(NotTold::Here(match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StoreError::Unreachable(format!(
+                "{host}{path} answered {status}: `{user}` may not ask that; grant the role Bucket Admin of `{}`",
+                self.settings.bucket
+            )),
+            _ => StoreError::Failed(format!("{host}{path} answered {status}")),
+        }))
     }
 
     /// The server's version, such as `7.6.2-3721-enterprise`.
@@ -138,11 +143,75 @@ impl<'a> Management<'a> {
         }))
     }
 
-    /// The bucket's map as it is now.
+    /// The bucket's map as it is now. All nodes are asked at once: one that has gone may not even refuse.
     pub(super) async fn topology(&self) -> Result<Topology, StoreError> {
+        let mut asking = Vec::with_capacity(self.hosts.len());
+        for host in self.hosts {
+            asking.push(Box::pin(self.topology_of(host)));
+        }
+        if asking.is_empty() {
+            return Err(StoreError::Unreachable("the cluster has no node with a management port".into()));
+        }
+        let (topology, _) = select_ok(asking).await.map_err(NotTold::into_error)?;
+        Ok(topology)
+    }
+
+    async fn topology_of(&self, host: &Host) -> Result<Topology, NotTold> {
         let path = format!("/pools/default/b/{}", self.settings.bucket);
-        let config = self.ask(Method::GET, &path).await?;
-        let asked = self.hosts.first().map(|host| host.name.as_str()).unwrap_or_default();
-        Topology::read(config.to_string().as_bytes(), asked, self.settings.address.tls.is_some())
+        let config = self.ask_one(host, Method::GET, &path).await?;
+        let tls = self.settings.address.tls.is_some();
+        Topology::read(config.to_string().as_bytes(), &host.name, tls).map_err(NotTold::Other)
+    }
+}
+
+/// Why a node gave no answer.
+enum NotTold {
+    /// Another may.
+    Here(StoreError),
+    /// No other would do better.
+    Other(StoreError),
+}
+
+impl NotTold {
+    fn into_error(self) -> StoreError {
+        match self {
+            Self::Here(error) | Self::Other(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::registry::Options;
+
+    const CONFIG: &str = r#"{"bucketCapabilities":["collections"],"nodesExt":[{"services":{"kv":1,"mgmt":2}}],
+        "vBucketServerMap":{"numReplicas":0,"vBucketMap":[[0]]}}"#;
+
+    fn host(listener: &TcpListener) -> Host {
+        Host { name: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
+    }
+
+    #[test]
+    fn a_silent_node_does_not_keep_the_map_of_the_others() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let well = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut topology = Topology::read(CONFIG.as_bytes(), "asked", false).unwrap();
+        topology.management = vec![host(&silent), host(&well)];
+        std::thread::spawn(move || {
+            let (mut stream, _) = well.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{CONFIG}", CONFIG.len());
+        });
+        let settings = Settings::read("couchbase://u:p@127.0.0.1/b", &mut Options::for_test("")).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let told = runtime.block_on(async {
+            let management = Management::new(&settings, &topology).unwrap();
+            tokio::time::timeout(PATIENCE / 2, management.topology()).await
+        });
+        assert_eq!(told.expect("the other node answers").unwrap().data, ["127.0.0.1:1"]);
     }
 }

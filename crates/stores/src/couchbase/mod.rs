@@ -9,7 +9,9 @@
 //! | acknowledged by majority, on disk on 1 | majorityAndPersistToActive |
 //! | acknowledged by majority or 2, on disk on 2 | persistToMajority |
 //!
-//! With one or two replicas a majority of the copies is exactly two. `fsync` is offered on a bucket
+//! With one or two replicas a majority of the copies is exactly two. With three the server makes no durable
+//! writes at all, and neither where there are fewer data nodes than a majority needs: `none` is then all that
+//! is offered. `fsync` is offered on a bucket
 //! without replicas only: elsewhere no level means it exactly. The crate has neither the older
 //! `replicate_to` and `persist_to` nor a way to send a durability's own timeout: the server's holds
 //! (10 s), and a write that it ends is *outcome unknown*.
@@ -88,6 +90,8 @@ pub(crate) const SCHEME: Scheme = Scheme {
 const QUERY_PATIENCE: Duration = Duration::from_secs(60);
 /// How often settling and compacting look.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long one look may take where no time at all was given.
+const SHORTEST_SETTLE: Duration = Duration::from_secs(1);
 /// Places in key order from which sampled keys are read on.
 const SAMPLE_PLACES: u64 = 32;
 
@@ -205,10 +209,10 @@ impl Store for CouchbaseStore {
             )),
             _ => Some(Support::Native),
         };
-        let replicas = self.known().topology.map(|topology| topology.replicas);
+        let copies = self.known().topology.map(|topology| topology.copies());
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
-            durability: durability::promises(replicas),
+            durability: durability::promises(copies),
             consistency: vec![
                 (ReadConsistency::StaleOk, "keys from the active copy; queries do not wait for their index"),
                 (ReadConsistency::Session, "as strong"),
@@ -221,6 +225,7 @@ impl Store for CouchbaseStore {
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",
+                "A bucket with more than 2 replicas, or fewer data nodes than a majority of the copies, promises none only.",
                 "What the client was handed for a node that then goes, before the session notices, ends at its timeout.",
                 "A session has one connection to each node for the bucket, and one more for the cluster's map.",
                 "The official client costs 15 to 57 µs of processor an operation; see CPU per operation in the result.",
@@ -254,13 +259,17 @@ impl Store for CouchbaseStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<CouchbaseSession, StoreError> {
         let ready = self.ready()?;
-        // The number of replicas decides what can be promised, and may have changed.
+        // Replicas and nodes decide what can be promised, and may have changed.
         let topology = self.contact().await?;
-        let replicas = topology.replicas;
-        if !durability::promises(Some(replicas)).iter().any(|(offered, _)| *offered == options.durability) {
+        let copies = topology.copies();
+        if !durability::promises(Some(copies)).iter().any(|(offered, _)| *offered == options.durability) {
             return Err(StoreError::NotSupported(format!(
-                "bucket `{}` with {replicas} replicas cannot promise durability `{}`",
-                self.settings.bucket, options.durability
+                "bucket `{}` with {} replicas on {} data nodes cannot promise durability `{}`{}",
+                self.settings.bucket,
+                copies.replicas,
+                copies.nodes,
+                options.durability,
+                copies.why_none().map(|why| format!(": {why}")).unwrap_or_default()
             )));
         }
         let fresh = options.consistency != ReadConsistency::StaleOk;
@@ -275,17 +284,21 @@ impl Store for CouchbaseStore {
         let begun = Instant::now();
         self.manage(async |management| {
             // What the server shows is up to seconds old: only a sample taken after the first counts.
-            let (_, first) = management.idle().await?;
-            loop {
-                tokio::time::sleep(LOOK_EVERY).await;
-                let (idle, at) = management.idle().await?;
-                if idle && at > first {
-                    return Ok(true);
+            let wait = async {
+                let (_, first) = management.idle().await?;
+                loop {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    let (idle, at) = management.idle().await?;
+                    if idle && at > first {
+                        return Ok(true);
+                    }
+                    if begun.elapsed() >= at_most {
+                        return Ok(false);
+                    }
                 }
-                if begun.elapsed() >= at_most {
-                    return Ok(false);
-                }
-            }
+            };
+            // A server that answers late, or not at all, does not make it longer.
+            tokio::time::timeout(at_most.max(SHORTEST_SETTLE), wait).await.unwrap_or(Ok(false))
         })
     }
 

@@ -324,16 +324,16 @@ async fn page(
     contents: bool,
 ) -> Result<OwnedReply, OpError> {
     let rows = query.run(&target.scope, kind, context.fresh, context.timeout).await?;
-    let mut found = BatchBuf::new();
-    if target.body == Body::Json {
-        for row in &rows {
-            found.push(&row.key, row.body.as_deref().map_or(b"null", |body| body.get().as_bytes()));
-        }
-    } else {
+    if target.body != Body::Json {
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
-        found = bulk::read_in_order(context, target, kind, &keys).await?;
+        return bulk::read_in_order(context, target, kind, &keys, contents).await;
     }
-    Ok(rows_reply(found, contents))
+    let mut found = Found::new(contents);
+    for row in &rows {
+        let body = row.body.as_deref().map_or(&b"null"[..], |body| body.get().as_bytes());
+        found.add(&row.key, body.len() as u64, body);
+    }
+    Ok(found.reply())
 }
 
 async fn view(
@@ -345,16 +345,41 @@ async fn view(
 ) -> Result<OwnedReply, OpError> {
     let keys = context.views.keys(asked, context.fresh, context.timeout).await?;
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    Ok(rows_reply(bulk::read_in_order(context, target, kind, &keys).await?, contents))
+    bulk::read_in_order(context, target, kind, &keys, contents).await
 }
 
-/// The reply that holds these documents, or only counts them.
-pub(super) fn rows_reply(found: BatchBuf, contents: bool) -> OwnedReply {
-    if contents {
-        return OwnedReply::default().rows(found);
+/// The documents of a reply of several: kept where somebody wants their contents, else counted.
+pub(super) struct Found {
+    rows: Option<BatchBuf>,
+    documents: u32,
+    bytes: u64,
+}
+
+impl Found {
+    pub(super) fn new(contents: bool) -> Self {
+        Self { rows: contents.then(BatchBuf::new), documents: 0, bytes: 0 }
     }
-    let bytes = found.as_batch().iter().map(|(_, body)| body.len() as u64).sum();
-    OwnedReply::documents(u32::try_from(found.len()).unwrap_or(u32::MAX)).bytes(bytes)
+
+    fn add(&mut self, key: &str, bytes: u64, body: &[u8]) {
+        self.documents += 1;
+        self.bytes += bytes;
+        if let Some(rows) = &mut self.rows {
+            rows.push(key, body);
+        }
+    }
+
+    /// One more, as it was read.
+    pub(super) fn read(&mut self, key: &str, reply: &OwnedReply) {
+        let reply = reply.as_reply();
+        self.add(key, reply.bytes, reply.body.unwrap_or_default());
+    }
+
+    pub(super) fn reply(self) -> OwnedReply {
+        match self.rows {
+            Some(rows) => OwnedReply::default().rows(rows),
+            None => OwnedReply::documents(self.documents).bytes(self.bytes),
+        }
+    }
 }
 
 /// What each item of a bulk operation is.
@@ -374,6 +399,7 @@ pub(super) async fn item(
     kind: OpKind,
     key: &str,
     body: &[u8],
+    contents: bool,
 ) -> Result<OwnedReply, OpError> {
-    single(context, target, kind, key, body, &What::Single, true).await
+    single(context, target, kind, key, body, &What::Single, contents).await
 }

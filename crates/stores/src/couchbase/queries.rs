@@ -14,6 +14,7 @@ use storebench_core::store::{ErrorKind, Explanation, Op, OpError, OpKind, StoreE
 
 use super::errors::{op_error, store_error};
 use super::link::unwound;
+use crate::document::prefix_end_text;
 
 /// A query and its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +47,7 @@ impl Query {
                 parameters.insert("value".into(), value);
                 (format!("d.{} = $value", quoted(field)), limit)
             }
-            Op::Prefix { prefix, limit } => (range(prefix, prefix_end(prefix).as_deref(), &mut parameters), limit),
+            Op::Prefix { prefix, limit } => (range(prefix, prefix_end_text(prefix).as_deref(), &mut parameters), limit),
             Op::Scan { start, end, limit } => (range(start, end, &mut parameters), limit),
             _ => return Ok(None),
         };
@@ -141,21 +142,6 @@ fn range(start: &str, end: Option<&str>, parameters: &mut Map<String, Value>) ->
     format!("META(d).id >= $start{end} ORDER BY META(d).id")
 }
 
-/// The least text that is greater than every one beginning with `prefix`; none where all that follow
-/// begin with it.
-fn prefix_end(prefix: &str) -> Option<String> {
-    let mut end = prefix.to_owned();
-    while let Some(last) = end.pop() {
-        // The numbers that are no characters stand after U+D7FF.
-        let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(last as u32 + 1) };
-        if let Some(next) = next {
-            end.push(next);
-            return Some(end);
-        }
-    }
-    None
-}
-
 /// Whether a plan reads a whole collection: it scans a primary index (or none at all) without bounds.
 fn reads_everything(plan: &Value) -> bool {
     match plan {
@@ -171,20 +157,6 @@ fn reads_everything(plan: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix_is_the_next_text() {
-        for (prefix, end) in [
-            ("a", Some("b")),
-            ("a/", Some("a0")),
-            ("z\u{10FFFF}", Some("{")),
-            ("\u{D7FF}", Some("\u{E000}")),
-            ("", None),
-            ("\u{10FFFF}", None),
-        ] {
-            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
-        }
-    }
 
     #[test]
     fn statements_hold_names_in_quotes_and_values_as_parameters() {

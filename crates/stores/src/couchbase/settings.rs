@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) scope: String,
     /// Whether collections get a primary index, which prefix pages and scans need.
     pub(super) key_index: bool,
-    /// Whether indexes and key pages exist at all: whether the cluster runs the query service is not asked.
+    /// Whether documents are sent compressed, by Snappy.
     compress: bool,
 }
 

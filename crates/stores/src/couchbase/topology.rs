@@ -3,6 +3,7 @@
 use serde_json::Value;
 use storebench_core::store::StoreError;
 
+use super::durability::Copies;
 use crate::net::Host;
 
 /// What a terse configuration says.
@@ -64,6 +65,11 @@ impl Topology {
             return Err(wrong("has no node with the data service"));
         }
         Ok(Self { active, data, management, views, replicas })
+    }
+
+    /// How many copies are wanted, and how many nodes there are for them.
+    pub(super) fn copies(&self) -> Copies {
+        Copies { replicas: self.replicas, nodes: u32::try_from(self.data.len()).unwrap_or(u32::MAX) }
     }
 
     /// The node that serves a key, as a position in [`Topology::data`].

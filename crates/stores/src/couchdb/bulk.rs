@@ -7,23 +7,19 @@ use std::borrow::Cow;
 use storebench_core::store::{Batch, ErrorKind, OpError, OpKind, Reply};
 use storebench_core::workload::Body;
 
-use super::dialect::{CouchDialect, TRIES, check_key, decode, encode, row_revision, senseless};
+use super::dialect::{CONTENDED, CouchDialect, TRIES, check_key, decode, encode, gone, row_revision, senseless};
 use super::json;
 use super::memory::{Awaits, Bulk, Memory};
-use crate::document::{self, EXISTS};
+use crate::document::{self, EXISTS, NOT_SENT};
 use crate::http::{Answer, Method, RequestBuf, Step, status_error};
-
-const NOT_SENT: OpError = OpError {
-    kind: ErrorKind::Temporary,
-    message: Cow::Borrowed("not sent, since the part before it in the same bulk operation failed"),
-};
 
 const NO_OBJECT: OpError =
     OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("CouchDB stores JSON objects only") };
 
-const CONTENDED: OpError = OpError {
-    kind: ErrorKind::Temporary,
-    message: Cow::Borrowed("others kept changing the document between reading its revision and writing"),
+/// An outcome that is neither a revision nor an error.
+const NO_OUTCOME: OpError = OpError {
+    kind: ErrorKind::OutcomeUnknown,
+    message: Cow::Borrowed("the server's answer does not say what became of this document"),
 };
 
 impl CouchDialect {
@@ -100,7 +96,7 @@ impl CouchDialect {
         let delete = memory.kind == OpKind::BulkDelete;
         part.retain(|number| {
             let (key, document) = items.as_batch().get(*number as usize).unwrap_or_default();
-            let revision = revisions.get(position).map(Vec::as_slice).filter(|revision| !revision.is_empty());
+            let revision = revisions.get(position).filter(|revision| !revision.is_empty());
             position += 1;
             if body.len() > start {
                 body.push(b',');
@@ -133,6 +129,8 @@ impl CouchDialect {
                 memory.bulk.cut();
                 return self.ask_again(memory, out);
             }
+            // Of a document that is not there it tells in its rows.
+            Ok(answer) if answer.status == 404 => Err(gone(&answer)),
             Ok(answer) if !answer.is_success() => Err(status_error(&answer, out.changes())),
             Ok(answer) => match memory.awaits {
                 Awaits::BulkRevisions => self.take_revisions(memory, &answer),
@@ -224,7 +222,7 @@ impl CouchDialect {
             if delete && revision.is_none() {
                 return false;
             }
-            revisions.push(revision.unwrap_or_default().to_vec());
+            revisions.push(revision.unwrap_or_default());
             true
         });
         Ok(())
@@ -259,8 +257,12 @@ impl CouchDialect {
         part.retain(|number| {
             let outcome = outcomes.next().unwrap_or_default();
             let error = match json::member(outcome, "error").and_then(json::string) {
-                None => {
+                None if json::member(outcome, "rev").is_some_and(|rev| rev.starts_with(b"\"")) => {
                     *written += 1;
+                    return false;
+                }
+                None => {
+                    rejects.push(storebench_core::store::Reject { item: *number as usize, error: NO_OUTCOME });
                     return false;
                 }
                 Some(error) => error,

@@ -57,7 +57,8 @@ const READ_ONLY: OpError = OpError {
 const NO_COLLECTION: OpError =
     OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("the layout has no such collection") };
 
-const CONTENDED: OpError = OpError {
+/// Of a write that others always overtook.
+pub(super) const CONTENDED: OpError = OpError {
     kind: ErrorKind::Temporary,
     message: Cow::Borrowed(
         "others changed the document each time between reading its revision and writing; nothing was written",
@@ -68,6 +69,28 @@ const CONTENDED: OpError = OpError {
 pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
     let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
     OpError::new(kind, format!("the server's answer makes no sense: {}", answer.shown()))
+}
+
+/// What an answer means that was not expected. The 404 of a document is a miss; that of a write, which
+/// needs no document to be there, and one that names the database are not.
+pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
+    if answer.status == 404 && (changes || database_is_gone(answer)) {
+        gone(answer)
+    } else {
+        status_error(answer, changes)
+    }
+}
+
+/// The database is not there; nothing was done.
+pub(super) fn gone(answer: &Answer<'_>) -> OpError {
+    OpError::new(ErrorKind::Failed, format!("{}; was the database removed meanwhile?", answer.shown()))
+}
+
+/// Whether a 404 is the database's: `Database does not exist.` of CouchDB and `no_db_file` of both, while a
+/// document's is `missing` or `deleted`. The answer to a HEAD has no text.
+fn database_is_gone(answer: &Answer<'_>) -> bool {
+    let reason = json::member(answer.body, "reason").and_then(json::string);
+    reason.is_some_and(|reason| reason.contains("Database does not exist") || reason == "no_db_file")
 }
 
 impl Dialect for CouchDialect {
@@ -227,7 +250,7 @@ impl CouchDialect {
 
     fn take_revision<'a>(&self, answer: &Answer<'a>) -> Result<Option<&'a [u8]>, OpError> {
         match answer.status {
-            404 => Ok(None),
+            404 if !database_is_gone(answer) => Ok(None),
             200..=299 if self.pouch => {
                 let rows = json::member(answer.body, "rows").filter(|rows| json::is_array(rows));
                 let rows = rows.ok_or_else(|| senseless(answer, false))?;
@@ -238,7 +261,7 @@ impl CouchDialect {
                 let revision = etag(answer).ok_or_else(|| senseless(answer, false))?;
                 Ok(Some(revision))
             }
-            _ => Err(status_error(answer, false)),
+            _ => Err(fault(answer, false)),
         }
     }
 
@@ -285,7 +308,9 @@ impl CouchDialect {
     fn written<'a>(&'a mut self, memory: &'a mut Memory, answer: Answer<'a>, out: &mut RequestBuf) -> Step<'a> {
         match answer.status {
             // Deleted by somebody else meanwhile, as PouchDB says it.
-            404 if memory.kind == OpKind::Delete => return Step::Done(Err(OpError::not_found())),
+            404 if memory.kind == OpKind::Delete && !database_is_gone(&answer) => {
+                return Step::Done(Err(OpError::not_found()));
+            }
             409 => {}
             _ => {
                 if memory.kind == OpKind::Upsert && memory.revision.is_empty() {
@@ -311,7 +336,7 @@ impl CouchDialect {
     /// The reply to a write of one document.
     fn acknowledged<'a>(&self, answer: Answer<'a>) -> Result<Reply<'a>, OpError> {
         if !answer.is_success() {
-            return Err(status_error(&answer, true));
+            return Err(fault(&answer, true));
         }
         let revision = json::member(answer.body, "rev").and_then(|rev| rev.strip_prefix(b"\"")?.strip_suffix(b"\""));
         let revision = revision.ok_or_else(|| senseless(&answer, true))?;
@@ -359,7 +384,7 @@ impl CouchDialect {
                     ..Reply::default()
                 })
             }
-            _ => Err(status_error(&answer, changes)),
+            _ => Err(fault(&answer, changes)),
         }
     }
 
@@ -369,7 +394,7 @@ impl CouchDialect {
         let mut old = Vec::new();
         memory.revision.clear();
         let old = match answer.status {
-            404 => None,
+            404 if !database_is_gone(answer) => None,
             200..=299 => {
                 let revision = etag(answer).or_else(|| json::revision(answer.body));
                 memory.revision.extend_from_slice(revision.ok_or_else(|| senseless(answer, false))?);
@@ -380,7 +405,7 @@ impl CouchDialect {
                     Some(old.as_slice())
                 }
             }
-            _ => return Err(status_error(answer, false)),
+            _ => return Err(fault(answer, false)),
         };
         let op = memory.op().ok_or(OpError::unsupported())?;
         match document::effect(&op, kind, old, &mut self.scratch)? {
@@ -431,7 +456,7 @@ pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
         Body::Json => out.extend_from_slice(body),
         Body::Bytes => {
             out.extend_from_slice(b"{\"base64\":\"");
-            out.extend_from_slice(BASE64.encode(body).as_bytes());
+            push_base64(body, out);
             out.extend_from_slice(b"\"}");
         }
         Body::Counter => {
@@ -440,6 +465,14 @@ pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
             out.push(b'}');
         }
     }
+}
+
+fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
+    // The room is exactly what it takes.
+    let written = BASE64.encode_slice(bytes, &mut out[start..]).unwrap_or_default();
+    out.truncate(start + written);
 }
 
 /// The body of what is stored, into an emptied buffer.

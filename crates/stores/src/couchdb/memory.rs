@@ -92,11 +92,38 @@ pub(super) struct Bulk {
     /// The items of the request in flight.
     pub(super) part: Vec<u32>,
     /// Their revisions, empty where there is no document, in the same order; all or none.
-    pub(super) revisions: Vec<Vec<u8>>,
+    pub(super) revisions: Revisions,
     /// Parts not yet sent.
     pub(super) waiting: Vec<Vec<u32>>,
     pub(super) written: usize,
     pub(super) rejects: Vec<Reject>,
+}
+
+/// Texts one after another in one buffer.
+#[derive(Debug, Default)]
+pub(super) struct Revisions {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Revisions {
+    /// One more.
+    pub(super) fn push(&mut self, revision: &[u8]) {
+        self.bytes.extend_from_slice(revision);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The one at this position, if there is one.
+    pub(super) fn get(&self, position: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(position)?;
+        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes.get(start..end)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
 }
 
 impl Memory {
@@ -173,7 +200,8 @@ impl Bulk {
     pub(super) fn cut(&mut self) {
         let second = self.part.split_off(self.part.len() / 2);
         self.waiting.push(second);
-        self.revisions.truncate(self.part.len());
+        // What is left is sent or asked for anew.
+        self.revisions.clear();
     }
 
     /// Takes the next part that waits, if there is one.
@@ -185,6 +213,27 @@ impl Bulk {
                 true
             }
             None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_keep_their_places() {
+        let mut revisions = Revisions::default();
+        for _ in 0..2 {
+            for text in ["1-a", "", "22-bc"] {
+                revisions.push(text.as_bytes());
+            }
+            assert_eq!(revisions.get(0), Some(&b"1-a"[..]));
+            assert_eq!(revisions.get(1), Some(&b""[..]));
+            assert_eq!(revisions.get(2), Some(&b"22-bc"[..]));
+            assert_eq!(revisions.get(3), None);
+            revisions.clear();
+            assert_eq!(revisions.get(0), None);
         }
     }
 }

@@ -6,25 +6,12 @@ use storebench_core::workload::Body;
 use super::dialect::{CouchDialect, decode, push_json, senseless};
 use super::json;
 use super::memory::{Awaits, Memory};
+use crate::document::prefix_end_text;
 use crate::http::{Answer, Method, RequestBuf, Step, status_error};
 
 /// Behind every key that anybody uses: PouchDB leaves out what lies behind U+00FF unless it is told
 /// an end.
 const LAST: &str = "\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}";
-
-/// The first key behind all that begin with `prefix`; none where there is none. Keys are ordered by
-/// their UTF-8 bytes, which is the order of code points.
-pub(super) fn behind(prefix: &str) -> Option<String> {
-    let mut end = prefix.to_owned();
-    while let Some(last) = end.pop() {
-        let next = (last as u32 + 1..=0x10_FFFF).find_map(char::from_u32);
-        if let Some(next) = next {
-            end.push(next);
-            return Some(end);
-        }
-    }
-    None
-}
 
 /// The path and query, without the collection's path, of a page of keys.
 fn push_range(out: &mut RequestBuf, pouch: bool, start: &str, end: Option<&str>, limit: u32, behind_start: bool) {
@@ -61,7 +48,7 @@ impl CouchDialect {
         memory.awaits = Awaits::Rows;
         let collection = &self.collections[memory.collection];
         let (start, end, limit) = match *op {
-            Op::Prefix { prefix, limit } => (prefix, behind(prefix), limit),
+            Op::Prefix { prefix, limit } => (prefix, prefix_end_text(prefix), limit),
             Op::Scan { start, end, limit } => (start, end.map(str::to_owned), limit),
             Op::Page { field, value, limit } => {
                 (memory.left, memory.asked) = (limit, u32::MAX);
@@ -192,15 +179,6 @@ pub(super) fn shown_range(start: &str, end: Option<&str>, limit: u32) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix_lies_behind_its_last_key() {
-        assert_eq!(behind("a"), Some("b".into()));
-        assert_eq!(behind("z\u{10FFFF}"), Some("{".into()));
-        assert_eq!(behind("\u{D7FF}"), Some("\u{E000}".into()));
-        assert_eq!(behind(""), None);
-        assert_eq!(behind("\u{10FFFF}"), None);
-    }
 
     #[test]
     fn a_field_with_a_dot_is_one_field() {

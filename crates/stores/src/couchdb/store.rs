@@ -12,6 +12,7 @@ use storebench_core::store::{
 use super::dialect::{Collection, CouchDialect};
 use super::server::{Server, Sizes, Welcome};
 use super::{SCHEME, pages, sample};
+use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target, common_headers};
 use crate::net::{Address, Control};
 use crate::registry::Options;
@@ -436,7 +437,7 @@ impl Store for CouchStore {
             Some(Explanation { plan: pages::shown_range(start, end, limit), full_scan: false })
         };
         Ok(match request.op {
-            Op::Prefix { prefix, limit } => range(prefix, pages::behind(prefix).as_deref(), limit),
+            Op::Prefix { prefix, limit } => range(prefix, prefix_end_text(prefix).as_deref(), limit),
             Op::Scan { start, end, limit } => range(start, end, limit),
             Op::View { view, limit, .. } => {
                 Some(Explanation { plan: format!("the index of the view {view}, limit={limit}"), full_scan: false })

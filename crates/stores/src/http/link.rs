@@ -52,8 +52,8 @@ impl Wake for Bell {
 /// What a link is doing about its connection.
 pub(super) enum State {
     Open(Stream),
-    /// Being made. `fresh`: no try has failed since the last connection ended, so that requests may
-    /// wait for it.
+    /// Being made. `fresh`: no try has failed since the last connection that served ended, so that
+    /// requests may wait for it.
     Connecting {
         coming: LocalFuture<'static, Result<Stream, StoreError>>,
         fresh: bool,
@@ -85,6 +85,8 @@ pub(super) struct Link {
     pub(super) begun: bool,
     /// How much of that request was written.
     pub(super) written: usize,
+    /// Whether anything was answered on this connection.
+    pub(super) served: bool,
     /// Whether the loss of the last connection was counted.
     pub(super) counted: bool,
     pub(super) input: Input,
@@ -102,6 +104,7 @@ impl Link {
             place: None,
             begun: false,
             written: 0,
+            served: false,
             counted: false,
             input: Input::default(),
             parser: Parser::default(),
@@ -148,6 +151,12 @@ impl Link {
         self.parser.begin(false);
         (self.begun, self.written) = (false, 0);
         self.place.take()
+    }
+
+    /// Something was answered on it.
+    pub(super) fn serves(&mut self) {
+        self.served = true;
+        self.backoff.reset();
     }
 
     /// Goes on with connecting.

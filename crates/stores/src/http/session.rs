@@ -248,6 +248,7 @@ impl<D: Dialect> HttpSession<D> {
         let link = &mut self.links[number];
         let Some(place_number) = link.place else { return false };
         let place = &mut self.places[place_number];
+        link.serves();
         let whole = link.written == place.request.bytes().len();
         let stays = link.parser.keeps() && whole && !link.parser.surplus(&link.input);
         let answer = Answer::of(&link.parser, &link.input);
@@ -305,6 +306,10 @@ impl<D: Dialect> HttpSession<D> {
     /// What came is no answer: nothing more on this connection can be believed.
     fn garbled(&mut self, number: usize, what: &'static str, out: &mut dyn Completions) {
         let place = self.let_go(number);
+        if place.is_some() {
+            // Not what was hoped for, but to a request: the next one may fare better.
+            self.links[number].serves();
+        }
         self.reconnect(number);
         self.count_loss(number);
         let Some(place) = place else { return };
@@ -324,12 +329,25 @@ impl<D: Dialect> HttpSession<D> {
         }
     }
 
-    /// Closes what there is and connects at once; further tries wait.
+    /// Closes what there is and connects: at once where it had served, else after a wait, since what
+    /// takes connections only to close them would be asked without end.
     fn reconnect(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let fresh = link.served || link.backoff.is_reset();
+        let wait = (!link.served).then(|| link.backoff.next_wait());
+        self.connect_after(number, wait, fresh);
+    }
+
+    fn connect_after(&mut self, number: usize, wait: Option<Duration>, fresh: bool) {
         let (target, timeout) = (self.target.clone(), self.timeout);
         let link = &mut self.links[number];
-        let coming = Box::pin(async move { target.connect(timeout).await });
-        link.state = State::Connecting { coming, fresh: true };
+        let coming = Box::pin(async move {
+            if let Some(wait) = wait {
+                tokio::time::sleep(wait).await;
+            }
+            target.connect(timeout).await
+        });
+        link.state = State::Connecting { coming, fresh };
         link.ring();
     }
 
@@ -339,8 +357,7 @@ impl<D: Dialect> HttpSession<D> {
             Poll::Pending => {}
             Poll::Ready(Ok(stream)) => {
                 link.state = State::Open(stream);
-                link.backoff.reset();
-                link.counted = false;
+                (link.served, link.counted) = (false, false);
                 link.end();
                 link.ring();
                 self.idle.push(number);
@@ -350,13 +367,8 @@ impl<D: Dialect> HttpSession<D> {
                 if !std::mem::replace(&mut link.counted, true) {
                     self.disconnects += 1;
                 }
-                let (target, timeout, wait) = (self.target.clone(), self.timeout, link.backoff.next_wait());
-                let coming = Box::pin(async move {
-                    tokio::time::sleep(wait).await;
-                    target.connect(timeout).await
-                });
-                link.state = State::Connecting { coming, fresh: false };
-                link.ring();
+                let wait = link.backoff.next_wait();
+                self.connect_after(number, Some(wait), false);
             }
         }
         self.dispatch(out);
@@ -423,7 +435,7 @@ impl<D: Dialect> Session for HttpSession<D> {
                 if unsent {
                     self.idle.push(link);
                 } else {
-                    self.reconnect(link);
+                    self.connect_after(link, None, true);
                 }
             }
         }

@@ -264,6 +264,28 @@ fn connections_that_the_server_closes_while_idle_or_after_each_answer_cost_no_op
 }
 
 #[test]
+fn what_takes_connections_only_to_close_them_is_not_asked_without_end() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let port = serve(move |_, stream| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        drop(stream);
+    });
+    runtime().block_on(async {
+        let mut session = session(port, 1).await.unwrap();
+        let mut ended = Ended::new();
+        let polled = std::future::poll_fn(|cx| {
+            let _ = session.poll(cx, &mut push(&mut ended));
+            std::task::Poll::<()>::Pending
+        });
+        let _ = tokio::time::timeout(Duration::from_millis(300), polled).await;
+    });
+    // Each wait is twice as long as the one before.
+    let connections = connections.load(Ordering::SeqCst);
+    assert!((2..20).contains(&connections), "{connections}");
+}
+
+#[test]
 fn an_abandoned_operation_never_completes_and_its_late_answer_is_nobodys() {
     let port = serve(|number, mut stream| {
         while let Some((line, _)) = request(&mut stream) {

@@ -172,19 +172,24 @@ impl Builder<'_> {
         })
     }
 
-    /// Sets when a document expires, in ms since 1970.
-    pub(super) fn touch(&mut self, which: &Which<'_>, at_ms: i64) -> Result<(), OpError> {
+    /// Sets when a document expires, in ms since 1970. It is a change like any other: who read the document
+    /// before, to write it back with its expiry, must begin anew.
+    pub(super) fn touch(&mut self, which: &Which<'_>, at_ms: i64, revision: i64) -> Result<(), OpError> {
         self.replace(which, |out| {
-            bson::nested(out, DOCUMENT, "$set", |out| bson::date(out, EXPIRY, at_ms));
+            bson::nested(out, DOCUMENT, "$set", |out| {
+                bson::int64(out, REVISION, revision);
+                bson::date(out, EXPIRY, at_ms);
+            });
             Ok(())
         })
     }
 
-    pub(super) fn increment(&mut self, key: &str, delta: i64) -> Result<(), OpError> {
+    pub(super) fn increment(&mut self, key: &str, delta: i64, revision: i64) -> Result<(), OpError> {
         self.command("findAndModify", true, |out| {
             bson::nested(out, DOCUMENT, "query", |out| bson::text(out, KEY, key));
             bson::nested(out, DOCUMENT, "update", |out| {
                 bson::nested(out, DOCUMENT, "$inc", |out| bson::int64(out, "n", delta));
+                bson::nested(out, DOCUMENT, "$set", |out| bson::int64(out, REVISION, revision));
             });
             bson::boolean(out, "new", true);
             Ok(())
@@ -323,35 +328,9 @@ pub(super) fn range(out: &mut Vec<u8>, start: &str, end: Option<&str>, keys: Key
     });
 }
 
-/// The least text that is greater than every one beginning with `prefix`; none where all that
-/// follow begin with it. UTF-8 sorts as its code points do.
-pub(super) fn prefix_end(prefix: &str) -> Option<String> {
-    let mut end = prefix.to_owned();
-    while let Some(last) = end.pop() {
-        let next = match last {
-            '\u{D7FF}' => Some('\u{E000}'),
-            other => char::from_u32(u32::from(other) + 1),
-        };
-        if let Some(next) = next {
-            end.push(next);
-            return Some(end);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix_lies_behind_its_last_key() {
-        assert_eq!(prefix_end("a/").as_deref(), Some("a0"));
-        assert_eq!(prefix_end("a\u{D7FF}").as_deref(), Some("a\u{E000}"));
-        assert_eq!(prefix_end("a\u{10FFFF}").as_deref(), Some("b"));
-        assert_eq!(prefix_end("\u{10FFFF}"), None);
-        assert_eq!(prefix_end(""), None);
-    }
 
     #[test]
     fn keys_of_others_keep_their_type() {

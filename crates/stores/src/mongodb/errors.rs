@@ -4,6 +4,7 @@
 use storebench_core::store::{ErrorKind, OpError, OpKind, StoreError};
 
 use super::bson::Members;
+use crate::document::EXISTS;
 
 /// An error that the server told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,11 +12,6 @@ pub(super) struct Told {
     pub(super) code: i64,
     pub(super) text: String,
 }
-
-/// A key that exists already.
-pub(super) const EXISTS: OpError = OpError::conflict("a document with this key exists already");
-/// A revision that is no longer the present one.
-pub(super) const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
 
 /// Code of a command that the server does not know.
 pub(super) const NO_SUCH_COMMAND: i64 = 59;
@@ -39,7 +35,7 @@ impl Told {
             // Not the primary: nothing was done. A conflict of transactions, too many requests: likewise.
             10107 | 13435 | 10058 | 13436 | 112 | 462 => ErrorKind::Temporary,
             // Interrupted on the way, or no answer from another node.
-            11600 | 11602 | 189 | 91 | 6 | 7 | 89 | 9001 | 50 | 134 | 202 | 262 | 384 => {
+            11600 | 11601 | 11602 | 189 | 91 | 6 | 7 | 89 | 9001 | 50 | 134 | 202 | 262 | 384 => {
                 if kind.writes() {
                     ErrorKind::OutcomeUnknown
                 } else {

@@ -139,7 +139,10 @@ impl Finder {
                 continue;
             }
             asked.push(host.clone());
-            let (connection, hello) = match self.greet(&host, left()).await {
+            // One that says nothing leaves the others their time.
+            let others = waiting.iter().filter(|other| !asked.contains(other)).count();
+            let share = left() / u32::try_from(others + 1).unwrap_or(u32::MAX);
+            let (connection, hello) = match self.greet(&host, share).await {
                 Ok(greeted) => greeted,
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -213,7 +216,9 @@ impl Finder {
 
     /// Connects to one host and asks who it is.
     async fn greet(&self, host: &Host, within: Duration) -> Result<(Connection, Hello), StoreError> {
+        let deadline = Instant::now() + within;
         let stream = connect(host, self.tls.as_ref(), within).await?;
+        let within = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let mut connection = Connection::new(stream, host.clone());
         let mut message = Vec::new();
         let at = wire::begin(&mut message);

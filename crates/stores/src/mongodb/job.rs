@@ -6,11 +6,13 @@ use storebench_core::store::{
 use storebench_core::workload::Body;
 
 use super::bson::{self, DOCUMENT, Members, Value};
-use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, prefix_end, range};
+use super::bulk::Bulk;
+use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, range};
 use super::decode::{self, hex, same_type};
 use super::encode::{self, EXPIRY, REVISION};
-use super::errors::{CHANGED, EXISTS, Told, is_ok};
+use super::errors::{Told, is_ok};
 use super::wire::garbage;
+use crate::document::{CHANGED, EXISTS, prefix_end_text};
 
 /// How often a merge, an append or a prepend begins anew because somebody else was quicker.
 const MOST_TRIES: u32 = 1_000;
@@ -69,16 +71,6 @@ struct Rows {
     bytes: u64,
     rows: BatchBuf,
     scratch: Vec<u8>,
-}
-
-/// A bulk operation, as messages that are within the server's limits.
-#[derive(Debug, Default)]
-struct Bulk {
-    /// Later messages, the last first, each with the positions of its items.
-    later: Vec<(Vec<u8>, Vec<u32>)>,
-    items: Vec<u32>,
-    documents: u32,
-    rejects: Vec<Reject>,
 }
 
 /// Read, change, write if nobody else has.
@@ -149,7 +141,8 @@ impl Begin<'_> {
             }
             Op::Touch { key, expiry } => {
                 let lifetime = i64::try_from(expiry.as_millis()).unwrap_or(i64::MAX);
-                self.builder.touch(&at(key), self.now_ms.saturating_add(lifetime))?;
+                let revision = (self.draw)();
+                self.builder.touch(&at(key), self.now_ms.saturating_add(lifetime), revision)?;
                 Plan::Write { must_find: true }
             }
             Op::Read { key } => {
@@ -168,7 +161,8 @@ impl Begin<'_> {
                 if body_kind != Body::Counter {
                     return Err(wrong_collection("counter works on collections of counters only"));
                 }
-                self.builder.increment(key, delta)?;
+                let revision = (self.draw)();
+                self.builder.increment(key, delta, revision)?;
                 Plan::Counter { key: key.to_owned(), delta, initial, making: false }
             }
             Op::MergePatch { key, patch } => {
@@ -379,7 +373,7 @@ fn query(builder: &mut Builder<'_>, op: &Op<'_>, explain: bool) -> Result<Option
             Rows::new(Some((field.to_owned(), kind)), limit)
         }
         Op::Prefix { prefix, limit } => {
-            let end = prefix_end(prefix);
+            let end = prefix_end_text(prefix);
             send(true, limit, &mut |out| {
                 range(out, prefix, end.as_deref(), keys);
                 Ok(())
@@ -405,8 +399,8 @@ impl Rows {
 }
 
 impl Job {
-    /// What is lost with a connection that breaks now: while it only reads on its way to a write,
-    /// nothing was done.
+    /// What is lost with a connection that breaks now, or fails with an error of the server: while it only
+    /// reads on its way to a write, nothing was done.
     pub(super) fn at_stake(&self) -> OpKind {
         match &self.plan {
             Plan::Rework(Rework { writing: false, .. }) | Plan::Swap { looking: true, .. } => OpKind::Read,
@@ -417,9 +411,7 @@ impl Job {
     /// The end of a job of which nothing is to be sent.
     pub(super) fn without_asking(&mut self) -> Option<OwnedReply> {
         match &mut self.plan {
-            Plan::Bulk(bulk) if bulk.items.is_empty() => {
-                Some(OwnedReply::documents(0).rejects(std::mem::take(&mut bulk.rejects)))
-            }
+            Plan::Bulk(bulk) if bulk.items.is_empty() => Some(bulk.reply()),
             _ => None,
         }
     }
@@ -434,23 +426,37 @@ impl Job {
         draw: &mut dyn FnMut() -> i64,
     ) -> Step {
         let done = |result| Step::Done { result, elsewhere: false };
-        let Ok(reply) = Members::of(reply) else { return done(Err(garbage(self.kind, "no document"))) };
+        let kind = self.at_stake();
+        let Ok(reply) = Members::of(reply) else { return done(self.broken_off(garbage(kind, "no document"))) };
         if !is_ok(reply) {
             if reply.get("ok").is_none() {
-                return done(Err(garbage(self.kind, "it does not say whether it is well")));
+                return done(self.broken_off(garbage(kind, "it does not say whether it is well")));
             }
             let told = Told::of(reply);
-            return Step::Done { result: Err(told.operation(self.kind)), elsewhere: told.is_elsewhere() };
+            return Step::Done { result: self.broken_off(told.operation(kind)), elsewhere: told.is_elsewhere() };
         }
         if let Some(concern) = reply.get("writeConcernError").and_then(|value| value.members()) {
             let told = Told::of(concern);
-            return Step::Done { result: Err(told.unacknowledged()), elsewhere: told.is_elsewhere() };
+            let result = match &mut self.plan {
+                Plan::Bulk(bulk) => bulk.unacknowledged(reply, kind, told.unacknowledged()),
+                _ => Err(told.unacknowledged()),
+            };
+            return Step::Done { result, elsewhere: told.is_elsewhere() };
         }
         let mut builder = Builder { out, collection, tails };
         match self.go_on(reply, &mut builder, draw) {
             Ok(Some(reply)) => done(Ok(reply)),
             Ok(None) => Step::Again,
-            Err(error) => done(Err(error)),
+            Err(error) => done(self.broken_off(error)),
+        }
+    }
+
+    /// How it ends where this is all that is known of its last message: of a bulk that was cut, the
+    /// earlier messages keep their answers.
+    pub(super) fn broken_off(&mut self, error: OpError) -> Result<OwnedReply, OpError> {
+        match &mut self.plan {
+            Plan::Bulk(bulk) => bulk.broken_off(error),
+            _ => Err(error),
         }
     }
 
@@ -460,7 +466,7 @@ impl Job {
         builder: &mut Builder<'_>,
         draw: &mut dyn FnMut() -> i64,
     ) -> Result<Option<OwnedReply>, OpError> {
-        let kind = self.kind;
+        let kind = self.at_stake();
         match &mut self.plan {
             Plan::Write { must_find } => {
                 if written(reply, kind)? == 0 && *must_find {
@@ -494,7 +500,7 @@ impl Job {
                         // Somebody else was quicker to make it: then it is there to be added to.
                         Err(error) if error == EXISTS => {
                             *making = false;
-                            builder.increment(key, *delta).map(|()| None)
+                            builder.increment(key, *delta, draw()).map(|()| None)
                         }
                         Err(error) => Err(error),
                     };
@@ -603,32 +609,6 @@ impl Rows {
         } else {
             OwnedReply::documents(self.documents).bytes(self.bytes)
         }))
-    }
-}
-
-impl Bulk {
-    fn take(
-        &mut self,
-        reply: Members<'_>,
-        kind: OpKind,
-        builder: &mut Builder<'_>,
-    ) -> Result<Option<OwnedReply>, OpError> {
-        let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
-        self.documents += n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))?;
-        for error in reply.get("writeErrors").and_then(|value| value.members()).into_iter().flatten() {
-            let error = error.ok().and_then(|(_, value)| value.members());
-            let error = error.ok_or_else(|| garbage(kind, "an error that is none"))?;
-            let position = error.get("index").and_then(|index| index.as_i64()).and_then(|i| usize::try_from(i).ok());
-            let item = position.and_then(|position| self.items.get(position));
-            let item = item.ok_or_else(|| garbage(kind, "an error of an item that there is not"))?;
-            self.rejects.push(Reject { item: *item as usize, error: Told::of(error).operation(kind) });
-        }
-        if let Some((message, items)) = self.later.pop() {
-            *builder.out = message;
-            self.items = items;
-            return Ok(None);
-        }
-        Ok(Some(OwnedReply::documents(self.documents).rejects(std::mem::take(&mut self.rejects))))
     }
 }
 

@@ -32,6 +32,7 @@
 
 mod auth;
 mod bson;
+mod bulk;
 mod commands;
 mod control;
 mod decode;

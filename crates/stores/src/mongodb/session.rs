@@ -15,6 +15,7 @@ use storebench_core::workload::Body;
 use super::commands::{Builder, Collection, Tails};
 use super::job::{Begin, Job, Step};
 use super::lane::{Lane, Taken};
+use crate::net::{STEP, finish};
 
 /// One session.
 pub(crate) struct MongoSession {
@@ -69,16 +70,13 @@ pub(super) struct Shared {
     pub(super) collections: Vec<Collection>,
     pub(super) tails: Tails,
     pub(super) read_only: bool,
-    /// Where the drawing of revisions is (splitmix64: Steele, Lea, Flood 2014).
+    /// Where the drawing of revisions is: the state of splitmix64.
     pub(super) revisions: AtomicU64,
 }
 
 impl Shared {
     fn draw(&self) -> i64 {
-        let mut z = self.revisions.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)).cast_signed()
+        finish(self.revisions.fetch_add(STEP, Ordering::Relaxed)).cast_signed()
     }
 }
 
@@ -191,7 +189,7 @@ impl Future for Exchange {
             if let Err(broken) = ready!(using.connection.poll_exchange(message, cx)) {
                 *taken = None;
                 lane.lost();
-                return Poll::Ready(Err(broken.operation(job.at_stake())));
+                return Poll::Ready(job.broken_off(broken.operation(job.at_stake())));
             }
             let reply = using.connection.reply();
             let Some(collection) = shared.collections.get(position) else { return Poll::Ready(Err(outside())) };

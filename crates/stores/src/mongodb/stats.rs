@@ -12,6 +12,7 @@ use super::control::{Desk, PATIENCE};
 use super::decode;
 use super::encode::KEY;
 use super::job::key_text;
+use crate::net::draw;
 
 /// Paths in `serverStatus`, each with its name here and what it is to be multiplied by:
 /// <https://www.mongodb.com/docs/manual/reference/command/serverStatus/>.
@@ -153,11 +154,8 @@ pub(super) async fn sample(
     let mut keys: Vec<String> = keys.into_iter().take(at_most).collect();
     let mut state = seed;
     for place in (1..keys.len()).rev() {
-        // splitmix64 (Steele, Lea, Flood 2014) and Fisher-Yates.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        keys.swap(place, ((z ^ (z >> 31)) % (place as u64 + 1)) as usize);
+        // Fisher-Yates.
+        keys.swap(place, (draw(&mut state) % (place as u64 + 1)) as usize);
     }
     Ok(keys)
 }

@@ -1,12 +1,38 @@
 //! Numbers drawn for things.
 
-/// A number drawn for some bytes: FNV-1a, finished by splitmix64 (Steele, Lea, Flood 2014).
+/// A number drawn for some bytes: FNV-1a, finished by [`finish`].
 pub(crate) fn mix(seed: u64, bytes: &[u8]) -> u64 {
-    let hash = bytes
+    let mut hash = bytes
         .iter()
         .fold(0xCBF2_9CE4_8422_2325 ^ seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3));
-    let mut z = hash.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    draw(&mut hash)
+}
+
+/// How far the state of splitmix64 goes on with each number (Steele, Lea, Flood 2014).
+pub(crate) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The next number of splitmix64.
+pub(crate) fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(STEP);
+    finish(*state)
+}
+
+/// The number of a state of splitmix64: neighbours have nothing in common, and no two states one number.
+pub(crate) const fn finish(state: u64) -> u64 {
+    let mut z = state;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_splitmix64() {
+        let mut state = 1_234_567;
+        let drawn: Vec<u64> = (0..3).map(|_| draw(&mut state)).collect();
+        assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) use address::{Address, Host};
 pub(crate) use backoff::Backoff;
 pub(crate) use control::Control;
 pub(crate) use lost::{lost, not_connected};
-pub(crate) use mix::mix;
+pub(crate) use mix::{STEP, draw, finish, mix};
 pub(crate) use secret::Secret;
 pub(crate) use stream::{Stream, connect, encrypt};
 pub(crate) use tls::Tls;

@@ -7,7 +7,8 @@ use storebench_core::store::{Explanation, Op, Stats, StoreError};
 
 use super::channel::{Channel, Fault};
 use super::login::Target;
-use super::sql::{self, Table, literal};
+use super::sql::{Table, literal};
+use crate::document::prefix_end_text;
 
 /// Fields of the server's own statistics, by where they come from, with the name they get here. Versions
 /// differ in which they have; what is not there is left out.
@@ -194,7 +195,7 @@ pub(super) async fn explain(
         Op::Page { field, value, limit } => {
             (table.page(field, limit).map_err(StoreError::NotSupported)?, vec![value.to_owned()])
         }
-        Op::Prefix { prefix, limit } => match sql::prefix_end(prefix) {
+        Op::Prefix { prefix, limit } => match prefix_end_text(prefix) {
             Some(end) => (table.range(true, limit), vec![prefix.to_owned(), end]),
             None => (table.range(false, limit), vec![prefix.to_owned()]),
         },

@@ -25,9 +25,9 @@ use super::bulk::copy_rows;
 use super::channel::{Channel, Lost};
 use super::flow::{Entry, Flow, Next, What};
 use super::login::{Connected, Target};
-use super::sql::{self, KINDS, Kind, Table};
+use super::sql::{KINDS, Kind, Table};
 use super::wire::{self, Bind, LARGEST_BYTES, oid};
-use crate::document::{counter, wrong_collection};
+use crate::document::{counter, prefix_end_text, wrong_collection};
 use crate::net::{Backoff, not_connected};
 
 /// So much may lie in the output buffer before what was sent is moved out of it.
@@ -362,7 +362,7 @@ impl PostgresSession {
             }),
             Op::BulkWrite { kind, items } => return self.begin_bulk(position, kind, items, token, out),
             Op::Prefix { prefix, limit } => {
-                let end = sql::prefix_end(prefix);
+                let end = prefix_end_text(prefix);
                 return self.range(position, prefix, end.as_deref(), limit, contents, op, token);
             }
             Op::Scan { start, end, limit } => {

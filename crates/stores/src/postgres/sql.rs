@@ -314,23 +314,6 @@ COMMENT ON FUNCTION {name}(jsonb, jsonb) IS '{MARK}merges a JSON Merge Patch (RF
     )
 }
 
-/// The least text that is greater than every text beginning with `prefix`, in the order of bytes;
-/// none where all that follow begin with it. Unlike a byte string it can be sent as text.
-pub(super) fn prefix_end(prefix: &str) -> Option<String> {
-    let mut end = prefix.to_owned();
-    while let Some(last) = end.pop() {
-        let next = match last {
-            '\u{D7FF}' => Some('\u{E000}'),
-            last => char::from_u32(last as u32 + 1),
-        };
-        if let Some(next) = next {
-            end.push(next);
-            return Some(end);
-        }
-    }
-    None
-}
-
 /// Refuses names that PostgreSQL would cut, so that two of them could become one.
 pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() <= LONGEST_NAME_BYTES {
@@ -345,21 +328,6 @@ pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix_is_text_behind_its_last_key() {
-        assert_eq!(prefix_end("a/").as_deref(), Some("a0"));
-        assert_eq!(prefix_end("z\u{10FFFF}").as_deref(), Some("{"));
-        assert_eq!(prefix_end("\u{D7FF}").as_deref(), Some("\u{E000}"));
-        assert_eq!(prefix_end("\u{7F}").as_deref(), Some("\u{80}"));
-        assert_eq!(prefix_end(""), None);
-        assert_eq!(prefix_end("\u{10FFFF}"), None);
-        for prefix in ["ключ", "日", "a\u{7FF}", "a\u{FFFF}"] {
-            let end = prefix_end(prefix).unwrap();
-            let last = format!("{prefix}\u{10FFFF}\u{10FFFF}");
-            assert!(last < end && end.as_str() > prefix, "{prefix}");
-        }
-    }
 
     #[test]
     fn names_and_texts_cannot_leave_their_quotes() {

@@ -8,9 +8,10 @@ use std::ops::Range;
 use storebench_core::store::{Batch, BatchBuf, ErrorKind, OpError, Reject, Reply};
 
 use super::dialect::{Next, Raven, State, Task, append_body, push_body, push_delete, push_put, was_deleted};
-use super::errors::{EXISTS, GARBLED, GARBLED_WRITE, op_error};
+use super::errors::{GARBLED, GARBLED_WRITE, op_error};
 use super::json::{self, Walk};
 use super::target::Collection;
+use crate::document::EXISTS;
 use crate::http::{Answer, Method, RequestBuf, Step};
 
 /// How often documents of one bulk insert are looked for that others put there meanwhile.
@@ -278,6 +279,9 @@ fn take_results(kind: BulkKind, state: &mut State, answer: &Answer<'_>) -> Resul
         results += 1;
         if kind == BulkKind::Delete {
             removed += u32::from(was_deleted(result).ok_or(GARBLED_WRITE)?);
+        } else {
+            // What was stored has a version.
+            json::member(result, "@change-vector").and_then(json::text).ok_or(GARBLED_WRITE)?;
         }
     }
     // One transaction: all or none are done, so that fewer results are no answer of RavenDB's.

@@ -10,11 +10,12 @@ use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpError, Reject
 use storebench_core::workload::Body;
 
 use super::bulk::{Bulk, BulkKind};
-use super::errors::{CHANGED, EXISTS, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
+use super::errors::{GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
 use super::json::{self, Document, Walk};
 use super::page::Page;
 use super::range::Range;
 use super::target::{Collection, Target};
+use crate::document::{CHANGED, EXISTS};
 use crate::http::{Answer, Dialect, Method, RequestBuf, Step};
 
 /// How often an operation begins anew because others wrote the same document in between.

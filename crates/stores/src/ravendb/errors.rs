@@ -7,12 +7,6 @@ use storebench_core::store::{ErrorKind, OpError, StoreError};
 use super::json;
 use crate::http::{Answer, status_error};
 
-/// A conflict of an insert.
-pub(super) const EXISTS: OpError = OpError::conflict("a document with this key exists already");
-
-/// A conflict of a compare-and-swap.
-pub(super) const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
-
 /// An answer that is none of RavenDB's, to a request that changes nothing.
 pub(super) const GARBLED: OpError = OpError {
     kind: ErrorKind::Failed,

@@ -20,6 +20,9 @@ pub(super) const INDEX_PREFIX: &str = "Storebench/";
 /// what is measured here of 4.1.
 const OLDEST: (u64, u64) = (4, 1);
 
+/// How long one look may take where no time at all was given.
+const SHORTEST_LOOK: Duration = Duration::from_secs(1);
+
 /// A database of a server.
 #[derive(Clone)]
 pub(super) struct Server {
@@ -272,17 +275,21 @@ impl Server {
     /// Waits until no index is stale and no write queued; false when the time is over before.
     pub(super) async fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
         let start = Instant::now();
-        loop {
-            let Some(stats) = self.stats_if_there().await? else { return Ok(true) };
-            let stale = stats["Indexes"].as_array().into_iter().flatten().any(|index| index["IsStale"] == true);
-            if !stale && stats["NumberOfTransactionMergerQueueOperations"].as_u64().unwrap_or(0) == 0 {
-                return Ok(true);
+        let wait = async {
+            loop {
+                let Some(stats) = self.stats_if_there().await? else { return Ok(true) };
+                let stale = stats["Indexes"].as_array().into_iter().flatten().any(|index| index["IsStale"] == true);
+                if !stale && stats["NumberOfTransactionMergerQueueOperations"].as_u64().unwrap_or(0) == 0 {
+                    return Ok(true);
+                }
+                if start.elapsed() >= at_most {
+                    return Ok(false);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            if start.elapsed() >= at_most {
-                return Ok(false);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
+        // A server that answers late, or not at all, does not make it longer.
+        tokio::time::timeout(at_most.max(SHORTEST_LOOK), wait).await.unwrap_or(Ok(false))
     }
 
     /// Compacts documents and indexes. The database answers nobody meanwhile.

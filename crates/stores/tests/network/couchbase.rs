@@ -356,6 +356,42 @@ fn what_a_bucket_cannot_promise_is_refused_at_open() {
 }
 
 #[test]
+fn without_durable_writes_of_the_server_only_none_is_promised() {
+    for (nodes, replicas, why) in [(4, 3, "more than 2 replicas"), (1, 1, "fewer nodes"), (1, 2, "fewer nodes")] {
+        let fake = fake(FakeOptions { nodes, replicas, ..FakeOptions::default() });
+        let store = prepared(&fake);
+        for durability in [
+            Durability::MAJORITY,
+            Durability { acknowledged_by: Acknowledged::Nodes(2), persisted: Persisted::None, on: 0 },
+            Durability { acknowledged_by: Acknowledged::Majority, persisted: Persisted::Disk, on: 1 },
+        ] {
+            let refused = Caller::open(&*store, &SessionOptions { durability, ..options() });
+            assert!(
+                matches!(&refused, Err(StoreError::NotSupported(text)) if text.contains(why)),
+                "{nodes} nodes, {replicas} replicas, {durability}"
+            );
+        }
+        assert_eq!(store.capabilities().durability.len(), 1);
+        upsert(&mut caller(&store, &options()), "a").unwrap();
+    }
+}
+
+#[test]
+fn an_increment_beyond_the_range_was_done() {
+    let fake = fake(FakeOptions::default());
+    let store = store(&fake.url());
+    let counters = CollectionLayout { name: "counters".into(), body: Body::Counter, indexes: vec![], existing: None };
+    store.prepare(&Layout { collections: vec![counters] }, Prepare::Fresh).unwrap();
+    let mut c = caller(&store, &options());
+    let add = Op::Counter { key: "a", delta: 1, initial: i64::MAX };
+    assert_eq!(call(&mut c, add).unwrap().as_reply().counter, Some(i64::MAX));
+    let error = call(&mut c, add).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}");
+    let stored = fake.documents("storebench", "counters");
+    assert_eq!(stored[0].1, b"9223372036854775808");
+}
+
+#[test]
 fn a_moved_partition_is_followed() {
     for tell in [false, true] {
         let fake = three(0);

@@ -1,6 +1,7 @@
 //! The `mongodb` driver against nx-27017 (MongoDB's protocol over SQLite), the official crate as the
 //! other user of the same database, and a fake for what nx-27017 does not do.
 
+mod answers;
 mod drive;
 
 use std::sync::{Arc, Mutex};
@@ -548,6 +549,7 @@ fn errors_of_the_server_mean_what_they_mean_everywhere() {
         (item(121), ErrorKind::Refused),
         (error(10_107), ErrorKind::Temporary),
         (error(11_600), ErrorKind::OutcomeUnknown),
+        (error(11_601), ErrorKind::OutcomeUnknown),
     ] {
         *present.lock().unwrap() = answer.clone();
         let mut got = session.run(Op::Upsert { key: "k", body: b"{}" });

@@ -672,6 +672,16 @@ fn what_is_no_ravendb_or_too_old_is_named() {
     says(port, &["HTTP"]);
 }
 
+#[test]
+fn settling_ends_in_time_before_a_silent_server() {
+    let port = pretend(|_, _| {
+        std::thread::sleep(Duration::from_secs(3_600));
+        (200, String::new())
+    });
+    let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
+    assert!(!store.settle(Duration::from_millis(100)).unwrap());
+}
+
 /// Enough of RavenDB to prepare a layout in; writes are answered by `answer`.
 fn pretend_raven(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + 'static) -> Arc<dyn AnyStore> {
     let prepared = std::sync::atomic::AtomicBool::new(false);
@@ -732,6 +742,8 @@ fn garbage_is_never_taken_for_an_answer() {
         "{\"Results\":[",
         "{\"Results\":[7]}",
         "{\"Results\":[{}]}",
+        "{\"Results\":[null,null]}",
+        "{\"Results\":[{},{\"@change-vector\":7}]}",
         "{\"Results\":[{\"@metadata\":7}]}",
         "{\"Results\":[{\"@metadata\":{\"@id\":3}}]}",
         "{\"Results\":[[[[[[",

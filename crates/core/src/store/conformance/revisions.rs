@@ -18,6 +18,11 @@ pub(super) const CHECKS: &[Check] = &[
         needs: &[OpKind::Upsert, OpKind::Read, OpKind::Delete, OpKind::CompareAndSwap],
         run: made_anew,
     },
+    Check {
+        name: "cas: the revision of a counter is stale once it was counted",
+        needs: &[OpKind::Counter, OpKind::Read, OpKind::CompareAndSwap],
+        run: counted,
+    },
     Check { name: "cas: a revision that a write replied is the present one", needs: NEEDS, run: written },
 ];
 
@@ -76,6 +81,19 @@ fn made_anew(s: &Subject<'_>) -> Result<(), Stop> {
         Op::CompareAndSwap { key: "a", expected: &expected, body: br#"{"n":3}"# },
     )?;
     c.holds(s.documents, "a", &json!({"n": 2}))
+}
+
+fn counted(s: &Subject<'_>) -> Result<(), Stop> {
+    let (mut c, counters) = (s.client()?, s.counters()?);
+    let add = Op::Counter { key: "a", delta: 3, initial: 5 };
+    c.wrote(counters, add)?;
+    let expected = revision(&mut c, counters, "a")?;
+    c.wrote(counters, add)?;
+    c.fails(ErrorKind::Conflict, counters, Op::CompareAndSwap { key: "a", expected: &expected, body: b"100" })?;
+    c.holds_bytes(counters, "a", b"8")?;
+    let expected = revision(&mut c, counters, "a")?;
+    c.wrote(counters, Op::CompareAndSwap { key: "a", expected: &expected, body: b"100" })?;
+    c.holds_bytes(counters, "a", b"100")
 }
 
 fn written(s: &Subject<'_>) -> Result<(), Stop> {

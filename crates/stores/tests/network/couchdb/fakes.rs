@@ -89,6 +89,72 @@ fn a_bulk_write_that_is_too_large_is_cut_until_it_fits() {
 }
 
 #[test]
+fn an_outcome_without_a_revision_is_no_acknowledgement() {
+    let port = fake(|line, _| match couchdb(line) {
+        Some(say) => say,
+        None => answer(
+            201,
+            r#"[{"ok":true,"id":"a","rev":"1-a"},{"id":"b","error":null},{"id":"c","error":{}},{"ok":true,"rev":7},null]"#,
+        ),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    let mut items = BatchBuf::new();
+    ["a", "b", "c", "d", "e"].iter().for_each(|key| items.push(key, b"{}"));
+    for kind in [BulkWrite::Insert, BulkWrite::Upsert] {
+        let reply = ask.run(Op::BulkWrite { kind, items: items.as_batch() }).unwrap();
+        let reply = reply.as_reply();
+        assert_eq!(reply.documents, 1);
+        assert_eq!(reply.rejects.iter().map(|reject| reject.item).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        for reject in reply.rejects {
+            assert_eq!(reject.error.kind, ErrorKind::OutcomeUnknown, "{reject:?}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_gone_is_no_miss() {
+    const GONE: &str = r#"{"error":"not_found","reason":"Database does not exist."}"#;
+    const MISSING: &str = r#"{"error":"not_found","reason":"missing"}"#;
+    let port = fake(|line, _| match couchdb(line) {
+        Some(say) => say,
+        // Documents of these names are where others removed them after their revision was read.
+        None if line.starts_with("HEAD") => Say::Answer(200, "ETag: \"1-a\"\r\n", String::new()),
+        None if line.contains("/removed") => answer(404, MISSING),
+        None => answer(404, GONE),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    let mut items = BatchBuf::new();
+    items.push("a", b"{}");
+    let (key, body, batch) = ("a", &b"{}"[..], items.as_batch());
+    for op in [
+        Op::Insert { key, body },
+        Op::Upsert { key, body },
+        Op::Replace { key, body },
+        Op::CompareAndSwap { key, expected: b"1-a", body },
+        Op::Delete { key },
+        Op::MergePatch { key, patch: body },
+        Op::Read { key },
+        Op::BulkWrite { kind: BulkWrite::Insert, items: batch },
+        Op::BulkWrite { kind: BulkWrite::Upsert, items: batch },
+        Op::BulkDelete { keys: batch },
+        Op::BulkRead { keys: batch },
+    ] {
+        let error = ask.run(op).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Failed, "{op:?}: {error}");
+    }
+    for op in
+        [Op::Delete { key: "removed" }, Op::Read { key: "removed" }, Op::MergePatch { key: "removed", patch: body }]
+    {
+        let error = ask.run(op).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound, "{op:?}: {error}");
+    }
+}
+
+#[test]
 fn a_throttled_operation_is_temporary_and_tells_how_long_to_wait() {
     let port = fake(|line, _| match couchdb(line) {
         Some(say) => say,
