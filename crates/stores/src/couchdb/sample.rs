@@ -8,22 +8,19 @@ use storebench_core::store::StoreError;
 
 use super::server::Server;
 use crate::http::Method;
+use crate::net::splitmix64;
 
 /// So many keys from both ends begin the search.
 const ENDS: usize = 32;
 /// At most about so many jumps are made: where more keys are wanted, each gives several neighbours.
 const JUMPS: usize = 1_000;
 
-/// splitmix64 (Steele, Lea, Flood 2014).
+/// Numbers drawn one after the other.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % bound.max(1) as u64) as usize
+        (splitmix64(&mut self.0) % bound.max(1) as u64) as usize
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::mix::splitmix64;
+
 /// Capped exponential back-off with jitter: the n-th wait is drawn evenly from the upper half of
 /// `min(cap, first × 2ⁿ)`, so that many sessions do not come back at the same moment.
 #[derive(Debug, Clone)]
@@ -23,12 +25,7 @@ impl Backoff {
     pub(crate) fn next_wait(&mut self) -> Duration {
         let bound = FIRST_NS.saturating_mul(1 << self.tries.min(20)).min(CAP_NS);
         self.tries = self.tries.saturating_add(1);
-        // splitmix64 (Steele, Lea, Flood 2014).
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        Duration::from_nanos(bound / 2 + (z ^ (z >> 31)) % (bound / 2))
+        Duration::from_nanos(bound / 2 + splitmix64(&mut self.state) % (bound / 2))
     }
 
     /// A try has succeeded.

@@ -19,10 +19,12 @@ pub(crate) use address::{Address, Host};
 pub(crate) use backoff::Backoff;
 pub(crate) use control::Control;
 pub(crate) use lost::{lost, not_connected};
-pub(crate) use mix::mix;
+pub(crate) use mix::{mix, splitmix64};
 pub(crate) use secret::Secret;
 pub(crate) use stream::{Stream, connect, encrypt};
 pub(crate) use tls::Tls;
+#[cfg(test)]
+pub(crate) use tls::tests::slow_reader;
 
 use crate::registry::OptionHelp;
 

@@ -9,6 +9,7 @@ use super::errors::store_error;
 use super::server::Server;
 use super::target::Collection;
 use crate::http::Method;
+use crate::net::splitmix64;
 
 /// How many places of a collection keys are taken from.
 const PLACES: usize = 64;
@@ -102,13 +103,8 @@ fn places(count: usize, at_most: usize, seed: u64) -> Vec<(usize, usize)> {
     (0..number)
         .map(|place| {
             let (begin, end) = (count * place / number, count * (place + 1) / number);
-            // splitmix64 (Steele, Lea, Flood 2014).
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
             let free = (end - begin).saturating_sub(length) + 1;
-            (begin + ((z ^ (z >> 31)) % free as u64) as usize, length)
+            (begin + (splitmix64(&mut state) % free as u64) as usize, length)
         })
         .collect()
 }
