@@ -96,17 +96,25 @@ pub(crate) fn effect<'a>(
             }
             let patch: Value = serde_json::from_slice(patch)
                 .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-            let old = old.ok_or(OpError::not_found())?;
-            let mut document: Value = serde_json::from_slice(old)
-                .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
-            merge_patch(&mut document, &patch);
+            let new = merged(old.ok_or(OpError::not_found())?, &patch)?;
             scratch.clear();
-            serde_json::to_writer(&mut *scratch, &document)
-                .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))?;
+            scratch.extend_from_slice(&new);
             Ok(Effect::PutScratch { counter: None })
         }
         _ => Err(OpError::unsupported()),
     }
+}
+
+/// What a patch makes of a stored document.
+///
+/// # Errors
+/// *Failed* where what is stored is not JSON.
+pub(crate) fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
+    let mut document = serde_json::from_slice(old)
+        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
+    merge_patch(&mut document, patch);
+    serde_json::to_vec(&document)
+        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
 }
 
 /// Adding would leave the 64-bit range.

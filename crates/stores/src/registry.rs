@@ -115,6 +115,19 @@ pub fn schemes() -> &'static [Scheme] {
 /// [`StoreError::BadUrl`] naming what is wrong and what would be right.
 pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (head, query) = url.split_once('?').unwrap_or((url, ""));
+    let opened = open_split(url, head, query);
+    // Options are named in errors, and these may be the end of a password.
+    if opened.is_err() && head.contains("://") && query.contains('@') {
+        return Err(StoreError::BadUrl(
+            "the URL cannot be read, and holds an `@` after its `?`: in a password write `/`, `?`, `#`, `@` as %2F, %3F, \
+             %23, %40; if there is none, the options are wrong (see `storebench stores`)"
+                .into(),
+        ));
+    }
+    opened
+}
+
+fn open_split(url: &str, head: &str, query: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (names, path) = head.split_once(':').ok_or_else(|| {
         StoreError::BadUrl(format!("`{url}` has no scheme; write it like {}", list(SCHEMES.iter().map(|s| s.example))))
     })?;

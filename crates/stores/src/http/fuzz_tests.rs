@@ -10,6 +10,7 @@ use storebench_core::store::{Op, OpError, Session, Token};
 use super::input::Input;
 use super::parser::Parser;
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
+use crate::net::draw as next;
 
 const WELL: [&str; 6] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
@@ -19,15 +20,6 @@ const WELL: [&str; 6] = [
     "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 4\r\n\r\nbusy",
     "HTTP/1.0 409 Conflict\r\nETag: \"1-a\"\r\nContent-Length: 00000000000000000002\r\n\r\n[]",
 ];
-
-/// splitmix64 (Steele, Lea, Flood 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
 
 /// A good answer with some bytes changed, inserted, removed or cut off, or noise.
 fn garbled(state: &mut u64) -> Vec<u8> {

@@ -231,13 +231,13 @@ impl<D: Dialect> HttpSession<D> {
         }
     }
 
-    /// Writes what is left of a request that is being sent; whether that broke.
+    /// Writes what is left of a request that is being sent, and what TLS still holds of one that was
+    /// taken from us; whether that broke.
     fn go_on_writing(&mut self, number: usize) -> bool {
         let link = &mut self.links[number];
         match link.place {
             Some(place) if link.begun => {
-                let request = self.places[place].request.bytes();
-                link.written < request.len() && matches!(link.write(request), Turn::Broken(_))
+                matches!(link.write(self.places[place].request.bytes()), Turn::Broken(_))
             }
             _ => false,
         }

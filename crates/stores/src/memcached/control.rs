@@ -33,11 +33,20 @@ impl Connection {
         let mut connection = Self { stream, input: Vec::new(), start: 0, host: host.clone(), patience };
         // Asked before the password is sent: one that asks for none would store it as a document.
         let mut answer = connection.ask(b"version\r\n").await?;
-        if let Some(password) = &address.password {
-            if answer.starts_with("VERSION ") {
+        let asks = !answer.starts_with("VERSION ");
+        // One variable holds the password for all servers of a study, of which some ask for none.
+        if let Some(password) = &address.password
+            && (asks || !address.password_assumed)
+        {
+            if !asks {
                 return Err(StoreError::Unreachable(format!(
-                    "{host} asks for no password, but one was given (in the URL, a file or STOREBENCH_PASSWORD); leave it \
-                     out"
+                    "{host} asks for no password, but one was given (in the URL, by password_file= or password_env=); \
+                     leave it out"
+                )));
+            }
+            if password.expose().contains([' ', '\r', '\n']) {
+                return Err(StoreError::Unreachable(format!(
+                    "{host} asks for a password, and memcached takes none with a space in it: set another"
                 )));
             }
             if !answer.contains("unauthenticated") {
@@ -183,4 +192,42 @@ fn broken(host: &Host, error: &std::io::Error) -> StoreError {
 /// The value of a name.
 pub(super) fn find<'s>(stats: &'s [(String, String)], name: &str) -> Option<&'s str> {
     stats.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memcached::settings::Settings;
+    use crate::registry::Options;
+
+    /// A server that asks for no password, and whom none must reach.
+    async fn open_server(listener: tokio::net::TcpListener) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 512];
+        while let Ok(bytes @ 1..) = stream.read(&mut request).await {
+            let answer = if request[..bytes] == *b"version\r\n" { "VERSION 1.6.18\r\n" } else { "EN\r\n" };
+            assert!(!request[..bytes].starts_with(b"set"), "it would store the password");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_password_that_nobody_asks_for_stays_here_or_is_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for assumed in [true, false] {
+            let opened = runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let url = format!("memcached://:hush@127.0.0.1:{}", listener.local_addr().unwrap().port());
+                let mut settings = Settings::read(&url, &mut Options::for_test("")).unwrap();
+                settings.address.password_assumed = assumed;
+                tokio::spawn(open_server(listener));
+                Connection::open(&settings.address, PATIENCE).await.map(|(_, version)| version)
+            });
+            match (assumed, opened) {
+                (true, Ok(version)) => assert_eq!(version, "1.6.18"),
+                (false, Err(error)) => assert!(error.to_string().contains("asks for no password"), "{error}"),
+                (_, other) => panic!("{assumed} {other:?}"),
+            }
+        }
+    }
 }

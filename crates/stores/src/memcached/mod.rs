@@ -206,7 +206,7 @@ impl Store for MemcachedStore {
             collections: ready.collections,
             read_only: ready.read_only,
             largest_bytes,
-            link: Link::connected(connection.into_stream()?, again, options.in_flight, seed),
+            link: Link::connected(connection.into_stream()?, again, options.in_flight, options.timeout, seed),
             works: Works::default(),
             in_flight: 0,
             more: false,

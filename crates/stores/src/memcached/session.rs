@@ -4,15 +4,15 @@ use std::task::{Context, Poll};
 
 use storebench_core::store::{
     Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters,
-    Token, merge_patch,
+    Token,
 };
 use storebench_core::workload::Body;
 
 use super::keys::{self, Collection};
 use super::meta::{self, Answer, Garbage};
 use super::request::{self, Expect};
-use crate::document::{CHANGED, EXISTS, write_counter, wrong_collection};
-use crate::net::{lost, not_connected};
+use crate::document::{CHANGED, EXISTS, merged, write_counter, wrong_collection};
+use crate::net::lost;
 use crate::pipeline::{Link, NONE, Turn, Works};
 
 /// After so many rounds in which others were quicker a merge is given up for now.
@@ -89,7 +89,7 @@ impl MemcachedSession {
                     self.scratch.clear();
                     let collection = &self.collections[position];
                     request::single(op, collection, self.largest_bytes, &mut self.scratch)?;
-                    return Err(not_connected());
+                    return Err(self.link.not_connected());
                 }
                 self.push(position, op, awaited(token, kind, position, contents, NONE, 0), true)?;
                 self.in_flight += 1;
@@ -128,7 +128,7 @@ impl MemcachedSession {
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         if !items.is_empty() && !self.ready(out) {
-            return Err(not_connected());
+            return Err(self.link.not_connected());
         }
         let number = self.works.take(token, kind, contents);
         self.works.get(number).items = items.len() as u32;
@@ -165,7 +165,7 @@ impl MemcachedSession {
         let patch = serde_json::from_slice(patch)
             .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
         if !self.ready(out) {
-            return Err(not_connected());
+            return Err(self.link.not_connected());
         }
         let number = self.works.take(token, OpKind::MergePatch, false);
         let work = self.works.get(number);
@@ -196,11 +196,7 @@ impl MemcachedSession {
     /// The second step: stores what the patch makes of it, if it is still what was read.
     fn swap(&mut self, awaited: Awaited, old: &[u8], flags: &[u8]) -> Result<(), OpError> {
         let work = self.works.get(awaited.work);
-        let mut document = serde_json::from_slice(old)
-            .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
-        merge_patch(&mut document, &work.patch);
-        let new = serde_json::to_vec(&document)
-            .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))?;
+        let new = merged(old, &work.patch)?;
         let revision = meta::flag(flags, b'c').unwrap_or_default();
         let expiry_s = meta::flag(flags, b't').and_then(meta::number);
         let pipe = &mut self.link.pipe;
@@ -235,7 +231,7 @@ impl MemcachedSession {
         for (awaited, sent) in self.link.pipe.lose() {
             // The first step of a merge only reads.
             let kind = if awaited.expect == Expect::Value { OpKind::Read } else { awaited.kind };
-            let error = if sent { lost(kind, why) } else { not_connected() };
+            let error = if sent { lost(kind, why) } else { self.link.not_connected() };
             self.conclude(awaited, Err(error), None, out);
         }
     }
@@ -388,7 +384,7 @@ fn awaited(token: Token, kind: OpKind, position: usize, contents: bool, work: u3
 /// What the answer to a write says.
 fn effect(expect: Expect, answer: Answer<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
     Ok(match (expect, answer) {
-        (_, Answer::Failure(line)) => Err(failure(line)),
+        (_, Answer::Failure(line)) => Err(failure(line, true)),
         (Expect::Counter(delta), Answer::Value(text, _)) => {
             // A number that has become shorter is padded with spaces.
             let value = meta::number(text.trim_ascii_end()).ok_or_else(|| Garbage::of(text))?;
@@ -439,18 +435,26 @@ fn read<'a>(
         (Expect::Value, Answer::Missing) => (Err(OpError::not_found()), b""),
         (Expect::Exists, Answer::Done(_)) => (Ok(Reply::written(1)), b""),
         (Expect::Exists, Answer::Missing) => (Ok(Reply::default()), b""),
-        (_, Answer::Failure(line)) => (Err(failure(line)), b""),
+        (_, Answer::Failure(line)) => (Err(failure(line, false)), b""),
         (_, other) => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
     })
 }
 
-/// A complaint of the server, which did nothing but, for want of memory, remove what was there before.
-fn failure(line: &[u8]) -> OpError {
+/// A complaint of the server. It did nothing, but for one thing: a document for which it found no room
+/// takes what was stored under its key with it, so that nobody reads what is out of date.
+fn failure(line: &[u8], writes: bool) -> OpError {
     let text = String::from_utf8_lossy(line).chars().take(200).collect::<String>();
     let (kind, remedy) = if text.contains("out of memory") {
-        (ErrorKind::Temporary, "; give it more memory with -m: what was under this key before may be gone too")
+        match writes {
+            true => {
+                let remedy = "; what was under this key before may be gone too: give the server more memory with -m";
+                (ErrorKind::OutcomeUnknown, remedy)
+            }
+            false => (ErrorKind::Temporary, "; give it more memory with -m"),
+        }
     } else if text.contains("too large") {
-        (ErrorKind::Refused, "; start it with a larger -I")
+        let kind = if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::Refused };
+        (kind, "; what was under this key before may be gone too: start the server with a larger -I")
     } else if text.contains("non-numeric") {
         (ErrorKind::Refused, "")
     } else {
@@ -492,10 +496,31 @@ impl Session for MemcachedSession {
             found = Some(awaited.work);
         }
         if let Some(work) = found {
+            self.link.abandoned();
             self.in_flight -= 1;
             if work != NONE {
                 self.works.get(work).abandoned = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_found_no_room_may_have_removed_what_was_there() {
+        for line in [&b"SERVER_ERROR out of memory storing object"[..], b"SERVER_ERROR object too large for cache"] {
+            for expect in [Expect::Stored, Expect::Made, Expect::Replaced, Expect::Swapped] {
+                let error = effect(expect, Answer::Failure(line)).unwrap().unwrap_err();
+                assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{expect:?}: {error}");
+            }
+        }
+        let collection = Collection { body: Body::Json, prefix: Vec::new(), ours: true };
+        let read_it = Awaited { expect: Expect::Value, ..awaited(Token(1), OpKind::Read, 0, true, NONE, 0) };
+        let line = Answer::Failure(b"SERVER_ERROR out of memory writing get response");
+        let error = read(&read_it, line, &collection, &mut Vec::new()).unwrap().0.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Temporary, "a read removes nothing: {error}");
     }
 }

@@ -30,7 +30,10 @@ impl Settings {
             ));
         }
         if address.user.as_deref().is_some_and(|user| user.contains([' ', '\r', '\n']))
-            || address.password.as_ref().is_some_and(|password| password.expose().contains([' ', '\r', '\n']))
+            || address
+                .password
+                .as_ref()
+                .is_some_and(|password| !address.password_assumed && password.expose().contains([' ', '\r', '\n']))
         {
             return Err(StoreError::BadUrl("memcached takes no user or password with a space in it".into()));
         }

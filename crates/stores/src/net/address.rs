@@ -36,6 +36,8 @@ pub(crate) struct Address {
     pub(crate) user: Option<String>,
     /// The password, from the URL, a file or the environment.
     pub(crate) password: Option<Secret>,
+    /// Whether only `STOREBENCH_PASSWORD` holds it: nothing in the URL says that this server asks for one.
+    pub(crate) password_assumed: bool,
     /// At least one.
     pub(crate) hosts: Vec<Host>,
     /// What stands between the slashes after the hosts, decoded; no empty parts.
@@ -62,6 +64,10 @@ impl Address {
         let (scheme, rest) =
             head.split_once("://").ok_or_else(|| bad("a server's URL has `//` and a host after its colon"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // Split there, a part of the password would be taken for a host and the rest for a path, and be shown.
+        if path.contains('@') {
+            return Err(bad("an `@` stands behind a `/`: a `/` in a password is written %2F, an `@` elsewhere %40"));
+        }
         // The last `@`: one in a password should be written %40, and if it is not, the host is still right.
         let (userinfo, hosts) = match authority.rsplit_once('@') {
             Some((userinfo, hosts)) => (Some(userinfo), hosts),
@@ -73,17 +79,15 @@ impl Address {
             None => (String::new(), None),
         };
         let typed = typed.map(|p| decode(p, "password", example)).transpose()?;
-        let hosts = hosts
-            .split(',')
-            .map(|host| read_host(host, default_port).map_err(|what| bad(&what)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let hosts =
+            hosts.split(',').map(|host| read_host(host, default_port).map_err(bad)).collect::<Result<Vec<_>, _>>()?;
         let path = path
             .split('/')
             .filter(|part| !part.is_empty())
             .map(|part| decode(part, "path", example))
             .collect::<Result<Vec<_>, _>>()?;
         let (variable, file) = (options.take("password_env"), options.take("password_file"));
-        let password = find_password(typed, variable, file)?;
+        let (password, password_assumed) = find_password(typed, variable, file, |name| std::env::var(name).ok())?;
         let shown_user = userinfo.map(|info| info.split(':').next().unwrap_or_default());
         let mut shown = format!("{scheme}://");
         if let Some(user) = shown_user.filter(|user| !user.is_empty()) {
@@ -110,7 +114,8 @@ impl Address {
                 )));
             }
         };
-        Ok(Self { shown, user: Some(user).filter(|u| !u.is_empty()), password, hosts, path, tls })
+        let user = Some(user).filter(|user| !user.is_empty());
+        Ok(Self { shown, user, password, password_assumed, hosts, path, tls })
     }
 
     /// The first host: where control calls go.
@@ -125,31 +130,35 @@ fn decode(text: &str, what: &str, example: &str) -> Result<String, StoreError> {
     })
 }
 
-fn read_host(text: &str, default_port: u16) -> Result<Host, String> {
+/// No error repeats the text: what is taken for a host may be a part of the password.
+fn read_host(text: &str, default_port: u16) -> Result<Host, &'static str> {
     let (name, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (name, after) = rest.split_once(']').ok_or_else(|| format!("`{text}` has `[` without `]`"))?;
+            let (name, after) = rest.split_once(']').ok_or("a host of the URL has `[` without `]`")?;
             (name, after.strip_prefix(':'))
         }
         None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
     };
     if name.is_empty() {
-        return Err("the URL names no host".to_owned());
+        return Err("the URL names no host");
     }
     let port = match port {
         None => default_port,
-        Some(port) => port.parse().ok().filter(|p| *p > 0).ok_or_else(|| {
-            format!("`{port}` is no port, which is a number from 1 to 65535 (a `/`, `?` or `#` in a password is written %2F, %3F, %23)")
-        })?,
+        Some(port) => port.parse().ok().filter(|p| *p > 0).ok_or(
+            "what follows the host's `:` is no port, which is a number from 1 to 65535 (a `/`, `?` or `#` in a password \
+             is written %2F, %3F, %23)",
+        )?,
     };
     Ok(Host { name: name.to_owned(), port })
 }
 
+/// The password, and whether it is one for any server.
 fn find_password(
     typed: Option<String>,
     variable: Option<&str>,
     file: Option<&str>,
-) -> Result<Option<Secret>, StoreError> {
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<(Option<Secret>, bool), StoreError> {
     let given = usize::from(typed.is_some()) + usize::from(variable.is_some()) + usize::from(file.is_some());
     if given > 1 {
         return Err(StoreError::BadUrl(
@@ -157,18 +166,18 @@ fn find_password(
         ));
     }
     if let Some(typed) = typed {
-        return Ok(Some(Secret::new(typed)));
+        return Ok((Some(Secret::new(typed)), false));
     }
     if let Some(file) = file {
         let text = std::fs::read_to_string(file).map_err(|e| {
             StoreError::BadUrl(format!("password_file={file} cannot be read: {e}; name a file you may read"))
         })?;
-        return Ok(Some(Secret::new(text.lines().next().unwrap_or_default())));
+        return Ok((Some(Secret::new(text.lines().next().unwrap_or_default())), false));
     }
-    match (variable, std::env::var(variable.unwrap_or("STOREBENCH_PASSWORD"))) {
-        (_, Ok(password)) => Ok(Some(Secret::new(password))),
-        (None, Err(_)) => Ok(None),
-        (Some(variable), Err(_)) => Err(StoreError::BadUrl(format!(
+    match (variable, environment(variable.unwrap_or("STOREBENCH_PASSWORD"))) {
+        (named, Some(password)) => Ok((Some(Secret::new(password)), named.is_none())),
+        (None, None) => Ok((None, false)),
+        (Some(variable), None) => Err(StoreError::BadUrl(format!(
             "password_env={variable}, but there is no such variable in the environment; set it, or name another"
         ))),
     }
@@ -219,6 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn no_part_of_a_password_is_shown() {
+        for mark in ["/", "?", "#", "@", ":", ",", "[", "]", "&", "=", "/?", "@/", "?=", "?&", "@?", ":?", ",[?"] {
+            for (user, before) in [("u:", "s3cr"), ("u:", "612"), (":", "s3cr"), ("u:a@b:", "s3cr")] {
+                let url = format!("redis://{user}{before}{mark}w0rd@h.example:6379/0");
+                let told = match crate::registry::open(&url) {
+                    Ok(store) => format!("{:?}", store.describe()),
+                    Err(error) => format!("{error} {error:?}"),
+                };
+                for part in ["s3cr", "612", "w0rd"] {
+                    assert!(!told.contains(part), "{url}: {told}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_password_comes_from_one_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pw");
@@ -227,7 +252,18 @@ mod tests {
         assert_eq!(a.password.as_ref().map(Secret::expose), Some("from a file"));
         assert!(parse(&format!("redis://u:p@h?password_file={}", file.display())).is_err());
         assert!(parse("redis://u@h?password_env=STOREBENCH_NO_SUCH_VARIABLE").is_err());
-        assert!(parse("redis://u@h?password_env=PATH").unwrap().password.is_some());
+        let a = parse("redis://u@h?password_env=PATH").unwrap();
+        assert!(a.password.is_some() && !a.password_assumed, "it was named");
+    }
+
+    #[test]
+    fn a_password_that_nothing_names_is_one_for_whoever_asks() {
+        let set = |_: &str| Some("from anywhere".to_owned());
+        let assumed =
+            |typed: Option<&str>, variable| find_password(typed.map(str::to_owned), variable, None, set).unwrap().1;
+        assert!(assumed(None, None));
+        assert!(!assumed(None, Some("NAMED")) && !assumed(Some("typed"), None));
+        assert_eq!(find_password(None, None, None, |_| None).unwrap(), (None, false));
     }
 
     #[test]

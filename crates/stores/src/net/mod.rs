@@ -23,6 +23,8 @@ pub(crate) use mix::{STEP, draw, finish, mix};
 pub(crate) use secret::Secret;
 pub(crate) use stream::{Stream, connect, encrypt};
 pub(crate) use tls::Tls;
+#[cfg(test)]
+pub(crate) use tls::tests::slow_reader;
 
 use crate::registry::OptionHelp;
 

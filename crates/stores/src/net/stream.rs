@@ -38,10 +38,25 @@ pub(crate) async fn connect(host: &Host, tls: Option<&Tls>, within: Duration) ->
 async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreError> {
     let tcp = TcpStream::connect((host.name.as_str(), host.port)).await.map_err(|e| not_reached(host, &e))?;
     tcp.set_nodelay(true).map_err(|e| not_reached(host, &e))?;
+    mind_silence(&tcp);
     match tls {
         None => Ok(Stream::Plain(tcp)),
         Some(tls) => encrypt(tcp, host, tls).await,
     }
+}
+
+/// Has the kernel end a connection whose other end is gone without a word: after half a minute where
+/// nothing is said, after a minute where what was sent is not taken. A session that gives operations up
+/// notices sooner. Without it a connection works too, so an error changes nothing.
+fn mind_silence(tcp: &TcpStream) {
+    use rustix::net::sockopt;
+
+    let _ = sockopt::set_socket_keepalive(tcp, true);
+    let _ = sockopt::set_tcp_keepidle(tcp, Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepintvl(tcp, Duration::from_secs(5));
+    let _ = sockopt::set_tcp_keepcnt(tcp, 3);
+    #[cfg(target_os = "linux")]
+    let _ = sockopt::set_tcp_user_timeout(tcp, 60_000);
 }
 
 /// Begins TLS on a connection, for protocols that ask for it in words of their own first.

@@ -1,7 +1,7 @@
 //! Encryption and who may be trusted.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::ClientConfig;
 use rustls_pki_types::pem::PemObject;
@@ -11,8 +11,9 @@ use storebench_core::store::StoreError;
 use super::Host;
 use crate::registry::Options;
 
-/// The TLS part of a URL. Files are read when the first connection is made.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The TLS part of a URL. Files are read when the first connection is made; all connections share what
+/// was made of them, and with it the sessions that a server lets be resumed.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tls {
     /// PEM file of authorities; none for the system's.
     pub(crate) ca: Option<PathBuf>,
@@ -20,6 +21,7 @@ pub(crate) struct Tls {
     pub(crate) client: Option<(PathBuf, PathBuf)>,
     /// The name to check the server's certificate for; none for the host.
     pub(crate) name: Option<String>,
+    made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
 impl Tls {
@@ -37,12 +39,12 @@ impl Tls {
                 return Err(StoreError::BadUrl("tls_cert and tls_key belong together: give both, or neither".into()));
             }
         };
-        Ok(Self { ca, client, name: options.take("tls_name").map(str::to_owned) })
+        Ok(Self { ca, client, name: options.take("tls_name").map(str::to_owned), made: Arc::default() })
     }
 
     /// Whether no option was given.
     pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
+        self.ca.is_none() && self.client.is_none() && self.name.is_none()
     }
 
     /// The configuration of a client.
@@ -51,6 +53,14 @@ impl Tls {
     /// `BadUrl` naming the file that cannot be read or holds no certificate or key; `Unreachable`
     /// where the system has no authorities.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, StoreError> {
+        if let Some(made) = self.made.get() {
+            return Ok(Arc::clone(made));
+        }
+        let made = self.make()?;
+        Ok(Arc::clone(self.made.get_or_init(|| made)))
+    }
+
+    fn make(&self) -> Result<Arc<ClientConfig>, StoreError> {
         // Named, since another crate of the binary may bring a second provider, and then there is no default.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let wrong = |e: rustls::Error| StoreError::BadUrl(format!("the TLS options do not fit together: {e}"));
@@ -116,4 +126,62 @@ fn certificates(file: &std::path::Path, option: &str) -> Result<Vec<CertificateD
         .and_then(|iter| iter.collect::<Result<Vec<_>, _>>())
         .map_err(|e| wrong(e.to_string()))?;
     if found.is_empty() { Err(wrong("there are none in it".into())) } else { Ok(found) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A client that trusts a server, and that server on a thread of its own: it reads so many bytes of one
+    /// connection, as slowly as it can be bothered to, and then answers with this.
+    pub(crate) fn slow_reader(bytes: usize, answer: &'static [u8]) -> (Host, Tls) {
+        use std::io::{Read, Write};
+
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let ca = folder.path().join("ca.pem");
+        std::fs::write(&ca, made.cert.pem()).unwrap();
+        let tls = Tls { ca: Some(ca), ..Tls::default() };
+        tls.config().unwrap();
+        let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = Host { name: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, stream);
+            let (mut read, mut room) = (0, vec![0; 16 << 10]);
+            while read < bytes {
+                match stream.read(&mut room) {
+                    Ok(more @ 1..) => read += more,
+                    _ => return,
+                }
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+            stream.write_all(answer).unwrap();
+            stream.flush().unwrap();
+            let _ = stream.read(&mut room);
+        });
+        (host, tls)
+    }
+
+    #[test]
+    fn files_are_read_once_for_all_connections() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let tls = Tls { ca: Some(file.clone()), ..Tls::default() };
+        assert!(tls.config().is_err(), "there is no file yet");
+        std::fs::write(&file, made.cert.pem()).unwrap();
+        let first = tls.config().unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert!(Arc::ptr_eq(&first, &tls.clone().config().unwrap()));
+    }
 }

@@ -29,11 +29,6 @@ impl Bell {
         // Read first: the usual answer is no, and then nothing is written.
         self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::AcqRel)
     }
-
-    /// Rings it without waking anyone: the caller polls soon anyway.
-    pub(super) fn mark(&self) {
-        self.rung.store(true, Ordering::Release);
-    }
 }
 
 impl Wake for Bell {

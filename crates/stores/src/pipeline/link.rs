@@ -3,15 +3,16 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
-use storebench_core::store::StoreError;
+use storebench_core::store::{ErrorKind, OpError, StoreError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::Pipe;
 use super::bell::Bell;
-use crate::net::{Backoff, Stream};
+use crate::net::{Backoff, Stream, not_connected};
 
 /// A connection being made, up to where requests may be sent.
 pub(crate) type Connecting = Pin<Box<dyn Future<Output = Result<Stream, StoreError>>>>;
@@ -27,6 +28,14 @@ pub(crate) struct Link<T> {
     connect: Connect,
     backoff: Backoff,
     disconnects: u64,
+    /// How often something was read.
+    reads: u64,
+    /// How often that was when an operation was given up, and when nothing has been read since, since when.
+    silence: Option<(u64, Instant)>,
+    /// How long an operation is waited for.
+    timeout: Duration,
+    /// What the server can no longer promise, found when the last connection was being made.
+    refusal: Option<String>,
     bell: Arc<Bell>,
     waker: Waker,
     /// Whom the bell wakes.
@@ -35,6 +44,8 @@ pub(crate) struct Link<T> {
 
 enum State {
     Up(Stream),
+    /// Closed, since nothing came over it any more. The next turn tells.
+    Silent,
     /// Not connected, and waiting before the next try.
     Down(Pin<Box<Sleep>>),
     Connecting(Connecting),
@@ -56,16 +67,16 @@ pub(crate) enum Turn {
 
 impl<T> Link<T> {
     /// Over a connection that is there.
-    pub(crate) fn connected(stream: Stream, connect: Connect, window: u32, seed: u64) -> Self {
-        Self::new(State::Up(stream), connect, window, seed)
+    pub(crate) fn connected(stream: Stream, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
+        Self::new(State::Up(stream), connect, window, timeout, seed)
     }
 
     /// Over one that is to be made: what is asked meanwhile is sent when it is.
-    pub(crate) fn connecting(connect: Connect, window: u32, seed: u64) -> Self {
-        Self::new(State::Connecting(connect()), connect, window, seed)
+    pub(crate) fn connecting(connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
+        Self::new(State::Connecting(connect()), connect, window, timeout, seed)
     }
 
-    fn new(state: State, connect: Connect, window: u32, seed: u64) -> Self {
+    fn new(state: State, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
         let bell = Bell::new();
         Self {
             pipe: Pipe::new(window),
@@ -73,6 +84,10 @@ impl<T> Link<T> {
             connect,
             backoff: Backoff::new(seed),
             disconnects: 0,
+            reads: 0,
+            silence: None,
+            timeout,
+            refusal: None,
             waker: Waker::from(Arc::clone(&bell)),
             bell,
             listener: None,
@@ -88,6 +103,33 @@ impl<T> Link<T> {
     /// Whether it waits before it tries to connect again.
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.state, State::Down(_))
+    }
+
+    /// The error of what cannot be sent, since it is not up. A server that came back and promises less
+    /// is not used, and that is no matter of trying again.
+    pub(crate) fn not_connected(&self) -> OpError {
+        match &self.refusal {
+            Some(why) => OpError::new(ErrorKind::Failed, why.clone()),
+            None => not_connected(),
+        }
+    }
+
+    /// An operation on it was given up. A connection over which nothing has come since another one was,
+    /// a timeout ago or more, leads nowhere, and nobody may ever say so: it is replaced.
+    pub(crate) fn abandoned(&mut self) {
+        if !self.is_up() {
+            return;
+        }
+        let now = Instant::now();
+        match self.silence {
+            Some((reads, since)) if reads == self.reads => {
+                if now.duration_since(since) >= self.timeout {
+                    self.state = State::Silent;
+                    self.bell.wake_by_ref();
+                }
+            }
+            _ => self.silence = Some((self.reads, now)),
+        }
     }
 
     /// How often it was lost after it had been made.
@@ -115,7 +157,7 @@ impl<T> Link<T> {
         if let State::Up(stream) = &mut self.state
             && write(&mut self.pipe, stream, &mut Context::from_waker(&self.waker)).is_err()
         {
-            self.bell.mark();
+            self.bell.wake_by_ref();
         }
     }
 
@@ -125,13 +167,21 @@ impl<T> Link<T> {
         match &mut self.state {
             State::Up(stream) => match exchange(&mut self.pipe, stream, cx) {
                 Ok(0) => Turn::Nothing,
-                Ok(_) => Turn::Input,
+                Ok(_) => {
+                    self.reads += 1;
+                    Turn::Input
+                }
                 Err(why) => {
                     self.disconnects += 1;
                     self.wait();
                     Turn::Lost(why)
                 }
             },
+            State::Silent => {
+                self.disconnects += 1;
+                self.wait();
+                Turn::Lost("the server had said nothing for twice the timeout, so the connection was replaced".into())
+            }
             State::Down(sleep) => match sleep.as_mut().poll(cx) {
                 Poll::Pending => Turn::Nothing,
                 Poll::Ready(()) => {
@@ -143,12 +193,15 @@ impl<T> Link<T> {
                 Poll::Pending => Turn::Nothing,
                 Poll::Ready(Ok(stream)) => {
                     self.state = State::Up(stream);
+                    (self.silence, self.refusal) = (None, None);
                     self.backoff.reset();
                     Turn::Connected
                 }
                 Poll::Ready(Err(error)) => {
+                    let why = error.to_string();
+                    self.refusal = matches!(error, StoreError::NotSupported(_)).then(|| why.clone());
                     self.wait();
-                    Turn::Lost(error.to_string())
+                    Turn::Lost(why)
                 }
             },
         }
@@ -166,7 +219,7 @@ impl<T> Link<T> {
     fn wait(&mut self) {
         self.state = State::Down(Box::pin(tokio::time::sleep(self.backoff.next_wait())));
         // The next turn registers for the end of the wait.
-        self.bell.mark();
+        self.bell.wake_by_ref();
     }
 }
 
@@ -209,5 +262,100 @@ fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) ->
         Poll::Ready(Ok(())) => Err("the server closed it".to_owned()),
         Poll::Ready(Err(error)) => Err(error.to_string()),
         Poll::Pending => written.map(|()| 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    /// A link to somebody, and the other end.
+    async fn pair(timeout: Duration) -> (Link<u32>, tokio::net::TcpStream) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let connect: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);
+        let link = Link::connected(Stream::Plain(stream), connect, 4, timeout, 1);
+        (link, listener.accept().await.unwrap().0)
+    }
+
+    fn ask(link: &mut Link<u32>, what: u32) {
+        link.pipe.request(what, true).extend_from_slice(b"?");
+        link.flush();
+    }
+
+    #[test]
+    fn a_flush_that_fails_wakes_who_polls() {
+        runtime().block_on(async {
+            let (mut link, there) = pair(Duration::from_secs(1)).await;
+            let count = Arc::new(Count::default());
+            let waker = Waker::from(Arc::clone(&count));
+            assert!(link.has_news(&Context::from_waker(&waker)));
+            // What is not read makes the end a reset.
+            ask(&mut link, 1);
+            there.readable().await.unwrap();
+            drop(there);
+            for what in 2..10 {
+                ask(&mut link, what);
+            }
+            assert_eq!(count.0.load(Ordering::SeqCst), 1);
+            assert!(link.has_news(&Context::from_waker(&waker)));
+        });
+    }
+
+    #[test]
+    fn a_connection_that_stays_silent_is_replaced() {
+        runtime().block_on(async {
+            let (mut link, there) = pair(Duration::ZERO).await;
+            let news = async |link: &mut Link<u32>| {
+                std::future::poll_fn(|cx| if link.has_news(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+            };
+            ask(&mut link, 1);
+            link.abandoned();
+            assert!(link.is_up(), "only one was given up");
+            assert!(matches!(link.turn(), Turn::Nothing));
+            // Something is said: it begins anew.
+            news(&mut link).await;
+            there.try_write(b"!").unwrap();
+            news(&mut link).await;
+            assert!(matches!(link.turn(), Turn::Input));
+            link.pipe.consume(1);
+            link.pipe.pop();
+            for what in 2..4 {
+                ask(&mut link, what);
+                assert!(link.is_up());
+                link.abandoned();
+            }
+            assert!(!link.is_up());
+            news(&mut link).await;
+            assert!(matches!(link.turn(), Turn::Lost(why) if why.contains("twice the timeout")));
+            assert_eq!((link.disconnects(), link.pipe.lose().collect::<Vec<_>>()), (1, vec![(2, true), (3, true)]));
+        });
+    }
+
+    #[test]
+    fn a_server_that_promises_less_is_not_used_and_says_why() {
+        runtime().block_on(async {
+            let connect: Connect = Box::new(|| {
+                Box::pin(async { Err(StoreError::NotSupported("it came back without a disk".into())) }) as Connecting
+            });
+            let mut link: Link<u32> = Link::connecting(connect, 4, Duration::ZERO, 1);
+            assert_eq!(link.not_connected().kind, ErrorKind::Temporary);
+            assert!(matches!(link.turn(), Turn::Lost(_)));
+            let error = link.not_connected();
+            assert!(error.kind == ErrorKind::Failed && error.message.contains("without a disk"), "{error}");
+        });
     }
 }

@@ -12,4 +12,4 @@ mod work;
 
 pub(crate) use link::{Connect, Connecting, Link, Turn};
 pub(crate) use pipe::Pipe;
-pub(crate) use work::{NONE, Works};
+pub(crate) use work::{NONE, Work, Works};

@@ -63,7 +63,7 @@ pub(super) async fn enter(target: &Target) -> Result<(Connected, Facts), StoreEr
     let mut connected = target.login().await?;
     let sql = format!("SET lock_timeout = '60s'; SET default_transaction_isolation = 'read committed'; {FACTS}");
     let doing = "ask it about itself";
-    let rows = connected.channel.query(&sql).await.map_err(|fault| target.fault(doing, &fault))?;
+    let rows = target.ask(doing, connected.channel.query(&sql)).await?;
     let facts = Facts::read(&rows).ok_or_else(|| {
         StoreError::Unreachable(format!("{}: it speaks PostgreSQL's protocol, but is not PostgreSQL", target.place()))
     })?;

@@ -72,6 +72,57 @@ impl Facts {
     }
 }
 
+/// What a session was opened to promise.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Promise {
+    /// None for a session that only reads.
+    pub(super) durability: Option<Durability>,
+    pub(super) consistency: ReadConsistency,
+    pub(super) apply: bool,
+}
+
+impl Promise {
+    /// Whether writes are acknowledged by standbys too.
+    pub(super) fn waits_for_standbys(&self) -> bool {
+        self.durability.is_some_and(|durability| durability.acknowledged_by != Acknowledged::Nodes(1))
+    }
+
+    /// The settings by which a session on this server keeps it. `rows` are those of [`FACTS`]; `again`: the
+    /// session had a connection before, and standbys that are not there yet are waited for by each commit.
+    ///
+    /// # Errors
+    /// `NotSupported` naming what the server lacks for it; `Unreachable` where it is no PostgreSQL.
+    pub(super) fn settings(&self, place: &str, rows: &[Row], again: bool) -> Result<String, StoreError> {
+        let mut facts = Facts::read(rows)
+            .ok_or_else(|| StoreError::Unreachable(format!("{place}: what listens there is not PostgreSQL")))?;
+        if again {
+            facts.standbys = None;
+        }
+        let offered = consistency(Some(&facts));
+        if !offered.iter().any(|(consistency, _)| *consistency == self.consistency) {
+            return Err(StoreError::NotSupported(format!(
+                "{place} is a standby, which may lag behind: it cannot promise `{}` reads; name the primary, or ask for \
+                 `stale-ok`",
+                self.consistency
+            )));
+        }
+        let mut sets = String::from("SET default_transaction_isolation = 'read committed'");
+        match self.durability {
+            None => sets += "; SET default_transaction_read_only = on",
+            Some(_) if facts.in_recovery => {
+                return Err(StoreError::NotSupported(format!(
+                    "{place} is a standby, which takes no writes; name the primary"
+                )));
+            }
+            Some(durability) => {
+                let setting = setting(place, &facts, durability, self.apply)?;
+                sets += &format!("; SET synchronous_commit = {setting}");
+            }
+        }
+        Ok(sets)
+    }
+}
+
 /// How many standbys `synchronous_standby_names` makes a commit wait for: `FIRST 2 (a, b, c)`,
 /// `ANY 1 (a, b)`, `2 (a, b)`; a list alone is `FIRST 1`.
 fn standbys_waited_for(setting: &str) -> u32 {

@@ -7,7 +7,8 @@ use storebench_core::store::{Explanation, Op, Stats, StoreError};
 
 use super::channel::{Channel, Fault};
 use super::login::Target;
-use super::sql::{Table, literal};
+use super::sql::{Statement, Table, literal};
+use super::wire::oid;
 use crate::document::prefix_end_text;
 
 /// Fields of the server's own statistics, by where they come from, with the name they get here. Versions
@@ -203,16 +204,24 @@ pub(super) async fn explain(
         Op::Scan { start, end: None, limit } => (table.range(false, limit), vec![start.to_owned()]),
         _ => return Ok(None),
     };
-    let mut sql = statement.0;
-    for (number, value) in values.iter().enumerate() {
-        sql = sql.replace(&format!("${}", number + 1), &literal(value));
-    }
     let rows = channel
-        .query(&format!("EXPLAIN {sql}"))
+        .query(&explaining(&statement, &values))
         .await
         .map_err(|fault| target.fault("ask for a query's plan", &fault))?;
     let lines: Vec<String> = rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
     Ok(Some(Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") }))
+}
+
+/// The statements that ask for a plan. The server puts the values in their places: a value may itself
+/// look like a place. Its first plans for a prepared statement are for the values given.
+fn explaining((sql, types): &Statement, values: &[String]) -> String {
+    let types: Vec<&str> = types.iter().map(|one| if *one == oid::JSONB { "jsonb" } else { "text" }).collect();
+    let values: Vec<String> = values.iter().map(|value| literal(value)).collect();
+    let (types, values) = (types.join(", "), values.join(", "));
+    format!(
+        "PREPARE storebench_explained ({types}) AS {sql}; EXPLAIN EXECUTE storebench_explained ({values}); \
+         DEALLOCATE storebench_explained"
+    )
 }
 
 /// Whether a plan reads a whole table, or a whole index without a condition to put it in order and
@@ -231,6 +240,17 @@ fn full_scan(lines: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_stay_out_of_each_others_places() {
+        let table = Table::ours("s", "t", storebench_core::workload::Body::Json, false);
+        let sql = explaining(&table.range(true, 7), &["price$20".into(), "it's $1; \\".into()]);
+        assert!(sql.starts_with("PREPARE storebench_explained (text, text) AS SELECT key, doc"), "{sql}");
+        assert!(sql.contains(" key >= $1 AND key < $2 ORDER BY key LIMIT 7;"), "{sql}");
+        assert!(sql.contains(r"EXECUTE storebench_explained ('price$20', E'it''s $1; \\');"), "{sql}");
+        let sql = explaining(&table.page("user$1", 1).unwrap(), &["\"$1\"".into()]);
+        assert!(sql.contains("(jsonb) AS") && sql.contains("-> 'user$1') = $1"), "{sql}");
+    }
 
     #[test]
     fn plans_that_read_everything() {

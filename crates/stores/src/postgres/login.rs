@@ -17,8 +17,8 @@ use super::errors::store_error;
 use super::wire::ServerError;
 use crate::net::{Address, Stream, connect, encrypt};
 
-/// How long a login may take, TLS and authentication included.
-const WITHIN: Duration = Duration::from_secs(20);
+/// How long a login may take, TLS and authentication included, and what is asked right after it.
+pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// Who is asked for what.
 #[derive(Debug, Clone)]
@@ -48,6 +48,26 @@ impl Target {
     /// A broken connection as the error of a control call.
     pub(super) fn broke(&self, doing: &str, lost: &Lost) -> StoreError {
         self.unreachable(&format!("cannot {doing}: the connection broke: {}; is the server up?", lost.0))
+    }
+
+    /// An answer that did not come in time.
+    pub(super) fn silent(&self, doing: &str, within: Duration) -> StoreError {
+        self.unreachable(&format!("cannot {doing}: there was no answer within {within:?}; is the server well?"))
+    }
+
+    /// Asks something within [`WITHIN`].
+    ///
+    /// # Errors
+    /// `Unreachable` where no answer comes in time.
+    pub(super) async fn ask<T>(
+        &self,
+        doing: &str,
+        asking: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(WITHIN, asking).await {
+            Ok(result) => result.map_err(|fault| self.fault(doing, &fault)),
+            Err(_) => Err(self.silent(doing, WITHIN)),
+        }
     }
 
     /// A failed control call.

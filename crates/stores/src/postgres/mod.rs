@@ -41,7 +41,9 @@ mod existing;
 mod figures;
 mod flow;
 mod login;
+mod output;
 mod session;
+mod setup;
 mod sql;
 mod wire;
 
@@ -49,17 +51,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Acknowledged, Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, Request,
-    Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, Request, Runtime,
+    SessionOptions, Stats, Store, StoreError, Support,
 };
 
 use crate::net::{Address, Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use channel::Fault;
-use durability::{FACTS, Facts};
-use login::{Connected, Target};
+use durability::{Facts, Promise};
+use login::{Connected, Target, WITHIN};
 pub(crate) use session::PostgresSession;
-use session::Setup;
+use setup::Setup;
 use sql::Table;
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -200,23 +202,24 @@ impl PostgresStore {
     /// The server's statistics over the kept connection, or over a new one where that is gone.
     async fn watch(&self, sql: impl Fn(u32) -> String) -> Result<Vec<channel::Row>, StoreError> {
         let version = |facts: Option<&Facts>| facts.map_or(0, |facts| facts.version_number);
+        let doing = "read its statistics";
         let kept = lock(&self.watching).take();
         let known = version(lock(&self.facts).as_ref());
         if let Some(mut connected) = kept {
-            match connected.channel.query(&sql(known)).await {
-                Ok(rows) => {
+            match tokio::time::timeout(WITHIN, connected.channel.query(&sql(known))).await {
+                Ok(Ok(rows)) => {
                     *lock(&self.watching) = Some(connected);
                     return Ok(rows);
                 }
-                Err(Fault::Server(error)) if !error.ends_connection() => {
-                    return Err(self.target.fault("read its statistics", &Fault::Server(error)));
+                Ok(Err(Fault::Server(error))) if !error.ends_connection() => {
+                    return Err(self.target.fault(doing, &Fault::Server(error)));
                 }
-                Err(_) => {}
+                // Broken or silent: another connection may do better.
+                Ok(Err(_)) | Err(_) => {}
             }
         }
         let (mut connected, facts) = self.enter().await?;
-        let rows = connected.channel.query(&sql(version(Some(&facts)))).await;
-        let rows = rows.map_err(|fault| self.target.fault("read its statistics", &fault))?;
+        let rows = self.target.ask(doing, connected.channel.query(&sql(version(Some(&facts))))).await?;
         *lock(&self.watching) = Some(connected);
         Ok(rows)
     }
@@ -280,7 +283,7 @@ impl Store for PostgresStore {
                 "Statements are planned as the server's plan_cache_mode says; limits stand in their text.",
                 "settle runs VACUUM (ANALYZE) on the collections, and a CHECKPOINT where the user may ask for one.",
                 "Acknowledgements by several nodes: what synchronous_standby_names says is asked when a session \
-                 opens; changing it during a run is not noticed.",
+                 opens, and when it connects again; changing it in between is not noticed.",
             ],
         }
     }
@@ -308,30 +311,14 @@ impl Store for PostgresStore {
         let ready = self
             .ready()
             .ok_or_else(|| StoreError::Failed(format!("{place}: the store must be prepared before a session opens")))?;
-        let mut connected = self.target.login().await?;
-        let rows = connected.channel.query(FACTS).await;
-        let rows = rows.map_err(|fault| self.target.fault("ask it about itself", &fault))?;
-        let facts = Facts::read(&rows)
-            .ok_or_else(|| StoreError::Unreachable(format!("{place}: what listens there is not PostgreSQL")))?;
-        let offered = durability::consistency(Some(&facts));
-        if !offered.iter().any(|(consistency, _)| *consistency == options.consistency) {
-            return Err(StoreError::NotSupported(format!(
-                "{place} is a standby, which may lag behind: it cannot promise `{}` reads; name the primary, or ask for \
-                 `stale-ok`",
-                options.consistency
-            )));
-        }
-        let mut sets = String::from("SET default_transaction_isolation = 'read committed'");
-        let mut waits_for_standbys = false;
-        if ready.read_only {
-            sets += "; SET default_transaction_read_only = on";
-        } else {
-            let setting = durability::setting(&place, &facts, options.durability, self.apply)?;
-            sets += &format!("; SET synchronous_commit = {setting}");
-            waits_for_standbys = options.durability.acknowledged_by != Acknowledged::Nodes(1);
-        }
-        let setup = Setup { target: self.target.clone(), sets };
-        PostgresSession::open(connected, setup, &ready.tables, waits_for_standbys, options).await
+        let connected = self.target.login().await?;
+        let promise = Promise {
+            durability: (!ready.read_only).then_some(options.durability),
+            consistency: options.consistency,
+            apply: self.apply,
+        };
+        let setup = Setup { target: self.target.clone(), promise };
+        PostgresSession::open(connected, setup, &ready.tables, options).await
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {

@@ -5,9 +5,8 @@
 //! waiting for answers, at most as many as may be in flight; answers come in the same order.
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use storebench_core::engine::Clock;
@@ -22,16 +21,15 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::bulk::copy_rows;
-use super::channel::{Channel, Lost};
+use super::channel::Lost;
 use super::flow::{Entry, Flow, Next, What};
-use super::login::{Connected, Target};
+use super::login::{Connected, WITHIN};
+use super::output::Output;
+use super::setup::{Setup, set_up};
 use super::sql::{KINDS, Kind, Table};
 use super::wire::{self, Bind, LARGEST_BYTES, oid};
 use crate::document::{counter, prefix_end_text, wrong_collection};
 use crate::net::{Backoff, not_connected};
-
-/// So much may lie in the output buffer before what was sent is moved out of it.
-const MOVE_BYTES: usize = 1 << 20;
 
 /// A statement as the session knows it.
 struct Prepared {
@@ -62,16 +60,11 @@ type Made = (Box<Connected>, Backoff);
 /// The connection, or what makes it anew.
 enum Link {
     Up(Box<Connected>),
-    Down(oneshot::Receiver<Made>, AbortHandle),
+    Down(oneshot::Receiver<Made>, AbortHandle, Refusal),
 }
 
-/// What a connection is made from.
-#[derive(Clone)]
-pub(super) struct Setup {
-    pub(super) target: Target,
-    /// Settings of the session.
-    pub(super) sets: String,
-}
+/// Why a server that is there is not used: what it can no longer promise.
+type Refusal = Arc<Mutex<Option<String>>>;
 
 /// One connection to a PostgreSQL server.
 pub(crate) struct PostgresSession {
@@ -92,74 +85,15 @@ pub(crate) struct PostgresSession {
     backoff: Backoff,
 }
 
-/// What is to be written. Positions count from when the connection was made.
-#[derive(Default)]
-struct Output {
-    bytes: Vec<u8>,
-    /// The position of the first of `bytes`.
-    base: u64,
-    sent: u64,
-}
-
-impl Output {
-    fn end(&self) -> u64 {
-        self.base + self.bytes.len() as u64
-    }
-
-    fn forget_sent(&mut self) {
-        let sent = (self.sent - self.base) as usize;
-        if sent == self.bytes.len() {
-            self.bytes.clear();
-            self.base = self.sent;
-        } else if sent >= MOVE_BYTES && sent * 2 >= self.bytes.len() {
-            self.bytes.drain(..sent);
-            self.base = self.sent;
-        }
-    }
-
-    /// Writes up to this position, as far as the socket takes it.
-    fn write(&mut self, channel: &mut Channel, cx: &mut Context<'_>, limit: u64) -> io::Result<()> {
-        let mut wrote = false;
-        while self.sent < limit {
-            let range = (self.sent - self.base) as usize..(limit - self.base) as usize;
-            match Pin::new(&mut channel.stream).poll_write(cx, &self.bytes[range]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(n)) => self.sent += n as u64,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => break,
-            }
-            wrote = true;
-        }
-        if wrote {
-            // Of TLS; what it cannot write now goes with the next write or read.
-            if let Poll::Ready(Err(error)) = Pin::new(&mut channel.stream).poll_flush(cx) {
-                return Err(error);
-            }
-            self.forget_sent();
-        }
-        Ok(())
-    }
-}
-
-/// Sets a session up and prepares its statements.
-async fn set_up(mut connected: Connected, setup: &Setup, parses: &[u8]) -> Result<Connected, StoreError> {
-    let target = &setup.target;
-    let doing = "set a session up";
-    connected.channel.query(&setup.sets).await.map_err(|fault| target.fault(doing, &fault))?;
-    connected.channel.send(parses).await.map_err(|lost| target.broke(doing, &lost))?;
-    connected.channel.rows().await.map_err(|fault| target.fault("prepare the statements of a session", &fault))?;
-    Ok(connected)
-}
-
 impl PostgresSession {
     /// Opens a session on these tables. Called within the runtime that will drive it.
     pub(super) async fn open(
         connected: Connected,
         setup: Setup,
         tables: &[Table],
-        waits_for_standbys: bool,
         options: &SessionOptions,
     ) -> Result<Self, StoreError> {
+        let waits_for_standbys = setup.promise.waits_for_standbys();
         let mut prepared = Vec::new();
         let collections = tables
             .iter()
@@ -172,7 +106,7 @@ impl PostgresSession {
                 Collection { table: table.clone(), statements, lists: Vec::new() }
             })
             .collect();
-        let connected = set_up(connected, &setup, &parses(&prepared)).await?;
+        let connected = set_up(connected, &setup, &parses(&prepared), false, WITHIN).await?;
         let seed = connected.process.0.unsigned_abs().into();
         Ok(Self {
             link: Link::Up(Box::new(connected)),
@@ -202,29 +136,46 @@ impl PostgresSession {
     /// The connection broke: ends what was in flight, and connects again.
     fn lose(&mut self, why: &Lost, out: &mut dyn Completions) {
         self.flow.lose(self.output.sent, &why.0, out);
-        self.output = Output { bytes: std::mem::take(&mut self.output.bytes), base: 0, sent: 0 };
-        self.output.bytes.clear();
+        self.output.clear();
         self.given_up = false;
         let (sender, receiver) = oneshot::channel();
         let (setup, parses) = (Arc::clone(&self.setup), parses(&self.prepared));
         let mut backoff = self.backoff.clone();
+        let refusal = Refusal::default();
+        let told = Arc::clone(&refusal);
         let task = self.handle.spawn(async move {
             loop {
                 tokio::time::sleep(backoff.next_wait()).await;
-                if let Ok(connected) = setup.target.login().await
-                    && let Ok(connected) = set_up(connected, &setup, &parses).await
-                {
-                    let _ = sender.send((Box::new(connected), backoff));
-                    return;
-                }
+                let made = match setup.target.login().await {
+                    Ok(connected) => set_up(connected, &setup, &parses, true, WITHIN).await,
+                    Err(error) => Err(error),
+                };
+                let why = match made {
+                    Ok(connected) => {
+                        let _ = sender.send((Box::new(connected), backoff));
+                        return;
+                    }
+                    Err(StoreError::NotSupported(why)) => Some(why),
+                    Err(_) => None,
+                };
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = why;
             }
         });
-        self.link = Link::Down(receiver, task.abort_handle());
+        self.link = Link::Down(receiver, task.abort_handle(), refusal);
+    }
+
+    /// The error of what cannot be sent now.
+    fn unsent(&self) -> OpError {
+        let refusal = match &self.link {
+            Link::Down(_, _, refusal) => refusal.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Link::Up(_) => None,
+        };
+        refusal.map_or(not_connected(), |why| OpError::new(ErrorKind::Failed, why))
     }
 
     /// Whether there is a connection; takes one that has just been made.
     fn is_up(&mut self, cx: &mut Context<'_>) -> bool {
-        let Link::Down(coming, _) = &mut self.link else { return true };
+        let Link::Down(coming, ..) = &mut self.link else { return true };
         match Pin::new(coming).poll(cx) {
             Poll::Ready(Ok((connected, backoff))) => {
                 self.link = Link::Up(connected);
@@ -613,12 +564,13 @@ fn misfit(kind: Kind, table: &Table) -> OpError {
 impl Session for PostgresSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         let cx = &mut Context::from_waker(Waker::noop());
-        // An idle connection may have been closed meanwhile: seen here, nothing is sent into the void.
-        if self.flow.is_empty() {
+        // An idle connection may have been closed meanwhile, one in use given up: seen here, nothing is sent
+        // into the void.
+        if self.given_up || self.flow.is_empty() {
             self.turn(cx, out);
         }
         if !self.is_up(cx) {
-            return out.complete(token, Err(not_connected()));
+            return out.complete(token, Err(self.unsent()));
         }
         if let Err(error) = self.encode(request, token, out) {
             out.complete(token, Err(error));
@@ -653,7 +605,7 @@ impl Session for PostgresSession {
 impl Drop for PostgresSession {
     fn drop(&mut self) {
         match &mut self.link {
-            Link::Down(_, task) => task.abort(),
+            Link::Down(_, task, _) => task.abort(),
             Link::Up(connected) => {
                 // So that the server does not wonder; one that takes it not now sees the socket close.
                 let goodbye = [b'X', 0, 0, 0, 4];

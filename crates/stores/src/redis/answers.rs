@@ -1,14 +1,14 @@
 //! What came back: whose it is, what it means.
 
-use storebench_core::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, merge_patch};
+use storebench_core::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply};
 
 use super::cluster::{self, Redirection};
 use super::errors::op_error;
 use super::request::Expect;
 use super::resp::{self, Garbage, Item, Value};
 use super::session::{Awaited, RedisSession, Role, own};
-use crate::document::{CHANGED, EXISTS};
-use crate::pipeline::NONE;
+use crate::document::{CHANGED, EXISTS, merged};
+use crate::pipeline::{NONE, Work};
 
 /// After so many redirections, or rounds of a merge that others were quicker in, an operation is
 /// given up for now.
@@ -39,7 +39,7 @@ impl RedisSession {
     /// Takes all answers that are whole.
     pub(super) fn take_answers(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
         loop {
-            let Self { links, in_flight, .. } = self;
+            let Self { links, in_flight, works, .. } = self;
             let Some((front, input)) = links[link].pipe.front() else {
                 let input = links[link].pipe.input();
                 return if input.is_empty() { Ok(()) } else { Err(Garbage(shorten(input))) };
@@ -62,17 +62,31 @@ impl RedisSession {
                 self.done(link, used);
                 continue;
             }
+            if let Item::Error(line) = item
+                && line.starts_with(b"NOSCRIPT")
+                && awaited.role != Role::Own
+            {
+                self.load_scripts(link);
+                self.settle(link, awaited, Err(op_error(b"NOSCRIPT")), used, out);
+                continue;
+            }
             match awaited.role {
-                Role::Rows => self.take_row(link, out)?,
-                Role::Own => self.take_own(link, out)?,
-                Role::Whole | Role::Kept | Role::Item | Role::Step => {
-                    if let Item::Error(line) = item
-                        && line.starts_with(b"NOSCRIPT")
-                    {
-                        self.load_scripts(link);
-                        self.settle(link, awaited, Err(op_error(b"NOSCRIPT")), used, out);
-                        continue;
+                Role::Rows => {
+                    if row(front, item, works.get(awaited.work))? {
+                        self.links[link].pipe.consume(used);
+                    } else {
+                        self.done(link, used);
+                        self.one_less(awaited.work, out);
                     }
+                }
+                Role::Own => {
+                    let replicas = replicas(awaited.expect, item)?;
+                    self.done(link, used);
+                    if let Some(replicas) = replicas {
+                        self.acknowledged(link, &replicas, out);
+                    }
+                }
+                Role::Whole | Role::Kept | Role::Item | Role::Step => {
                     if let Item::Error(line) = item
                         && awaited.work != NONE
                         && let Some(route) = &self.route
@@ -82,9 +96,32 @@ impl RedisSession {
                         self.redirect(link, awaited, &redirection, out);
                         continue;
                     }
-                    match awaited.expect {
-                        Expect::Value | Expect::Exists => self.take_document(link, awaited, out)?,
-                        expect => {
+                    match (awaited.expect, awaited.role) {
+                        (Expect::Value | Expect::Exists, Role::Item) => {
+                            item_read(&awaited, item, works.get(awaited.work))?;
+                            self.done(link, used);
+                            self.one_less(awaited.work, out);
+                        }
+                        (Expect::Value | Expect::Exists, Role::Step) => {
+                            let old = step_read(item)?;
+                            self.done(link, used);
+                            match old {
+                                Ok(old) => self.next_step(link, awaited, Some(old), out),
+                                Err(error) => self.conclude(awaited, Err(error), None, out),
+                            }
+                        }
+                        (Expect::Value | Expect::Exists, _) => {
+                            let result = look(&awaited, item)?;
+                            if awaited.work != NONE {
+                                works.give_back(awaited.work);
+                            }
+                            if !awaited.abandoned {
+                                *in_flight -= 1;
+                                out.complete(awaited.token, result);
+                            }
+                            self.done(link, used);
+                        }
+                        (expect, _) => {
                             let result = effect(expect, item)?;
                             self.settle(link, awaited, result, used, out);
                         }
@@ -126,133 +163,12 @@ impl RedisSession {
         }
     }
 
-    /// A document, or whether there is one, for what is not handed over where it lies.
-    fn take_document(&mut self, link: usize, awaited: Awaited, out: &mut dyn Completions) -> Result<(), Garbage> {
-        let Self { links, in_flight, works, .. } = self;
-        let Some((_, input)) = links[link].pipe.front() else { return Ok(()) };
-        let Some((item, used)) = resp::item(input)? else { return Ok(()) };
-        let mut step = None;
-        match awaited.role {
-            Role::Item => {
-                let work = works.get(awaited.work);
-                match item {
-                    Item::Bulk(body) => {
-                        work.documents += 1;
-                        work.bytes += body.len() as u64;
-                        if awaited.contents
-                            && let Some((key, _)) = work.keys.as_batch().get(awaited.item as usize)
-                        {
-                            work.rows.push(key, body);
-                        }
-                    }
-                    Item::Nil => {}
-                    Item::Error(line) => work.error = Some(op_error(line)),
-                    other => return Err(unfit(other)),
-                }
-            }
-            Role::Step => {
-                step = Some(match item {
-                    Item::Bulk(body) => Ok(body.to_vec()),
-                    Item::Nil => Err(OpError::not_found()),
-                    Item::Error(line) => Err(op_error(line)),
-                    other => return Err(unfit(other)),
-                });
-            }
-            _ => {
-                let result = look(&awaited, item)?;
-                if awaited.work != NONE {
-                    works.give_back(awaited.work);
-                }
-                if !awaited.abandoned {
-                    *in_flight -= 1;
-                    out.complete(awaited.token, result);
-                }
-            }
-        }
-        self.done(link, used);
-        match step {
-            Some(Ok(old)) => self.next_step(link, awaited, Some(old), out),
-            Some(Err(error)) => self.conclude(awaited, Err(error), None, out),
-            None if awaited.role == Role::Item => self.one_less(awaited.work, out),
-            None => {}
-        }
-        Ok(())
-    }
-
-    /// An answer of one that gives several documents.
-    fn take_row(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
-        let Self { links, works, .. } = self;
-        let Some((front, input)) = links[link].pipe.front() else { return Ok(()) };
-        let Some((item, used)) = resp::item(input)? else { return Ok(()) };
-        let work = works.get(front.work);
-        let left = match (front.expect, item) {
-            (Expect::Many | Expect::Rows, Item::Error(line)) => {
-                work.error = Some(op_error(line));
-                0
-            }
-            (Expect::Many, Item::Array(count)) => {
-                work.items = u32::try_from(count).map_err(|_| unfit(item))?;
-                work.items
-            }
-            (Expect::Rows, Item::Array(count)) => u32::try_from(count).map_err(|_| unfit(item))?,
-            (Expect::ManyLeft(left), Item::Bulk(_) | Item::Nil) => {
-                if let Item::Bulk(body) = item {
-                    work.documents += 1;
-                    work.bytes += body.len() as u64;
-                    if front.contents
-                        && let Some((key, _)) = work.keys.as_batch().get((work.items - left) as usize)
-                    {
-                        work.rows.push(key, body);
-                    }
-                }
-                left - 1
-            }
-            // Keys and documents in turn, a key first: the number left is even before a key.
-            (Expect::RowsLeft(left), Item::Bulk(key)) if left % 2 == 0 => {
-                work.key.clear();
-                work.key.push_str(&String::from_utf8_lossy(key));
-                left - 1
-            }
-            (Expect::RowsLeft(left), Item::Bulk(body)) => {
-                work.documents += 1;
-                work.bytes += body.len() as u64;
-                if front.contents {
-                    work.rows.push(&work.key, body);
-                }
-                left - 1
-            }
-            (_, other) => return Err(unfit(other)),
-        };
-        let number = front.work;
-        if left > 0 {
-            front.expect = match front.expect {
-                Expect::Many | Expect::ManyLeft(_) => Expect::ManyLeft(left),
-                _ => Expect::RowsLeft(left),
-            };
-            links[link].pipe.consume(used);
-            return Ok(());
-        }
-        self.done(link, used);
-        self.one_less(number, out);
-        Ok(())
-    }
-
-    /// An answer to the driver's own request.
-    fn take_own(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
-        let Some((front, input)) = self.links[link].pipe.front() else { return Ok(()) };
-        let expect = front.expect;
-        let Some((item, used)) = resp::item(input)? else { return Ok(()) };
-        let replicas = match (expect, item) {
-            (Expect::Replicas, Item::Integer(replicas)) => Some(Ok(replicas)),
-            (Expect::Replicas, Item::Error(line)) => Some(Err(op_error(line).message)),
-            (Expect::Replicas, other) => return Err(unfit(other)),
-            _ => None,
-        };
-        self.done(link, used);
-        let (Some(replicas), Some(ack)) = (replicas, self.acknowledge) else { return Ok(()) };
+    /// Ends the writes that were held until replicas have them: so many do, or why nobody knows.
+    fn acknowledged(&mut self, link: usize, replicas: &Result<i64, OpError>, out: &mut dyn Completions) {
+        let Some(ack) = self.acknowledge else { return };
         let held = std::mem::take(&mut self.acks[link].held);
         for (awaited, counter) in held {
-            let result = match &replicas {
+            let result = match replicas {
                 Ok(replicas) if *replicas >= i64::from(ack.replicas) => Ok(()),
                 Ok(replicas) => Err(OpError::new(
                     ErrorKind::OutcomeUnknown,
@@ -261,14 +177,13 @@ impl RedisSession {
                         ack.replicas, ack.within_ms
                     ),
                 )),
-                Err(message) => Err(OpError::new(
+                Err(error) => Err(OpError::new(
                     ErrorKind::OutcomeUnknown,
-                    format!("the primary has it, but did not wait for its replicas: {message}"),
+                    format!("the primary has it, but did not wait for its replicas: {}", error.message),
                 )),
             };
             self.conclude(awaited, result, counter, out);
         }
-        Ok(())
     }
 
     /// A write, or an item of one, has ended.
@@ -398,12 +313,90 @@ fn look<'a>(awaited: &Awaited, item: Item<'a>) -> Result<Result<Reply<'a>, OpErr
     })
 }
 
-fn merged(old: &[u8], patch: &serde_json::Value) -> Result<Vec<u8>, OpError> {
-    let mut document = serde_json::from_slice(old)
-        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
-    merge_patch(&mut document, patch);
-    serde_json::to_vec(&document)
-        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
+/// Takes a document of a bulk read that asks for each by itself.
+fn item_read(awaited: &Awaited, item: Item<'_>, work: &mut Work) -> Result<(), Garbage> {
+    match item {
+        Item::Bulk(body) => {
+            work.documents += 1;
+            work.bytes += body.len() as u64;
+            if awaited.contents
+                && let Some((key, _)) = work.keys.as_batch().get(awaited.item as usize)
+            {
+                work.rows.push(key, body);
+            }
+        }
+        Item::Nil => {}
+        Item::Error(line) => work.error = Some(op_error(line)),
+        other => return Err(unfit(other)),
+    }
+    Ok(())
+}
+
+/// The document that a merge begins with.
+fn step_read(item: Item<'_>) -> Result<Result<Vec<u8>, OpError>, Garbage> {
+    Ok(match item {
+        Item::Bulk(body) => Ok(body.to_vec()),
+        Item::Nil => Err(OpError::not_found()),
+        Item::Error(line) => Err(op_error(line)),
+        other => return Err(unfit(other)),
+    })
+}
+
+/// Takes a part of the answer of one that gives several documents; whether more is still to come.
+fn row(awaited: &mut Awaited, item: Item<'_>, work: &mut Work) -> Result<bool, Garbage> {
+    let left = match (awaited.expect, item) {
+        (Expect::Many | Expect::Rows, Item::Error(line)) => {
+            work.error = Some(op_error(line));
+            0
+        }
+        (Expect::Many, Item::Array(count)) => {
+            work.items = u32::try_from(count).map_err(|_| unfit(item))?;
+            work.items
+        }
+        (Expect::Rows, Item::Array(count)) => u32::try_from(count).map_err(|_| unfit(item))?,
+        (Expect::ManyLeft(left), Item::Bulk(_) | Item::Nil) => {
+            if let Item::Bulk(body) = item {
+                work.documents += 1;
+                work.bytes += body.len() as u64;
+                if awaited.contents
+                    && let Some((key, _)) = work.keys.as_batch().get((work.items - left) as usize)
+                {
+                    work.rows.push(key, body);
+                }
+            }
+            left - 1
+        }
+        // Keys and documents in turn, a key first: the number left is even before a key.
+        (Expect::RowsLeft(left), Item::Bulk(key)) if left % 2 == 0 => {
+            work.key.clear();
+            work.key.push_str(&String::from_utf8_lossy(key));
+            left - 1
+        }
+        (Expect::RowsLeft(left), Item::Bulk(body)) => {
+            work.documents += 1;
+            work.bytes += body.len() as u64;
+            if awaited.contents {
+                work.rows.push(&work.key, body);
+            }
+            left - 1
+        }
+        (_, other) => return Err(unfit(other)),
+    };
+    awaited.expect = match awaited.expect {
+        Expect::Many | Expect::ManyLeft(_) => Expect::ManyLeft(left),
+        _ => Expect::RowsLeft(left),
+    };
+    Ok(left > 0)
+}
+
+/// What the answer to a request of the driver's own says of replicas, where that was asked.
+fn replicas(expect: Expect, item: Item<'_>) -> Result<Option<Result<i64, OpError>>, Garbage> {
+    Ok(match (expect, item) {
+        (Expect::Replicas, Item::Integer(replicas)) => Some(Ok(replicas)),
+        (Expect::Replicas, Item::Error(line)) => Some(Err(op_error(line))),
+        (Expect::Replicas, other) => return Err(unfit(other)),
+        _ => None,
+    })
 }
 
 fn shorten(bytes: &[u8]) -> String {

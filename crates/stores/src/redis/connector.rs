@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use storebench_core::store::StoreError;
+use storebench_core::store::{Persisted, StoreError};
 
 use super::control::{Connection, PATIENCE};
+use super::facts;
 use super::resp::{self, Value};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
@@ -23,8 +24,10 @@ pub(super) async fn load(connection: &mut Connection, settings: &Settings, host:
     Ok(names)
 }
 
-/// How a session connects again to a node.
-pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool) -> Connect {
+/// How a session connects again to a node. One that came back with other settings, as a restart may
+/// bring, is not used where it no longer does what acknowledgements promise of its disk. Replicas that
+/// have left are told of by each `WAIT`.
+pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool, persisted: Persisted) -> Connect {
     let (settings, host) = (Arc::clone(settings), host.clone());
     Box::new(move || {
         let (settings, host) = (Arc::clone(&settings), host.clone());
@@ -38,6 +41,7 @@ pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool) -> Con
                     return Err(StoreError::Unreachable(format!("{host} is a replica now; name its primary")));
                 }
             }
+            facts::check_persisted(&mut connection, persisted, &host).await?;
             load(&mut connection, &settings, &host).await?;
             connection.into_stream()
         })

@@ -31,10 +31,14 @@ impl Connection {
         let mut connection = Self { stream, input: Vec::new(), host: host.clone(), patience };
         // Asked before the password is sent: what is no Redis never sees it, and cannot repeat it.
         let mut greeting = connection.call(&[b"PING"]).await?;
-        if let Some(password) = &settings.address.password
+        let (user, password) = (settings.address.user.as_deref(), &settings.address.password);
+        // One variable holds the password for all servers of a study, of which some ask for none.
+        let unasked = settings.address.password_assumed && user.is_none() && matches!(greeting, Value::Simple(_));
+        if let Some(password) = password
             && matches!(greeting, Value::Simple(_) | Value::Error(_))
+            && !unasked
         {
-            connection.log_in(settings.address.user.as_deref(), password).await?;
+            connection.log_in(user, password).await?;
             greeting = connection.call(&[b"PING"]).await?;
         }
         match greeting {
@@ -65,7 +69,8 @@ impl Connection {
             // The line is the server's, and repeats no password; it is not shown to be sure of it.
             Value::Error(line) if line.contains("without any password configured") => {
                 Err(StoreError::Unreachable(format!(
-                    "{} asks for no password, but one was given (in the URL, a file or STOREBENCH_PASSWORD); leave it out",
+                    "{} asks for no password, but one was given (in the URL, by password_file= or password_env=); leave it \
+                     out",
                     self.host
                 )))
             }
@@ -254,5 +259,42 @@ impl Info {
     /// All names and values.
     pub(super) fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.trim_end().split_once(':'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Options;
+
+    /// Answers each `PING`, and a login as a server does that asks for none.
+    async fn open_server(listener: tokio::net::TcpListener) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 512];
+        while let Ok(bytes @ 1..) = stream.read(&mut request).await {
+            let ping = request[..bytes].ends_with(b"PING\r\n");
+            let answer = if ping { "+PONG\r\n" } else { "-ERR AUTH called without any password configured\r\n" };
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_password_that_nobody_asks_for_stays_here_or_is_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for assumed in [true, false] {
+            let opened = runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let url = format!("redis://:hush@127.0.0.1:{}", listener.local_addr().unwrap().port());
+                let mut settings = Settings::read(&url, &mut Options::for_test("")).unwrap();
+                settings.address.password_assumed = assumed;
+                tokio::spawn(open_server(listener));
+                Connection::open(&settings, settings.address.host(), PATIENCE).await.map(drop)
+            });
+            match (assumed, opened) {
+                (true, Ok(())) => {}
+                (false, Err(error)) => assert!(error.to_string().contains("asks for no password"), "{error}"),
+                (_, other) => panic!("{assumed} {other:?}"),
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use storebench_core::store::{Acknowledged, Durability, Persisted, StoreError};
 
 use super::control::Connection;
 use super::resp::Value;
+use crate::net::Host;
 
 /// The oldest version whose commands suffice: `SET … KEEPTTL` and `SCAN … TYPE`.
 const OLDEST: (u32, u32) = (6, 0);
@@ -178,6 +179,26 @@ impl Persistence {
             }
             (Persisted::Disk, _) => Some("it does not sync before it answers; set `appendfsync always`"),
         }
+    }
+}
+
+/// Makes sure that a server still does what was promised of its disk.
+///
+/// # Errors
+/// `NotSupported` with what has changed and how to change it back.
+pub(super) async fn check_persisted(
+    connection: &mut Connection,
+    persisted: Persisted,
+    host: &Host,
+) -> Result<(), StoreError> {
+    if persisted == Persisted::None {
+        return Ok(());
+    }
+    match persistence(connection).await?.lacks(persisted) {
+        None => Ok(()),
+        Some(why) => Err(StoreError::NotSupported(format!(
+            "{host} came back and no longer does what its acknowledgements promise, so nothing is asked of it: {why}"
+        ))),
     }
 }
 

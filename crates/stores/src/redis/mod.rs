@@ -49,8 +49,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Op, OpKind, Prepare, ReadConsistency,
-    Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Op, OpKind, Persisted, Prepare,
+    ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 use crate::net::{Control, with_net_options};
@@ -227,9 +227,12 @@ impl Store for RedisStore {
     async fn open(&self, options: &SessionOptions) -> Result<RedisSession, StoreError> {
         let ready = self.ready()?;
         let reached = Reached::open(&self.settings, PATIENCE.max(options.timeout)).await?;
-        let replicas = match ready.read_only {
-            true => 0,
-            false => reached.facts.waits_for(options.durability, &self.settings.address.host().to_string())?,
+        let (replicas, persisted) = match ready.read_only {
+            true => (0, Persisted::None),
+            false => {
+                let host = self.settings.address.host().to_string();
+                (reached.facts.waits_for(options.durability, &host)?, options.durability.persisted)
+            }
         };
         // Less than the timeout, so that the server's own answer comes first.
         let within_ms = u64::try_from(options.timeout.as_millis() * 3 / 4).unwrap_or(u64::MAX).max(1);
@@ -239,9 +242,10 @@ impl Store for RedisStore {
         let (mut names, mut links, mut hosts) = (None, Vec::new(), Vec::new());
         for (host, mut connection) in reached.nodes {
             names = Some(connector::load(&mut connection, &self.settings, &host).await?);
-            let connect = connector::again(&self.settings, &host, cluster);
+            let connect = connector::again(&self.settings, &host, cluster, persisted);
             let seed = seed + links.len() as u64;
-            links.push(Link::connected(connection.into_stream()?, connect, options.in_flight, seed));
+            let stream = connection.into_stream()?;
+            links.push(Link::connected(stream, connect, options.in_flight, options.timeout, seed));
             hosts.push(host);
         }
         let mut session = RedisSession {
@@ -251,6 +255,8 @@ impl Store for RedisStore {
             names: names.unwrap_or_default(),
             largest_bytes: reached.facts.largest_bytes,
             window: options.in_flight,
+            timeout: options.timeout,
+            persisted,
             acknowledge: (replicas > 0).then_some(Acknowledge { replicas, within_ms }),
             acks: links.iter().map(|_| Acks::default()).collect(),
             seed: seed + links.len() as u64,

@@ -41,6 +41,8 @@ pub(super) enum Expect {
     Replicas,
     /// Who serves which slots.
     Slots,
+    /// The name of a script that was loaded again.
+    Script,
     /// Anything: the driver's own request.
     Ignored,
 }

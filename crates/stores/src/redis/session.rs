@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use storebench_core::store::{
-    Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters,
-    Token,
+    Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Persisted, Reject, Reply, Request, Session,
+    SessionCounters, Token,
 };
 use storebench_core::workload::Body;
 
@@ -18,7 +19,7 @@ use super::resp::{command, word};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
 use crate::document::{self, wrong_collection};
-use crate::net::{Host, lost, not_connected};
+use crate::net::{Host, lost};
 use crate::pipeline::{Link, NONE, Turn, Works};
 
 /// What is awaited on a connection.
@@ -85,6 +86,9 @@ pub(crate) struct RedisSession {
     pub(super) names: Names,
     pub(super) largest_bytes: u64,
     pub(super) window: u32,
+    pub(super) timeout: Duration,
+    /// What an acknowledgement promises of the disk.
+    pub(super) persisted: Persisted,
     pub(super) acknowledge: Option<Acknowledge>,
     pub(super) links: Vec<Link<Awaited>>,
     pub(super) acks: Vec<Acks>,
@@ -189,7 +193,7 @@ impl RedisSession {
             self.scratch.clear();
             let collection = &self.collections[collection];
             request::single(&request.op, collection, &self.names, self.largest_bytes, &mut self.scratch)?;
-            return Err(not_connected());
+            return Err(self.links[link].not_connected());
         }
         if self.route.is_some() {
             let number = self.works.take(token, kind, request.contents);
@@ -236,7 +240,7 @@ impl RedisSession {
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         if self.route.is_none() && !items.is_empty() && !self.ready(0, out) {
-            return Err(not_connected());
+            return Err(self.links[0].not_connected());
         }
         let number = self.works.take(token, kind, contents);
         self.works.get(number).items = items.len() as u32;
@@ -244,7 +248,10 @@ impl RedisSession {
         for (item, (key, body)) in items.iter().enumerate() {
             let link = self.link_of(collection, key);
             let error = if self.route.is_some() && !self.ready(link, out) {
-                Some(not_connected())
+                // Its place is kept empty: requests are found by the number of their item.
+                let work = self.works.get(number);
+                work.ends.push(work.requests.len());
+                Some(self.links[link].not_connected())
             } else {
                 self.item(collection, link, number, item, &op(key, body), std::mem::take(&mut counts)).err()
             };
@@ -322,7 +329,7 @@ impl RedisSession {
             return Ok(());
         }
         if !self.ready(0, out) {
-            return Err(not_connected());
+            return Err(self.links[0].not_connected());
         }
         let number = self.works.take(token, OpKind::BulkRead, contents);
         let work = self.works.get(number);
@@ -345,7 +352,7 @@ impl RedisSession {
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         if !self.ready(0, out) {
-            return Err(not_connected());
+            return Err(self.links[0].not_connected());
         }
         let found = &self.collections[collection];
         let Some(order) = found.order.as_deref() else { return Err(OpError::unsupported()) };
@@ -390,7 +397,7 @@ impl RedisSession {
             .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
         let link = self.link_of(collection, key);
         if !self.ready(link, out) {
-            return Err(not_connected());
+            return Err(self.links[link].not_connected());
         }
         let number = self.works.take(token, OpKind::MergePatch, false);
         let work = self.works.get(number);
@@ -425,15 +432,17 @@ impl RedisSession {
     /// Asks for the acknowledgement of what was written, and sends everything.
     fn send(&mut self) {
         for (link, acks) in self.links.iter_mut().zip(&mut self.acks) {
+            // Writes to a node that is still being connected to are acknowledged once it is.
             if let Some(ack) = self.acknowledge
-                && std::mem::take(&mut acks.wanted)
                 && link.is_up()
+                && std::mem::take(&mut acks.wanted)
             {
                 let buffer = link.pipe.request(own(Expect::Replicas), false);
+                let (mut replicas, mut within_ms) = (itoa::Buffer::new(), itoa::Buffer::new());
                 command(buffer, 3);
                 word(buffer, b"WAIT");
-                word(buffer, ack.replicas.to_string().as_bytes());
-                word(buffer, ack.within_ms.to_string().as_bytes());
+                word(buffer, replicas.format(ack.replicas).as_bytes());
+                word(buffer, within_ms.format(ack.within_ms).as_bytes());
             }
             link.flush();
         }
@@ -444,7 +453,7 @@ impl RedisSession {
         loop {
             match self.links[link].turn() {
                 Turn::Nothing => return,
-                Turn::Connected => {}
+                Turn::Connected => self.more |= self.acks[link].wanted,
                 Turn::Input => {
                     if let Err(garbage) = self.take_answers(link, out) {
                         self.links[link].give_up();
@@ -474,7 +483,7 @@ impl RedisSession {
             // The first step of a merge only reads.
             let reads = awaited.role == Role::Step && awaited.expect == Expect::Value;
             let kind = if reads { OpKind::Read } else { awaited.kind };
-            let error = if sent { lost(kind, why) } else { not_connected() };
+            let error = if sent { lost(kind, why) } else { self.links[link].not_connected() };
             self.conclude(awaited, Err(error), None, out);
         }
         self.ask_for_map(link);
@@ -512,16 +521,20 @@ impl RedisSession {
         }
         route.hosts.push(host.clone());
         self.seed = self.seed.wrapping_add(1);
-        let connect = connector::again(&self.settings, host, true);
-        self.links.push(Link::connecting(connect, self.window, self.seed));
+        let connect = connector::again(&self.settings, host, true, self.persisted);
+        self.links.push(Link::connecting(connect, self.window, self.timeout, self.seed));
         self.acks.push(Acks::default());
         self.links.len() - 1
     }
 
     /// Loads the scripts again on a server that has forgotten them.
     pub(super) fn load_scripts(&mut self, link: usize) {
+        // What was asked for in one go is answered in one go: the first answer loads them for all.
+        if self.links[link].pipe.awaited().any(|awaited| awaited.expect == Expect::Script) {
+            return;
+        }
         for script in Script::needed(self.settings.ordered) {
-            let buffer = self.links[link].pipe.request(own(Expect::Ignored), false);
+            let buffer = self.links[link].pipe.request(own(Expect::Script), false);
             command(buffer, 3);
             word(buffer, b"SCRIPT");
             word(buffer, b"LOAD");
@@ -590,11 +603,18 @@ impl Session for RedisSession {
 
     fn abandon(&mut self, token: Token) {
         let mut found = None;
-        let held = self.acks.iter_mut().flat_map(|acks| acks.held.iter_mut().map(|(awaited, _)| awaited));
-        let awaited = self.links.iter_mut().flat_map(|link| link.pipe.awaited());
-        for awaited in held.chain(awaited).filter(|a| a.token == token && a.role != Role::Own && !a.abandoned) {
-            awaited.abandoned = true;
-            found = Some(awaited.work);
+        for (link, acks) in self.links.iter_mut().zip(&mut self.acks) {
+            let mut here = false;
+            let held = acks.held.iter_mut().map(|(awaited, _)| awaited);
+            let awaited = held.chain(link.pipe.awaited());
+            for awaited in awaited.filter(|a| a.token == token && a.role != Role::Own && !a.abandoned) {
+                awaited.abandoned = true;
+                found = Some(awaited.work);
+                here = true;
+            }
+            if here {
+                link.abandoned();
+            }
         }
         if let Some(work) = found {
             self.in_flight -= 1;
@@ -604,3 +624,7 @@ impl Session for RedisSession {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

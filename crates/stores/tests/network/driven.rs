@@ -52,9 +52,12 @@ pub(crate) struct Driven {
 
 impl Driven {
     pub(crate) fn open(store: &dyn AnyStore, durability: Durability) -> Result<Self, StoreError> {
+        Self::open_with(store, &options(durability))
+    }
+
+    pub(crate) fn open_with(store: &dyn AnyStore, options: &SessionOptions) -> Result<Self, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let options = options(durability);
-        let session = runtime.block_on(store.open_any(&options))?;
+        let session = runtime.block_on(store.open_any(options))?;
         Ok(Self { session: Some(session), runtime, answers: Vec::new(), next: 1 })
     }
 
@@ -115,6 +118,26 @@ impl Driven {
                     self.wait(Duration::from_millis(20), |_| false);
                 }
                 answer => return answer,
+            }
+        }
+    }
+
+    /// Nobody waits for it any more.
+    pub(crate) fn abandon(&mut self, token: Token) {
+        let _within = self.runtime.enter();
+        self.session.as_mut().unwrap().abandon(token);
+    }
+
+    /// Reads again and again with little patience until a connection that has gone silent was replaced.
+    pub(crate) fn give_up_until_replaced(&mut self, timeout: Duration) {
+        let begun = Instant::now();
+        while self.counters().disconnects == 0 {
+            assert!(begun.elapsed() < PATIENCE, "a connection over which nothing comes is still used");
+            let token = self.submit(Op::Read { key: "none" });
+            self.wait(timeout, |answers| answers > 0);
+            if self.answers.pop().is_none() {
+                self.abandon(token);
+                self.wait(Duration::from_millis(1), |_| false);
             }
         }
     }

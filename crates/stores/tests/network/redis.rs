@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare,
-    StoreError,
+    SessionOptions, StoreError,
 };
 
-use crate::driven::{Driven, existing, layout};
+use crate::driven::{Driven, existing, layout, options};
 use crate::proxy::{Fault, answering, proxy, random_bytes};
 use crate::server::{Server, conforms, free_port};
 
@@ -430,5 +430,55 @@ fn tls_with_an_authority_of_ones_own() {
     ] {
         let error = open(&url).inspect().unwrap_err();
         assert!(matches!(&error, StoreError::Unreachable(text) if text.contains(expected)), "{url}: {error}");
+    }
+}
+
+#[test]
+fn a_connection_that_leads_nowhere_is_replaced() {
+    let server = Server::start("redis");
+    open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
+    // From some byte on nothing comes back, and nobody says that the connection has ended.
+    let port = proxy(server.port, |number| match number {
+        1 => Fault::Silent { after: 12_000 },
+        _ => Fault::None,
+    });
+    let store = open(&format!("redis://127.0.0.1:{port}"));
+    store.prepare(&layout(), Prepare::Keep).unwrap();
+    let timeout = Duration::from_millis(100);
+    let options = SessionOptions { timeout, ..options(Durability::MEMORY) };
+    let mut driven = Driven::open_with(&*store, &options).unwrap();
+    driven.give_up_until_replaced(timeout);
+    driven.call_again(Op::Upsert { key: "a", body: b"{}" }).unwrap();
+    assert_eq!(driven.counters().disconnects, 1);
+}
+
+#[test]
+fn a_server_that_came_back_without_its_disk_acknowledges_nothing() {
+    let server = Server::start("redis");
+    let mut raw = Raw::open(server.port);
+    let set = |raw: &mut Raw, name: &str, value: &str| assert_eq!(raw.one(&["CONFIG", "SET", name, value]), "OK");
+    set(&mut raw, "appendonly", "yes");
+    set(&mut raw, "appendfsync", "always");
+    let mut driven = prepared(&server.url, Durability::FSYNC);
+    driven.call(Op::Upsert { key: "a", body: b"1" }).unwrap();
+    // What was set is forgotten with the process.
+    server.kill();
+    server.restart();
+    let error = loop {
+        match driven.call_again(Op::Upsert { key: "a", body: b"2" }) {
+            // Sent before it was known that the server had gone.
+            Err(error) if error.kind == ErrorKind::OutcomeUnknown => {}
+            answer => break answer.unwrap_err(),
+        }
+    };
+    assert_eq!(error.kind, ErrorKind::Failed, "{error}");
+    assert!(error.message.contains("came back") && error.message.contains("appendonly yes"), "{error}");
+    raw = Raw::open(server.port);
+    set(&mut raw, "appendonly", "yes");
+    set(&mut raw, "appendfsync", "always");
+    let begun = std::time::Instant::now();
+    while let Err(error) = driven.call_again(Op::Upsert { key: "a", body: b"3" }) {
+        assert!(error.kind == ErrorKind::Failed && begun.elapsed() < Duration::from_secs(60), "{error}");
+        driven.wait(Duration::from_millis(20), |_| false);
     }
 }

@@ -84,6 +84,8 @@ fn plans_tell_an_index_from_a_whole_table() {
         (Op::Prefix { prefix: "users/0001", limit: 10 }, false),
         (Op::Scan { start: "users/000500", end: None, limit: 10 }, false),
         (Op::Scan { start: "it's", end: Some("users/000500"), limit: 10 }, false),
+        (Op::Scan { start: "it's $20 \\", end: Some("users/000500"), limit: 10 }, false),
+        (Op::Page { field: "user", value: "\"it's $1\"", limit: 10 }, false),
     ] {
         let request = Request { collection: CollectionId(0), op, contents: true };
         let plan = store.explain(&request).unwrap().unwrap();

@@ -74,6 +74,36 @@ fn what_a_server_cannot_promise_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn a_server_that_came_back_without_fsync_acknowledges_nothing() {
+    let server = Server::start("postgres");
+    let store = storebench_stores::open(&server.url).unwrap();
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut talk = Talk::open(&*store, &options()).unwrap();
+    talk.upsert("a", "1");
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+               WHERE application_name = 'storebench' AND pid <> pg_backend_pid()";
+    let change = |what: &str| {
+        sql(&server, what);
+        sql(&server, "SELECT pg_reload_conf()");
+        let expected = if what.contains("RESET") { "on" } else { "off" };
+        while sql(&server, "SHOW fsync") != expected {}
+    };
+    change("ALTER SYSTEM SET fsync = off");
+    sql(&server, end);
+    talk.rest(Duration::from_millis(100));
+    let error = talk.run_in_the_end(Op::Upsert { key: "a", body: b"2" }).unwrap_err();
+    assert_eq!(error.kind, storebench_core::store::ErrorKind::Failed, "{error}");
+    assert!(error.message.contains("fsync=off"), "{error}");
+    change("ALTER SYSTEM RESET fsync");
+    let begun = std::time::Instant::now();
+    while let Err(error) = talk.run_in_the_end(Op::Upsert { key: "a", body: b"3" }) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{error}");
+        talk.rest(Duration::from_millis(50));
+    }
+    assert_eq!(talk.read("a").as_deref(), Some("3"));
+}
+
+#[test]
 fn a_standby_is_read_but_not_written() {
     let server = Server::start("postgres-standby");
     let primary = storebench_stores::open(&format!("{}?apply=yes", server.url)).unwrap();

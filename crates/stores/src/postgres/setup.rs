@@ -1,0 +1,92 @@
+//! From a login to a session whose server keeps what the session promises.
+
+use std::time::Duration;
+
+use storebench_core::store::StoreError;
+
+use super::durability::{FACTS, Promise};
+use super::login::{Connected, Target};
+
+/// What a connection is made from.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) target: Target,
+    pub(super) promise: Promise,
+}
+
+/// Sets a session up and prepares its statements, within a time. Each time anew the server is asked what
+/// it promises: one that was started again may have other settings.
+///
+/// # Errors
+/// `NotSupported` for what it cannot promise; `Unreachable` where it does not answer in time.
+pub(super) async fn set_up(
+    mut connected: Connected,
+    setup: &Setup,
+    parses: &[u8],
+    again: bool,
+    within: Duration,
+) -> Result<Connected, StoreError> {
+    let target = &setup.target;
+    let process = connected.process;
+    let doing = "set a session up";
+    let asking = async move {
+        let channel = &mut connected.channel;
+        let rows = channel.query(FACTS).await.map_err(|fault| target.fault("ask it about itself", &fault))?;
+        let sets = setup.promise.settings(&target.place(), &rows, again)?;
+        channel.query(&sets).await.map_err(|fault| target.fault(doing, &fault))?;
+        channel.send(parses).await.map_err(|lost| target.broke(doing, &lost))?;
+        channel.rows().await.map_err(|fault| target.fault("prepare the statements of a session", &fault))?;
+        Ok(connected)
+    };
+    match tokio::time::timeout(within, asking).await {
+        Ok(result) => result,
+        Err(_) => {
+            // It may be waiting for a lock, and would go on after nobody listens any more.
+            target.cancel(process).await;
+            Err(target.silent(doing, within))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_core::store::{Durability, ReadConsistency};
+
+    use super::*;
+    use crate::net::{Address, Host, connect};
+    use crate::postgres::channel::Channel;
+    use crate::registry::Options;
+
+    fn setup(host: &Host) -> Setup {
+        let url = format!("postgres://u@{host}/d");
+        let address = Address::parse(&url, "postgres://u@h/d", 5432, false, &mut Options::for_test("")).unwrap();
+        let target = Target { address, user: "u".into(), database: "d".into() };
+        let (durability, consistency) = (Some(Durability::FSYNC), ReadConsistency::Strong);
+        Setup { target, promise: Promise { durability, consistency, apply: false } }
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_after_the_login_is_not_waited_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let host = Host { name: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+            let stream = connect(&host, None, Duration::from_secs(20)).await.unwrap();
+            let connected = Connected { channel: Channel::new(stream), process: (7, 8) };
+            let silent = listener.accept().await.unwrap().0;
+            // The second connection asks it to stop.
+            let asked = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 16];
+                tokio::io::AsyncReadExt::read_exact(&mut stream, &mut request).await.unwrap();
+                request
+            });
+            let setup = setup(&host);
+            let setting = set_up(connected, &setup, b"", true, Duration::from_millis(50));
+            let error = setting.await.err().expect("it said nothing");
+            assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("no answer")), "{error}");
+            assert_eq!(asked.await.unwrap()[8..], [0, 0, 0, 7, 0, 0, 0, 8]);
+            drop(silent);
+        });
+    }
+}

@@ -1,0 +1,247 @@
+//! A session whose servers are the test itself: what it sends, and what it makes of the answers.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
+use std::time::Instant;
+
+use storebench_core::store::{BatchBuf, CollectionId, OwnedReply, StoreError};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::net::Stream;
+use crate::pipeline::{Connect, Connecting};
+use crate::registry::Options;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node that says what it is told to say.
+struct Node {
+    listener: TcpListener,
+    stream: Option<TcpStream>,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap(), stream: None }
+    }
+
+    fn host(&self) -> Host {
+        Host { name: "127.0.0.1".into(), port: self.listener.local_addr().unwrap().port() }
+    }
+
+    fn stream(&mut self) -> &mut TcpStream {
+        let listener = &self.listener;
+        self.stream.get_or_insert_with(|| {
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream
+        })
+    }
+
+    /// Takes one command, as text.
+    fn take(&mut self) -> String {
+        let stream = self.stream();
+        let mut line = || {
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("a command");
+                line.push(byte[0]);
+            }
+            String::from_utf8(line).unwrap().trim_end().to_owned()
+        };
+        let count: usize = line().strip_prefix('*').expect("an array").parse().unwrap();
+        let words = (0..count).map(|_| {
+            line();
+            line()
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn say(&mut self, text: &str) {
+        self.stream().write_all(text.as_bytes()).unwrap();
+    }
+}
+
+/// A connection that is made once the gate opens.
+fn gated(node: &Node, gate: &Rc<Notify>) -> Link<Awaited> {
+    let (port, gate) = (node.host().port, Rc::clone(gate));
+    let connect: Connect = Box::new(move || {
+        let gate = Rc::clone(&gate);
+        Box::pin(async move {
+            gate.notified().await;
+            match tokio::net::TcpStream::connect(("127.0.0.1", port)).await {
+                Ok(tcp) => Ok(Stream::Plain(tcp)),
+                Err(error) => Err(StoreError::Failed(error.to_string())),
+            }
+        }) as Connecting
+    });
+    Link::connecting(connect, 16, PATIENCE, 1)
+}
+
+/// A connection that cannot be made.
+fn gone() -> Link<Awaited> {
+    let connect: Connect =
+        Box::new(|| Box::pin(async { Err(StoreError::Unreachable("nobody is there".into())) }) as Connecting);
+    Link::connecting(connect, 16, PATIENCE, 1)
+}
+
+type Ended = Vec<(u64, Result<OwnedReply, OpError>)>;
+
+fn push(ended: &mut Ended) -> impl FnMut(Token, Result<Reply<'_>, OpError>) {
+    |token: Token, result: Result<Reply<'_>, OpError>| ended.push((token.0, result.map(OwnedReply::from)))
+}
+
+/// A session, and what has ended.
+struct Talk {
+    session: RedisSession,
+    ended: Ended,
+}
+
+impl Talk {
+    /// Without an order it is that of a cluster whose slots are all at the first node.
+    fn new(links: Vec<(Host, Link<Awaited>)>, ordered: bool, acknowledge: Option<Acknowledge>) -> Self {
+        let query = if ordered { "ordered=yes" } else { "" };
+        let url = format!("redis://127.0.0.1?{query}");
+        let settings = Arc::new(Settings::read(&url, &mut Options::for_test(query)).unwrap());
+        let (hosts, links): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+        let order = ordered.then(|| b"order".to_vec());
+        let session = RedisSession {
+            settings,
+            collections: vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order }],
+            read_only: false,
+            names: Names::default(),
+            largest_bytes: 1 << 20,
+            window: 16,
+            timeout: PATIENCE,
+            persisted: Persisted::None,
+            acknowledge,
+            acks: links.iter().map(|_| Acks::default()).collect(),
+            links,
+            route: (!ordered).then(|| Route { hosts, slots: vec![0; SLOTS], asking: false }),
+            works: Works::default(),
+            in_flight: 0,
+            more: false,
+            seed: 1,
+            scratch: Vec::new(),
+        };
+        Self { session, ended: Vec::new() }
+    }
+
+    fn submit(&mut self, token: u64, op: Op<'_>) {
+        let request = Request { collection: CollectionId(0), op, contents: true };
+        self.session.submit(&request, Token(token), &mut push(&mut self.ended));
+    }
+
+    /// Flushes and polls until something holds.
+    async fn until(&mut self, enough: impl Fn(&mut Self) -> bool) {
+        self.session.flush();
+        let begun = Instant::now();
+        while !enough(self) {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", self.ended);
+            let polled = std::future::poll_fn(|cx| {
+                let _ = self.session.poll(cx, &mut push(&mut self.ended));
+                Poll::Ready(())
+            });
+            polled.await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn up(node: &Node) -> (Host, Link<Awaited>) {
+    let host = node.host();
+    let tcp = tokio::net::TcpStream::connect((host.name.as_str(), host.port)).await.unwrap();
+    let connect: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);
+    (host, Link::connected(Stream::Plain(tcp), connect, 16, PATIENCE, 1))
+}
+
+#[test]
+fn a_redirected_item_takes_its_own_request_along() {
+    runtime().block_on(async {
+        let (mut old, down, mut new) = (Node::new(), Node::new(), Node::new());
+        let links = vec![up(&old).await, (down.host(), gone()), up(&new).await];
+        let mut talk = Talk::new(links, false, None);
+        let slot = cluster::slot(b"p:first");
+        let route = talk.session.route.as_mut().unwrap();
+        route.slots[usize::from(slot)] = 1;
+        // As if it had been asked for: nothing but the items is to be seen.
+        route.asking = true;
+        talk.until(|talk| talk.session.links[1].is_down()).await;
+        let mut items = BatchBuf::new();
+        for key in ["first", "second", "third"] {
+            items.push(key, format!("\"{key}\"").as_bytes());
+        }
+        talk.submit(1, Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() });
+        talk.session.flush();
+        assert_eq!((old.take().as_str(), old.take().as_str()), ("SET p:second \"second\"", "SET p:third \"third\""));
+        old.say(&format!("-MOVED 1 {}\r\n+OK\r\n", new.host()));
+        talk.until(|talk| talk.session.works.get(0).pending == 1).await;
+        assert_eq!(new.take(), "SET p:second \"second\"");
+        new.say("+OK\r\n");
+        talk.until(|talk| !talk.ended.is_empty()).await;
+        let reply = talk.ended.remove(0).1.unwrap();
+        let reply = reply.as_reply();
+        assert_eq!((reply.documents, reply.rejects.len(), reply.rejects[0].item), (2, 1, 0));
+        assert_eq!(reply.rejects[0].error.kind, ErrorKind::Temporary);
+    });
+}
+
+#[test]
+fn a_write_that_waited_for_its_connection_is_acknowledged_by_replicas() {
+    runtime().block_on(async {
+        let (mut old, mut new) = (Node::new(), Node::new());
+        let gate = Rc::new(Notify::new());
+        let links = vec![up(&old).await, (new.host(), gated(&new, &gate))];
+        let mut talk = Talk::new(links, false, Some(Acknowledge { replicas: 1, within_ms: 700 }));
+        talk.submit(1, Op::Upsert { key: "a", body: b"1" });
+        talk.session.flush();
+        assert_eq!((old.take().as_str(), old.take().as_str()), ("SET p:a 1", "WAIT 1 700"));
+        old.say(&format!("-MOVED 1 {}\r\n:1\r\n", new.host()));
+        talk.until(|talk| talk.session.acks[1].wanted).await;
+        // Whoever flushes meanwhile must not make it forgotten.
+        talk.session.flush();
+        gate.notify_one();
+        talk.until(|talk| talk.session.links[1].is_up() && !talk.session.acks[1].wanted).await;
+        assert_eq!((new.take().as_str(), new.take().as_str()), ("SET p:a 1", "WAIT 1 700"));
+        new.say("+OK\r\n:0\r\n");
+        talk.until(|talk| !talk.ended.is_empty()).await;
+        let error = talk.ended.remove(0).1.unwrap_err();
+        assert!(error.kind == ErrorKind::OutcomeUnknown && error.message.contains("0 of 1"), "{error}");
+    });
+}
+
+#[test]
+fn scripts_that_a_server_has_forgotten_are_loaded_once() {
+    runtime().block_on(async {
+        let mut node = Node::new();
+        let mut talk = Talk::new(vec![up(&node).await], true, None);
+        for token in 0..3 {
+            talk.submit(token, Op::Prefix { prefix: "a", limit: 5 });
+        }
+        talk.session.flush();
+        for _ in 0..3 {
+            assert!(node.take().starts_with("EVALSHA"));
+        }
+        node.say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n");
+        talk.until(|talk| talk.ended.len() == 3).await;
+        let kinds = talk.ended.drain(..).map(|(_, result)| result.unwrap_err().kind);
+        assert!(kinds.into_iter().all(|kind| kind == ErrorKind::Temporary));
+        talk.submit(3, Op::Prefix { prefix: "a", limit: 5 });
+        talk.session.flush();
+        for script in Script::ALL {
+            let loaded = node.take();
+            assert!(loaded.starts_with("SCRIPT LOAD "), "{script:?}: {loaded}");
+        }
+        assert!(node.take().starts_with("EVALSHA"), "loaded more than once");
+        node.say(&"$3\r\nsha\r\n".repeat(Script::ALL.len()));
+        node.say("*2\r\n$2\r\na1\r\n$2\r\n{}\r\n");
+        talk.until(|talk| !talk.ended.is_empty()).await;
+        assert_eq!(talk.ended.remove(0).1.unwrap().as_reply().documents, 1);
+    });
+}
