@@ -71,6 +71,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l workers 
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l connections -d 'Connections of each worker' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l in-flight -d 'Operations in flight on each connection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l timeout -d 'How long one operation may take' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l on-disconnect -d 'What a lost connection does to the run' -r -f -a "go-on\t'It is made again and counted, and what failed meanwhile is counted'
+end\t'The run ends there, keeps what was measured, and exits with 3'"
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l streams -d 'Whether workers draw from all keys, or each from its own share [default: independent; with --ledger disjoint]' -r -f -a "independent\t'Every worker draws from all keys'
 disjoint\t'Each worker has keys of its own'"
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l durability -d 'What an acknowledged write survives: none, os, fsync, majority [default: the strongest of fsync, os and none that the store promises]' -r

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mongodb::bson::{self, RawDocumentBuf, doc};
+use mongodb::options::{ClientOptions, ServerApi, ServerApiVersion};
 use storebench_core::store::{
     AnyStore, BulkWrite, ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError,
 };
@@ -129,7 +130,10 @@ impl Connect for ByCrate {
     async fn connect(&self) -> Result<CrateClient, StoreError> {
         let unreachable = |e: mongodb::error::Error| StoreError::Unreachable(e.to_string());
         let url = format!("{}?retryWrites=false&retryReads=false", self.0);
-        let client = mongodb::Client::with_uri_str(url).await.map_err(unreachable)?;
+        let mut options = ClientOptions::parse(url).await.map_err(unreachable)?;
+        // With it the crate greets by `OP_MSG`, which is all that the fake knows.
+        options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).build());
+        let client = mongodb::Client::with_options(options).map_err(unreachable)?;
         Ok(CrateClient(client.database(DATABASE).collection(COLLECTION)))
     }
 }

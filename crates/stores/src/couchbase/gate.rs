@@ -22,6 +22,8 @@ use crate::net::{Backoff, not_connected};
 
 /// All connections to a node end together, more or less.
 const NOTICED_WITHIN: Duration = Duration::from_millis(20);
+/// A node is back when it is connected, and still so after this time.
+const CONFIRMED_AFTER: Duration = Duration::from_millis(50);
 /// How long asking for the map may take: meanwhile the gate stays as it is.
 const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -107,8 +109,14 @@ impl Gate {
                 loop {
                     tokio::time::sleep(backoff.next_wait()).await;
                     let topology = refreshed(&settings, &state).await;
-                    // Looked at last: by the time it is acted on it is not old.
-                    let connected = link.connected().await;
+                    // Looked at last, so that it is not old when it is acted on; and twice, since the SDK may take a
+                    // node for connected that it has only just lost, or that accepts connections and drops them.
+                    let mut connected = link.connected().await;
+                    if !connected.is_empty() {
+                        tokio::time::sleep(CONFIRMED_AFTER).await;
+                        let again = link.connected().await;
+                        connected.retain(|node| again.contains(node));
+                    }
                     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(topology) = topology {
                         state.topology = topology;

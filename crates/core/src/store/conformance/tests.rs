@@ -168,7 +168,11 @@ fn every_defect_fails_the_checks_that_look_for_it() {
             &["merge: sets, adds", "merge: merges nested", "race: merges"],
             &["merge:", "race: merges", "page: follows a replace"],
         ),
-        (Defect::CounterAddsAtOnce, &["counter: begins at", "race: counters"], &["counter:", "race: counters"]),
+        (
+            Defect::CounterAddsAtOnce,
+            &["counter: begins at", "race: counters"],
+            &["counter:", "race: counters", "cas: the revision of a counter"],
+        ),
         (Defect::DeletesNothingHappily, &["delete: a missing one", "keys: quotes"], &["delete:", "keys:"]),
         (
             Defect::AlwaysContents,
