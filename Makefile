@@ -20,10 +20,14 @@ demo: ## Build, then measure sqlite: and fjall: with a study and with real docum
 .PHONY: test
 test: ## Lint, then run every test, also on real servers; the last lines count them
 	servers/install all & $(MAKE) --no-print-directory lint && wait $$!
-	python3 scripts/count-tests.py --stores $(CONFORMING) $(CARGO) test --workspace --locked
+	RUST_TEST_THREADS=$(TEST_THREADS) python3 scripts/count-tests.py --stores $(CONFORMING) \
+		$(CARGO) test --workspace --locked
 
 # The stores on which the conformance suite has to run. A server that does not start fails the tests.
 CONFORMING = sqlite,fjall,redb,memory,postgres,redis,memcached,mongodb,couchdb,ravendb,couchbase
+
+# Most tests wait for servers: more at once than there are processors.
+TEST_THREADS ?= 4
 
 .PHONY: lint
 lint: ## Format, clippy, documentation, licences

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use storebench_core::store::{ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
 
@@ -138,7 +139,10 @@ impl Connect for ByCrate {
     async fn connect(&self) -> Result<CrateClient, StoreError> {
         let unreachable = |e: redis::RedisError| StoreError::Unreachable(e.to_string());
         let client = redis::Client::open(self.0.as_str()).map_err(unreachable)?;
-        client.get_multiplexed_async_connection().await.map(CrateClient).map_err(unreachable)
+        // By itself it gives up after half a second, which a busy machine takes now and then.
+        let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
+        connection.map(CrateClient).map_err(unreachable)
     }
 }
 

@@ -18,14 +18,15 @@
 //! # Why not the official crate
 //! It answers our control calls no better and costs more for each operation: two tasks spawned (the
 //! implicit session and the cursor), two wake-ups of the pool's worker, and the command serialised
-//! again through serde. Measured on two virtual cores against a server that answers from memory
-//! (CPU of the client's thread, `mongodb` 3.9.1 with raw documents, medians):
+//! again through serde. `storebench-bench --only "servers mongodb"` measures both in one run, against a server
+//! that answers from memory (CPU of the client for a document of 1 KiB, `mongodb` 3.9.1, medians on two
+//! virtual cores):
 //!
-//! | work | crate | bare exchange of the same messages |
+//! | work | crate | this driver |
 //! |---|---|---|
-//! | find by key, 1 KiB, one at a time | 33 µs | 10.8 µs |
-//! | the same, 16 in flight | 26 µs (31 k/s) | 6.6 µs (73–99 k/s) |
-//! | insert 1,000 documents of 1 KiB | 1.4–2.1 µs each | 0.3–0.4 µs each |
+//! | find by key, one at a time | 45.5 µs | 21.9 µs |
+//! | the same, 16 in flight | 28.1 µs | 10.9 µs |
+//! | a load in batches of 1,000 | 8.3 µs | 1.7 µs |
 //!
 //! So messages, login and the choice of node are this driver's own. The crate resolves
 //! `mongodb+srv` names, whose rules it knows, and the tests hold our BSON against it.

@@ -28,7 +28,8 @@ fn starts_and_stops(name: &'static str, nodes: &[&str]) {
     server.restart();
     for node in nodes.iter().filter(|node| **node != "server") {
         server.kill_only(node);
-        assert!(!listens(server.port_of(node)) && listens(server.port), "only {node} of {name} was to be killed");
+        assert!(!listens(server.port_of(node)), "{node} of {name}, port {}, goes on", server.port_of(node));
+        assert!(listens(server.port), "{name} ended with its {node}");
     }
     server.restart();
     assert!(ports().all(listens));
