@@ -205,13 +205,19 @@ def _read(folder, node):
 
 
 def _started(pid):
-    """When a process started and in which boot; None for one that is gone or only waits to be reaped."""
+    """When a process started and in which boot; None for one that is gone or only waits to be reaped.
+
+    Of one that is being killed the first thread may be a zombie while others still end, and hold its
+    sockets open meanwhile: it is not gone yet.
+    """
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        if fields[0] in "ZX" and len(os.listdir(f"/proc/{pid}/task")) <= 1:
+            return None
     except OSError:
         return None
-    return None if fields[0] in "ZX" else f"{fields[19]}@{boot}"
+    return f"{fields[19]}@{boot}"
 
 
 def _family(pid):

@@ -115,3 +115,35 @@ fn only_what_was_started_is_stopped() {
     bystander.kill().unwrap();
     bystander.wait().unwrap();
 }
+
+/// A process that is killed may look dead while some of its threads still hold its sockets.
+#[test]
+fn a_process_is_gone_when_all_of_its_threads_are() {
+    const PROGRAM: &str = r#"
+import os, pathlib, socket, subprocess, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from lib import process
+FIRST_THREAD_ENDS = '''
+import ctypes, socket, sys, threading
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+threading.Thread(target=sys.stdin.read).start()
+ctypes.CDLL(None).pthread_exit(None)
+'''
+child = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdin=-1, stdout=-1, text=True)
+port = int(child.stdout.readline())
+state = lambda: pathlib.Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
+while state() != "Z":
+    pass
+socket.create_connection(("127.0.0.1", port)).close()
+assert process._started(child.pid), "it still takes connections"
+child.stdin.close()
+while len(os.listdir(f"/proc/{child.pid}/task")) > 1:
+    pass
+assert process._started(child.pid) is None, "nothing of it is left but what its parent reaps"
+"#;
+    let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers");
+    let done = Command::new("python3").args(["-c", PROGRAM, servers]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
