@@ -35,15 +35,9 @@ operations = {operations}
 "#
         )
     };
+    let head = crate::subject::head("The engine by itself", KEYS, "1KiB");
     format!(
-        r#"
-title = "The engine by itself"
-seed = 435
-[collections.documents]
-count = {KEYS}
-key = "documents/{{index:010}}"
-size = "1KiB"
-fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+        r#"{head}
 {}{}"#,
         phase("write", "upsert"),
         phase("read", "read")
@@ -54,15 +48,9 @@ fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text 
 const BATCH: u64 = 1_000;
 
 fn load_study(documents: u64) -> String {
+    let head = crate::subject::head("A load by itself", documents, "2KiB");
     format!(
-        r#"
-title = "A load by itself"
-seed = 435
-[collections.documents]
-count = {documents}
-key = "documents/{{index:010}}"
-size = "2KiB"
-fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+        r#"{head}
 [[phases]]
 name = "load"
 load = ["documents"]

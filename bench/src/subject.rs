@@ -15,6 +15,22 @@ use storebench_core::workload::Study;
 
 use crate::{Failure, pin};
 
+/// The head of a study's text: what it is called, and documents of a name, a rank and as much text as
+/// fills the size. Phases follow.
+pub(crate) fn head(title: &str, count: impl std::fmt::Display, size: &str) -> String {
+    format!(
+        r#"
+title = "{title}"
+seed = 435
+[collections.documents]
+count = {count}
+key = "documents/{{index:010}}"
+size = "{size}"
+fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+"#
+    )
+}
+
 /// A study and its documents.
 pub(crate) struct Subject {
     study: Study,

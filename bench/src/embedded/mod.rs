@@ -76,15 +76,9 @@ impl Watch {
 }
 
 fn study(documents: u64, level: Level) -> String {
+    let head = crate::subject::head("Load", documents, "2KiB");
     format!(
-        r#"
-title = "Load"
-seed = 435
-[collections.documents]
-count = {documents}
-key = "documents/{{index:010}}"
-size = "2KiB"
-fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+        r#"{head}
 [[phases]]
 name = "load"
 load = ["documents"]

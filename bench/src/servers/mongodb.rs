@@ -43,15 +43,9 @@ check = 0
             )
         })
         .collect();
+    let head = crate::subject::head("Loads and reads", documents, "1KiB");
     format!(
-        r#"
-title = "Loads and reads"
-seed = 435
-[collections.documents]
-count = {documents}
-key = "documents/{{index:010}}"
-size = "1KiB"
-fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+        r#"{head}
 [[phases]]
 name = "load"
 load = ["documents"]
@@ -89,7 +83,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
                 .beside("the `mongodb` crate", by_crate.clone())
                 .target(Target::RatioAtMost(1.0))
                 .note(if phase == "load" {
-                    "both make the documents and turn JSON into BSON"
+                    "both make the documents and turn JSON into BSON; the crate's users by way of `bson::Document`"
                 } else {
                     "ours turns BSON into JSON besides"
                 }),

@@ -42,15 +42,9 @@ durability = "none"
             )
         })
         .collect();
+    let head = crate::subject::head("Single writes and reads", KEYS, "1KiB");
     format!(
-        r#"
-title = "Single writes and reads"
-seed = 435
-[collections.documents]
-count = {KEYS}
-key = "documents/{{index:010}}"
-size = "1KiB"
-fields = {{ name = {{ words = 2 }}, rank = {{ integer = [0, 1_000_000] }}, text = {{ text = "fill" }} }}
+        r#"{head}
 [[phases]]
 name = "load"
 load = ["documents"]

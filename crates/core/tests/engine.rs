@@ -4,8 +4,8 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, r
 use storebench_core::measure::{PartialCause, PhaseRecord};
 use storebench_core::store::{
     AnyStore, Capabilities, CollectionLayout, Completions, Description, ErrorKind, FutureSession, Layout,
-    MemorySession, MemoryStore, Namespace, Op, OpError, OwnedReply, Prepare, Reply, Request, Runtime, Session,
-    SessionCounters, SessionOptions, Slow, SlowOptions, Store, StoreError, Token,
+    MemorySession, MemoryStore, Namespace, Op, OpError, OpKind, OwnedReply, Prepare, Reply, Request, Runtime, Session,
+    SessionCounters, SessionOptions, Slow, SlowOptions, Store, StoreError, Support, Token,
 };
 use storebench_core::workload::Study;
 
@@ -194,9 +194,34 @@ fn a_request_to_end_keeps_what_was_measured() {
     assert!(record.operations() > 0 && record.operations() < 1_000_000);
 }
 
-/// A store that has no room after some documents.
-#[derive(Clone)]
-struct Full(MemoryStore, Arc<AtomicU64>);
+/// The memory store with sessions around its own.
+struct Wrapped<F>(MemoryStore, F);
+
+impl<S: Session + 'static, F: Fn(MemorySession) -> S + Send + Sync + 'static> Store for Wrapped<F> {
+    type Session = S;
+    fn describe(&self) -> Description {
+        Store::describe(&self.0)
+    }
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Store::capabilities(&self.0);
+        capabilities.operations.push((OpKind::View, Support::Native));
+        capabilities
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::inspect(&self.0)
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        Store::prepare(&self.0, layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<S, StoreError> {
+        Ok((self.1)(Store::open(&self.0, options).await?))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Store::remove(&self.0)
+    }
+}
+
+/// Has no room after some documents.
 struct FullSession(MemorySession, Arc<AtomicU64>);
 
 impl Session for FullSession {
@@ -208,32 +233,11 @@ impl Session for FullSession {
     }
 }
 
-impl Store for Full {
-    type Session = FullSession;
-    fn describe(&self) -> Description {
-        Store::describe(&self.0)
-    }
-    fn capabilities(&self) -> Capabilities {
-        Store::capabilities(&self.0)
-    }
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        Store::inspect(&self.0)
-    }
-    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        Store::prepare(&self.0, layout, how)
-    }
-    async fn open(&self, options: &SessionOptions) -> Result<FullSession, StoreError> {
-        Ok(FullSession(Store::open(&self.0, options).await?, Arc::clone(&self.1)))
-    }
-    fn remove(&self) -> Result<(), StoreError> {
-        Store::remove(&self.0)
-    }
-}
-
 #[test]
 fn a_load_that_cannot_go_on_ends_and_says_why() {
     let lab = Lab::new(&[]);
-    let store = lab.prepared(Full(MemoryStore::new(), Arc::default()));
+    let writes = Arc::new(AtomicU64::new(0));
+    let store = lab.prepared(Wrapped(MemoryStore::new(), move |inner| FullSession(inner, Arc::clone(&writes))));
     let record = lab.run(&store, 0);
     let partial = record.partial.as_ref().unwrap();
     assert_eq!(partial.cause, PartialCause::Failed);
@@ -241,10 +245,8 @@ fn a_load_that_cannot_go_on_ends_and_says_why() {
     assert!(record.total.ops[0].succeeded == 5 && record.total.ops[0].errors() >= 1);
 }
 
-/// A store whose session number 0 loses its connection at its hundredth operation, and has cut a bulk
-/// request in two before.
-#[derive(Clone)]
-struct Flaky(MemoryStore, Arc<AtomicU64>);
+/// Loses its connection at its hundredth operation, if it is the first, and has cut a bulk request in two
+/// before.
 struct FlakySession {
     inner: MemorySession,
     breaks: bool,
@@ -267,28 +269,12 @@ impl Session for FlakySession {
     }
 }
 
-impl Store for Flaky {
-    type Session = FlakySession;
-    fn describe(&self) -> Description {
-        Store::describe(&self.0)
-    }
-    fn capabilities(&self) -> Capabilities {
-        Store::capabilities(&self.0)
-    }
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        Store::inspect(&self.0)
-    }
-    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        Store::prepare(&self.0, layout, how)
-    }
-    async fn open(&self, options: &SessionOptions) -> Result<FlakySession, StoreError> {
-        let breaks = self.1.fetch_add(1, Ordering::Relaxed) == 0;
-        let inner = Store::open(&self.0, options).await?;
-        Ok(FlakySession { inner, breaks, operations: 0, counters: SessionCounters::default() })
-    }
-    fn remove(&self) -> Result<(), StoreError> {
-        Store::remove(&self.0)
-    }
+fn unstable(memory: MemoryStore) -> impl Store {
+    let opened = AtomicU64::new(0);
+    Wrapped(memory, move |inner| {
+        let breaks = opened.fetch_add(1, Ordering::Relaxed) == 0;
+        FlakySession { inner, breaks, operations: 0, counters: SessionCounters::default() }
+    })
 }
 
 fn flaky(overrides: &[&str]) -> PhaseRecord {
@@ -296,7 +282,7 @@ fn flaky(overrides: &[&str]) -> PhaseRecord {
     let memory = MemoryStore::new();
     let loaded = lab.prepared(memory.clone());
     lab.run(&loaded, 0);
-    let store: Arc<dyn AnyStore> = Arc::new(Flaky(memory, Arc::default()));
+    let store: Arc<dyn AnyStore> = Arc::new(unstable(memory));
     lab.run(&store, 1)
 }
 
@@ -324,14 +310,12 @@ fn a_phase_ends_at_the_first_lost_connection_if_the_study_says_so() {
 #[test]
 fn a_load_that_a_lost_connection_ended_says_that_it_did() {
     let lab = Lab::new(&["phases.load.batch=1"]);
-    let store = lab.prepared(Flaky(MemoryStore::new(), Arc::default()));
+    let store = lab.prepared(unstable(MemoryStore::new()));
     let record = lab.run(&store, 0);
     assert_eq!(record.partial.unwrap().cause, PartialCause::Disconnected);
 }
 
-/// A store that forgets every hundredth write, though it acknowledges it.
-#[derive(Clone)]
-struct Forgetful(MemoryStore);
+/// Forgets every hundredth write, though it acknowledges it.
 struct ForgetfulSession(MemorySession, u64);
 
 impl Session for ForgetfulSession {
@@ -343,28 +327,6 @@ impl Session for ForgetfulSession {
             }
         }
         self.0.submit(request, token, out);
-    }
-}
-
-impl Store for Forgetful {
-    type Session = ForgetfulSession;
-    fn describe(&self) -> Description {
-        Store::describe(&self.0)
-    }
-    fn capabilities(&self) -> Capabilities {
-        Store::capabilities(&self.0)
-    }
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        Store::inspect(&self.0)
-    }
-    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        Store::prepare(&self.0, layout, how)
-    }
-    async fn open(&self, options: &SessionOptions) -> Result<ForgetfulSession, StoreError> {
-        Ok(ForgetfulSession(Store::open(&self.0, options).await?, 0))
-    }
-    fn remove(&self) -> Result<(), StoreError> {
-        Store::remove(&self.0)
     }
 }
 
@@ -383,7 +345,7 @@ fn the_ledger_finds_acknowledged_writes_that_are_gone() {
     assert!(report.keys > 300);
     assert_eq!((report.confirmed, report.lost, report.unverifiable), (report.keys, 0, 0), "{:?}", report.examples);
 
-    let forgetful = lab.prepared(Forgetful(MemoryStore::new()));
+    let forgetful = lab.prepared(Wrapped(MemoryStore::new(), |inner| ForgetfulSession(inner, 0)));
     lab.run(&forgetful, 0);
     let report = lab.run(&forgetful, 1).ledger.unwrap();
     // 750 upserts by three workers: at least two each are forgotten, few of them written again.
@@ -563,4 +525,37 @@ fn what_a_store_cannot_do_is_refused_before_anything_runs() {
     let refused = PhasePlan::resolve(&lab.study, &lab.study.phases[1], &lab.catalog, &store.capabilities());
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("majority") && message.contains("mixed"), "{message}");
+}
+
+/// Keeps what views were asked for.
+struct ViewSession(Arc<Mutex<Vec<String>>>);
+
+impl Session for ViewSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        self.0.lock().unwrap().push(format!("{:?}", request.op));
+        out.complete(token, Ok(Reply::written(1)));
+    }
+}
+
+#[test]
+fn views_are_asked_for_as_the_study_says() {
+    let asked = |entry: &str| {
+        let one = "phases.mixed.operations=20";
+        let lab = Lab::new(&[&format!("phases.mixed.mix={{ view = {{ view = \"a/b\", {entry} }} }}"), one]);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        let store = lab.prepared(Wrapped(MemoryStore::new(), move |_| ViewSession(Arc::clone(&kept))));
+        lab.run(&store, 1);
+        let mut seen = seen.lock().unwrap().clone();
+        seen.dedup();
+        seen
+    };
+    let rows = |rows: &str, limit: u32| vec![format!("View {{ view: \"a/b\", rows: {rows}, limit: {limit} }}")];
+    assert_eq!(asked("limit = 3"), rows("All", 3));
+    assert_eq!(asked("keys = [\"a\", 7]"), rows(r#"Keys("[\"a\",7]")"#, 10));
+    assert_eq!(asked("start = [1, \"x\"]"), rows(r#"Range { start: Some("[1,\"x\"]"), end: None }"#, 10));
+    assert_eq!(asked("start = 1, end = 9"), rows(r#"Range { start: Some("1"), end: Some("9") }"#, 10));
+    let drawn = asked("where = \"text\"");
+    assert!(drawn.len() > 10, "each asks for the field of another document: {drawn:?}");
+    assert!(drawn.iter().all(|op| op.contains(r#"rows: Keys("[\""#)), "{drawn:?}");
 }

@@ -90,6 +90,33 @@ fn every_fault_names_its_place_and_remedy() {
 }
 
 #[test]
+fn the_rows_of_a_view_are_said_once() {
+    let view = |entry: &str| {
+        GOOD.replace(
+            r#"page = { collection = "highlights", where = "user", limit = 10 }"#,
+            &format!(r#"view = {{ collection = "highlights", {entry} }}"#),
+        )
+    };
+    for rows in
+        ["", ", keys = [1, [\"a\"]]", ", start = 1", ", end = [1]", ", start = 1, end = 2", ", where = \"user\""]
+    {
+        let text = view(&format!(r#"view = "a/b"{rows}"#));
+        let study = Study::parse(&text, Path::new("study.toml"), &[]).unwrap();
+        let again = toml_edit::ser::to_string(&study).unwrap();
+        assert_eq!(Study::parse(&again, Path::new("again.toml"), &[]).unwrap(), study, "{rows}");
+    }
+    for two in ["keys = [1], start = 1", "keys = [1], where = \"user\"", "where = \"user\", end = 2"] {
+        let message = refused(&view(&format!(r#"view = "a/b", {two}"#)), &[]);
+        assert!(message.contains("say once which rows of the view"), "{message}");
+    }
+    assert!(refused(&view("limit = 1"), &[]).contains("a view query needs view"));
+    for (key, value) in [("keys", "[1]"), ("start", "1"), ("end", "1"), ("view", "\"a/b\"")] {
+        let message = refused(&GOOD.replace("limit = 10", &format!("{key} = {value}")), &[]);
+        assert!(message.contains(&format!("`{key}` has no meaning for page")), "{message}");
+    }
+}
+
+#[test]
 fn the_schema_accepts_the_good_study_and_refuses_unknown_keys() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let mut json: serde_json::Value = toml_edit::de::from_str(GOOD).unwrap();

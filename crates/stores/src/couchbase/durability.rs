@@ -97,6 +97,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn nothing_durable_is_promised_where_the_server_makes_no_durable_writes() {
         let offered = |replicas, nodes| promises(Some(Copies { replicas, nodes })).len();

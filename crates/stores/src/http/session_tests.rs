@@ -411,12 +411,15 @@ fn a_control_call_tells_what_stands_in_the_way() {
 #[test]
 fn what_tls_holds_back_is_sent_in_the_end() {
     runtime().block_on(async {
-        let body = vec![b'x'; 8 << 20];
-        let (host, tls) = crate::net::slow_reader(body.len(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nin");
+        let body = vec![b'x'; 50_000];
+        let (host, tls, go) = crate::net::held_reader(body.len(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nin");
         let target = Target { host, tls: Some(tls) };
         let mut session = HttpSession::open(Plain, target, Arc::from(&b"Host: h\r\n"[..]), &options(1)).await.unwrap();
         let mut ended = Ended::new();
         submit(&mut session, 1, Op::Upsert { key: "a", body: &body }, &mut ended);
+        let held = tokio::time::timeout(Duration::from_millis(300), finish(&mut session, 1, &mut ended)).await;
+        assert!(held.is_err(), "answered before it was read");
+        go.send(()).unwrap();
         let done = tokio::time::timeout(Duration::from_secs(60), finish(&mut session, 1, &mut ended));
         done.await.expect("the end of the request never left");
         assert_eq!(text(&ended, 1), "in");

@@ -24,7 +24,7 @@ pub(crate) use secret::Secret;
 pub(crate) use stream::{Stream, connect, encrypt};
 pub(crate) use tls::Tls;
 #[cfg(test)]
-pub(crate) use tls::tests::slow_reader;
+pub(crate) use tls::tests::{held_reader, squeeze};
 
 use crate::registry::OptionHelp;
 

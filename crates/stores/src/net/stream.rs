@@ -39,6 +39,8 @@ async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreErro
     let tcp = TcpStream::connect((host.name.as_str(), host.port)).await.map_err(|e| not_reached(host, &e))?;
     tcp.set_nodelay(true).map_err(|e| not_reached(host, &e))?;
     mind_silence(&tcp);
+    #[cfg(test)]
+    super::squeeze(&tcp);
     match tls {
         None => Ok(Stream::Plain(tcp)),
         Some(tls) => encrypt(tcp, host, tls).await,

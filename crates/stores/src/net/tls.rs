@@ -130,11 +130,26 @@ fn certificates(file: &std::path::Path, option: &str) -> Result<Vec<CertificateD
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc;
+
     use super::*;
 
-    /// A client that trusts a server, and that server on a thread of its own: it reads so many bytes of one
-    /// connection, as slowly as it can be bothered to, and then answers with this.
-    pub(crate) fn slow_reader(bytes: usize, answer: &'static [u8]) -> (Host, Tls) {
+    thread_local! {
+        static SMALL_BUFFER: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Lets the socket of a client of [`held_reader`] hold only a few KiB.
+    pub(crate) fn squeeze(tcp: &tokio::net::TcpStream) {
+        if SMALL_BUFFER.get() {
+            rustix::net::sockopt::set_socket_send_buffer_size(tcp, 4096).unwrap();
+        }
+    }
+
+    /// A client that trusts a server, and that server on a thread of its own: it reads nothing until it is
+    /// let go, then so many bytes of one connection, then answers. As both sockets hold only a few KiB,
+    /// most of what this thread's client has written until then lies in its TLS.
+    pub(crate) fn held_reader(bytes: usize, answer: &'static [u8]) -> (Host, Tls, mpsc::Sender<()>) {
         use std::io::{Read, Write};
 
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -152,10 +167,17 @@ pub(crate) mod tests {
             .with_single_cert(vec![made.cert.der().clone()], key.into())
             .unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
+        SMALL_BUFFER.set(true);
         let host = Host { name: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+        let (go, held) = mpsc::channel();
         std::thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+            while connection.is_handshaking() {
+                connection.complete_io(&mut stream).unwrap();
+            }
+            held.recv().unwrap();
             let mut stream = rustls::StreamOwned::new(connection, stream);
             let (mut read, mut room) = (0, vec![0; 16 << 10]);
             while read < bytes {
@@ -163,13 +185,12 @@ pub(crate) mod tests {
                     Ok(more @ 1..) => read += more,
                     _ => return,
                 }
-                std::thread::sleep(std::time::Duration::from_micros(200));
             }
             stream.write_all(answer).unwrap();
             stream.flush().unwrap();
             let _ = stream.read(&mut room);
         });
-        (host, tls)
+        (host, tls, go)
     }
 
     #[test]

@@ -76,17 +76,24 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::net::{connect, slow_reader};
+    use crate::net::{connect, held_reader};
 
     #[test]
     fn what_tls_holds_back_is_sent_in_the_end() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let bytes = vec![7; 8 << 20];
-            let (host, tls) = slow_reader(bytes.len(), b"!");
+            let bytes = vec![7; 50_000];
+            let (host, tls, go) = held_reader(bytes.len(), b"!");
             let mut channel = Channel::new(connect(&host, Some(&tls), Duration::from_secs(20)).await.unwrap());
             let mut output = Output { bytes, ..Output::default() };
             let limit = output.end();
+            poll_fn(|cx| {
+                output.write(&mut channel, cx, limit).unwrap();
+                Poll::Ready(())
+            })
+            .await;
+            assert_eq!(output.sent, limit, "TLS holds what the socket has not taken");
+            go.send(()).unwrap();
             let answered = poll_fn(|cx| {
                 output.write(&mut channel, cx, limit).unwrap();
                 channel.poll_fill(cx)

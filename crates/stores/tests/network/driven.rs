@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 use storebench_core::engine::RealClock;
 use storebench_core::store::{
     AnyStore, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Op, OpError, OwnedReply,
-    PhaseStart, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    PhaseStart, Prepare, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 use storebench_core::workload::Body;
+
+use crate::proxy::{Fault, proxy};
+use crate::server::Server;
 
 /// After so long without an answer the test fails: far longer than any server needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -152,4 +155,22 @@ impl Drop for Driven {
         let _within = self.runtime.enter();
         drop(self.session.take());
     }
+}
+
+/// Nothing comes back from some byte on, and nobody says that the connection has ended.
+pub(crate) fn silent_connection_is_replaced(name: &'static str) {
+    let server = Server::start(name);
+    storebench_stores::open(&server.url).unwrap().prepare(&layout(), Prepare::Fresh).unwrap();
+    let port = proxy(server.port, |number| match number {
+        1 => Fault::Silent { after: 12_000 },
+        _ => Fault::None,
+    });
+    let store = storebench_stores::open(&format!("{name}://127.0.0.1:{port}")).unwrap();
+    store.prepare(&layout(), Prepare::Keep).unwrap();
+    let timeout = Duration::from_millis(100);
+    let options = SessionOptions { timeout, ..options(Durability::MEMORY) };
+    let mut driven = Driven::open_with(&*store, &options).unwrap();
+    driven.give_up_until_replaced(timeout);
+    driven.call_again(Op::Upsert { key: "a", body: b"{}" }).unwrap();
+    assert_eq!(driven.counters().disconnects, 1);
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare,
-    SessionOptions, StoreError,
+    StoreError,
 };
 
-use crate::driven::{Driven, existing, layout, options};
+use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
 use crate::proxy::{Fault, answering, proxy, random_bytes};
 use crate::server::{Server, conforms, free_port};
 
@@ -435,21 +435,7 @@ fn tls_with_an_authority_of_ones_own() {
 
 #[test]
 fn a_connection_that_leads_nowhere_is_replaced() {
-    let server = Server::start("redis");
-    open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
-    // From some byte on nothing comes back, and nobody says that the connection has ended.
-    let port = proxy(server.port, |number| match number {
-        1 => Fault::Silent { after: 12_000 },
-        _ => Fault::None,
-    });
-    let store = open(&format!("redis://127.0.0.1:{port}"));
-    store.prepare(&layout(), Prepare::Keep).unwrap();
-    let timeout = Duration::from_millis(100);
-    let options = SessionOptions { timeout, ..options(Durability::MEMORY) };
-    let mut driven = Driven::open_with(&*store, &options).unwrap();
-    driven.give_up_until_replaced(timeout);
-    driven.call_again(Op::Upsert { key: "a", body: b"{}" }).unwrap();
-    assert_eq!(driven.counters().disconnects, 1);
+    silent_connection_is_replaced("redis");
 }
 
 #[test]
