@@ -541,7 +541,10 @@ impl Session for ViewSession {
 fn views_are_asked_for_as_the_study_says() {
     let asked = |entry: &str| {
         let one = "phases.mixed.operations=20";
-        let lab = Lab::new(&[&format!("phases.mixed.mix={{ view = {{ view = \"a/b\", {entry} }} }}"), one]);
+        let fields = "collections.docs.fields={ name = { words = 3 } }";
+        let index = "collections.docs.index=[[\"name\"]]";
+        let mix = format!("phases.mixed.mix={{ view = {{ view = \"a/b\", {entry} }} }}");
+        let lab = Lab::new(&[&mix, one, fields, index]);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&seen);
         let store = lab.prepared(Wrapped(MemoryStore::new(), move |_| ViewSession(Arc::clone(&kept))));
@@ -555,7 +558,19 @@ fn views_are_asked_for_as_the_study_says() {
     assert_eq!(asked("keys = [\"a\", 7]"), rows(r#"Keys("[\"a\",7]")"#, 10));
     assert_eq!(asked("start = [1, \"x\"]"), rows(r#"Range { start: Some("[1,\"x\"]"), end: None }"#, 10));
     assert_eq!(asked("start = 1, end = 9"), rows(r#"Range { start: Some("1"), end: Some("9") }"#, 10));
-    let drawn = asked("where = \"text\"");
+    let drawn = asked("where = \"name\"");
     assert!(drawn.len() > 10, "each asks for the field of another document: {drawn:?}");
     assert!(drawn.iter().all(|op| op.contains(r#"rows: Keys("[\""#)), "{drawn:?}");
+}
+
+#[test]
+fn a_view_is_not_asked_for_by_a_field_whose_value_is_not_known() {
+    for field in ["name", "nmae"] {
+        let mix = format!("phases.mixed.mix={{ view = {{ view = \"a/b\", where = \"{field}\" }} }}");
+        let lab = Lab::new(&[&mix, "collections.docs.fields={ name = { words = 3 } }"]);
+        let store = lab.prepared(Wrapped(MemoryStore::new(), |inner| inner));
+        let refused = PhasePlan::resolve(&lab.study, &lab.study.phases[1], &lab.catalog, &store.capabilities());
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains(&format!("index = [[\"{field}\"]]")), "{message}");
+    }
 }

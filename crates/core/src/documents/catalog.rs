@@ -267,6 +267,13 @@ impl Documents {
         self.scope(index, 0, plan.related).slot_value(slot)
     }
 
+    /// Whether [`index_value`](Self::index_value) knows this field. Documents that nobody here makes may
+    /// have any.
+    pub fn knows_value(&self, field: &str) -> bool {
+        let plan = self.plan();
+        self.sampled.is_some() || plan.own.is_some() || plan.slots.iter().any(|s| s.path == field && !s.versioned)
+    }
+
     /// The names the key template holds, in order: `index`, `parent.key`, `book`.
     pub fn key_names(&self) -> impl Iterator<Item = &str> {
         self.plan().key.iter().filter_map(|part| compile::part_name(self.plan(), part))

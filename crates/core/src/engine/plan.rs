@@ -355,6 +355,15 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                 collection_of(study, phase, name).ok_or_else(|| format!("`{name}` does not say its collection"))?;
             let collection =
                 catalog.find(collection_name).ok_or_else(|| format!("there is no collection `{collection_name}`"))?;
+            if let (OpKind::View, Some(field)) = (kind, &entry.field)
+                && !catalog.get(collection).knows_value(field)
+            {
+                return Err(format!(
+                    "`{name}` asks for rows by `{field}`, whose value no version of a document of \
+                     `{collection_name}` keeps; name a field that is there, and index it so that it stays: \
+                     index = [[\"{field}\"]]"
+                ));
+            }
             let done = |kinds: &[OpKind]| changes(study, collection_name, kinds);
             Ok(Recipe {
                 label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
