@@ -1,5 +1,9 @@
 //! What may be typed. Nothing here has a side effect; what is built from it lives with the verbs.
 
+mod copy;
+
+pub(crate) use copy::{CopyArgs, OpText};
+
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -39,6 +43,7 @@ pub(crate) struct Args {
 pub(crate) enum Verb {
     Run(RunArgs),
     Bench(Box<BenchArgs>),
+    Copy(Box<CopyArgs>),
     Generate(GenerateArgs),
     Verify(VerifyArgs),
     Plan(PlanArgs),

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench_study;
+mod endpoints;
 mod failure;
 mod jsonl;
 mod listing;

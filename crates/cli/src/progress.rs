@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use storebench_core::engine::{Event, Observer};
 use storebench_core::measure::Recorder;
 use storebench_lab::human;
+use storebench_transfer::Progress as Copied;
 
 /// The least time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -101,6 +102,37 @@ impl Progress {
                 phase.bar.set_position(done as u64);
             }
             Place::Lines => phase.tell_sometimes(&format!("{done} done, now {what}")),
+        }
+    }
+
+    /// A copy is so far.
+    pub(crate) fn copied(&mut self, now: &Copied) {
+        if self.phase.is_none() {
+            self.begin("copy", true, now.total_bytes, None);
+        }
+        let Some(phase) = &mut self.phase else { return };
+        phase.done = now.read_bytes;
+        phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let seconds = (phase.to_ns as f64 / 1e9).max(1e-3);
+        let mut text = format!(
+            "{} documents, {} documents/s, {}/s, {} of {} parts",
+            human::count(now.documents),
+            human::rate((now.documents - now.documents_before) as f64 / seconds),
+            human::bytes((now.bytes - now.bytes_before) as f64 / seconds),
+            human::count(now.splits_done),
+            human::count(now.splits)
+        );
+        if now.rejected > 0 {
+            text += &format!(", {} rejected", human::count(now.rejected));
+        }
+        text += &phase.left();
+        match self.place {
+            Place::Quiet => {}
+            Place::Bars => {
+                phase.bar.set_message(text);
+                phase.bar.set_position(now.read_bytes);
+            }
+            Place::Lines => phase.tell_sometimes(&text),
         }
     }
 

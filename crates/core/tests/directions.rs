@@ -14,10 +14,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Servers for tests, which know nothing of us.
     ("storebench-fakes", &[]),
     ("storebench-lab", &["storebench-core"]),
+    // Its tests copy between real stores.
+    ("storebench-transfer", &["storebench-core", "storebench-stores"]),
     // Its tests run against the fakes too.
-    ("storebench", &["storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores"]),
+    (
+        "storebench",
+        &["storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores", "storebench-transfer"],
+    ),
     // Nothing depends on it: it may look at everything.
-    ("storebench-bench", &["storebench", "storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores"]),
+    (
+        "storebench-bench",
+        &[
+            "storebench",
+            "storebench-core",
+            "storebench-fakes",
+            "storebench-lab",
+            "storebench-stores",
+            "storebench-transfer",
+        ],
+    ),
 ];
 
 /// Crates of others, and the only crates of ours that may use them.

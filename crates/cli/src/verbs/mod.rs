@@ -3,6 +3,7 @@
 mod assets;
 mod bench;
 mod conform;
+mod copy;
 mod doctor;
 mod generate;
 mod measure;
@@ -19,6 +20,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(args) => run::run(args),
         Verb::Bench(args) => bench::bench(args),
+        Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
         Verb::Verify(args) => verify::verify(args),
         Verb::Plan(args) => plan::plan(args),

@@ -49,8 +49,8 @@ pub struct BatchBuf {
 
 impl BatchBuf {
     /// Empty buffers.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { keys: String::new(), key: Vec::new(), bodies: Vec::new(), ends: Vec::new() }
     }
 
     /// Forgets the pairs, keeps the memory.

@@ -1,0 +1,182 @@
+//! What may be typed after `copy`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use storebench_core::store::Durability;
+use storebench_core::units::{ByteSize, Count, Span};
+use storebench_transfer::{KeyRule, Verb};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    every record arrived, or no more than --max-errors did not
+  1    more records did not arrive, or the copy had to end; the message says how to go on
+  2    bad input: nothing was written
+  3    a store could not be reached; go on with --resume
+  130  interrupted; go on with --resume";
+
+/// Move documents between files and stores, in parallel, losing nothing
+///
+/// FROM and TO are each the URL of a store, a file of JSON lines (`*.jsonl`, also `.gz` and `.zst`; several
+/// by a pattern in quotes; a folder to write to ends with `/`), or `-` for standard input or output.
+///
+/// In files a record's key is its field `_id`, which is no part of the document; --key and --key-field say
+/// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was
+/// killed goes on with --resume.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct CopyArgs {
+    /// Where documents come from
+    pub(crate) from: String,
+
+    /// Where they go
+    pub(crate) to: String,
+
+    /// The collection to read: one that Storebench made, or what the store calls one of yours (a table,
+    /// database, bucket, collection or key prefix)
+    #[arg(long, value_name = "NAME", help_heading = "Source")]
+    pub(crate) from_collection: Option<String>,
+
+    /// The field or column that holds keys in your own collection, in stores where that is not fixed
+    #[arg(long, value_name = "FIELD", help_heading = "Source")]
+    pub(crate) from_key: Option<String>,
+
+    /// The field or column that holds documents in your own collection, in stores where that is not fixed
+    #[arg(long, value_name = "FIELD", help_heading = "Source")]
+    pub(crate) from_body: Option<String>,
+
+    /// The collection to write [default: the name of the source's collection or file]
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub(crate) to_collection: Option<String>,
+
+    /// What is done with each record
+    #[arg(long, value_name = "OPERATION", default_value = "upsert", value_enum, help_heading = "Target")]
+    pub(crate) op: OpText,
+
+    /// What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that
+    /// the store can promise of it]
+    #[arg(long, value_name = "LEVEL", help_heading = "Target")]
+    pub(crate) durability: Option<Durability>,
+
+    /// The field that gets the key in files [default: _id]
+    #[arg(long, value_name = "FIELD", conflicts_with = "no_key_field", help_heading = "Target")]
+    pub(crate) key_field: Option<String>,
+
+    /// Leave keys out of files
+    #[arg(long, help_heading = "Target")]
+    pub(crate) no_key_field: bool,
+
+    /// The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`)
+    /// [default: of a file the field `_id`, of a store the document's key]
+    #[arg(long, value_name = "RULE", help_heading = "Records")]
+    pub(crate) key: Option<KeyRule>,
+
+    /// Workers, each with connections of its own [default: one for each processor]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
+    pub(crate) parallel: Option<u32>,
+
+    /// Records in one bulk request, at most
+    #[arg(long, value_name = "COUNT", default_value = "1000", help_heading = "Speed")]
+    pub(crate) batch: Count,
+
+    /// Bytes in one bulk request, at most, unless one record holds more
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = "Speed")]
+    pub(crate) batch_bytes: ByteSize,
+
+    /// Requests in flight on each worker's connection
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Speed")]
+    pub(crate) in_flight: u32,
+
+    /// Documents per second, at most, over all workers
+    #[arg(long, value_name = "RATE", help_heading = "Speed")]
+    pub(crate) rate_docs: Option<Count>,
+
+    /// Bytes of documents per second, at most, over all workers
+    #[arg(long, value_name = "SIZE", help_heading = "Speed")]
+    pub(crate) rate_bytes: Option<ByteSize>,
+
+    /// How long one try of a request may take
+    #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Failures")]
+    pub(crate) timeout: Span,
+
+    /// Tries of one request that fails for now, the first included
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Failures")]
+    pub(crate) tries: u32,
+
+    /// The longest wait between two tries
+    #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
+    pub(crate) retry_cap: Span,
+
+    /// No further try begins after so long
+    #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Failures")]
+    pub(crate) retry_total: Span,
+
+    /// The file of records that did not arrive, one JSON object a line [default: rejects.jsonl in the copy's
+    /// folder]
+    #[arg(long, value_name = "FILE", help_heading = "Failures")]
+    pub(crate) rejects: Option<PathBuf>,
+
+    /// Exit with 0 though so many records did not arrive
+    #[arg(long, value_name = "COUNT", default_value = "0", help_heading = "Failures")]
+    pub(crate) max_errors: Count,
+
+    /// Go on with a copy that did not end
+    #[arg(long, conflicts_with = "restart", help_heading = "Failures")]
+    pub(crate) resume: bool,
+
+    /// Begin anew where a copy did not end
+    #[arg(long, help_heading = "Failures")]
+    pub(crate) restart: bool,
+
+    /// Folder that gets a folder for each copy
+    #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
+    pub(crate) out: PathBuf,
+
+    /// Only look: what would be read, in how many parts, and where it would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print the result as one JSON document instead of one line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What is done with each record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpText {
+    /// Store it, whether or not its key exists
+    Upsert,
+    /// Store it; a key that exists is refused
+    Insert,
+    /// Store it where its key exists; others are refused
+    Replace,
+    /// Add its text behind the stored one
+    Append,
+    /// Add its text before the stored one
+    Prepend,
+    /// Remove the document with its key
+    Delete,
+    /// Merge it into the stored document (JSON Merge Patch, RFC 7396)
+    Merge,
+    /// Add it, an integer, to the stored one
+    Counter,
+}
+
+impl From<OpText> for Verb {
+    fn from(text: OpText) -> Self {
+        match text {
+            OpText::Upsert => Self::Upsert,
+            OpText::Insert => Self::Insert,
+            OpText::Replace => Self::Replace,
+            OpText::Append => Self::Append,
+            OpText::Prepend => Self::Prepend,
+            OpText::Delete => Self::Delete,
+            OpText::Merge => Self::Merge,
+            OpText::Counter => Self::Counter,
+        }
+    }
+}

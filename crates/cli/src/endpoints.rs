@@ -1,0 +1,104 @@
+//! What `copy` reads from and writes to: the URL of a store, files, or the standard streams.
+
+use std::path::{Path, PathBuf};
+
+use storebench_stores::schemes;
+
+use crate::failure::Failure;
+
+/// One end of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// A store's URL.
+    Store(String),
+    /// A path, or a pattern of paths.
+    Files(String),
+    /// Standard input or output.
+    Standard,
+}
+
+impl Endpoint {
+    /// What a text stands for. Nothing is looked at.
+    ///
+    /// # Errors
+    /// A scheme that is none.
+    pub(crate) fn of(text: &str) -> Result<Self, Failure> {
+        if text == "-" {
+            return Ok(Self::Standard);
+        }
+        let Some((names, rest)) = text.split_once(':') else { return Ok(Self::Files(text.to_owned())) };
+        let is = |name: &str| schemes().iter().any(|s| s.name == name || s.aliases.contains(&name));
+        // A scheme may hold a plus itself, as `mongodb+srv` does.
+        if is(names) || names.split('+').all(is) || names.split('+').next().is_some_and(is) {
+            return Ok(Self::Store(text.to_owned()));
+        }
+        if rest.starts_with("//") {
+            return Err(Failure::bad_input(format!(
+                "`{names}://` is no place that this version reads or writes; use a path, `-`, or a store (`storebench \
+                 stores` lists them)"
+            )));
+        }
+        Ok(Self::Files(text.to_owned()))
+    }
+
+    /// A name for what is there, for a collection that was given none.
+    pub(crate) fn name(&self) -> Option<String> {
+        let Self::Files(path) = self else { return None };
+        let file = Path::new(path).file_name()?.to_str()?;
+        let stem = file.split('.').next()?;
+        let name: String =
+            stem.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' }).collect();
+        Some(name.trim_matches('-').to_owned()).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+    }
+}
+
+/// The files of a path, or of a pattern with `*`, `?` or `[`, in order.
+///
+/// # Errors
+/// A pattern that cannot be read, or that no file fits.
+pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+    let path = PathBuf::from(pattern);
+    if !pattern.contains(['*', '?', '[']) || path.exists() {
+        return Ok(vec![path]);
+    }
+    let found = glob::glob(pattern).map_err(|e| Failure::bad_input(format!("the pattern `{pattern}` {e}")))?;
+    let mut files = Vec::new();
+    for entry in found {
+        let path = entry.map_err(|e| Failure::bad_input(format!("{e}; is the path readable?")))?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::bad_input(format!(
+            "no file fits `{pattern}`; is the pattern in quotes, and the path right?"
+        )));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_are_told_from_files() {
+        for url in ["sqlite:a.db", "memory:", "slow+sqlite:a.db?latency=1ms", "limit+slow+memory:"] {
+            assert_eq!(Endpoint::of(url).unwrap(), Endpoint::Store(url.into()));
+        }
+        for path in ["a.jsonl", "/b/*.gz", "dir/a:b.jsonl", "out/"] {
+            assert_eq!(Endpoint::of(path).unwrap(), Endpoint::Files(path.into()));
+        }
+        assert_eq!(Endpoint::of("-").unwrap(), Endpoint::Standard);
+        assert!(Endpoint::of("ftp://h/x").is_err());
+    }
+
+    #[test]
+    fn a_file_names_a_collection() {
+        let name = |text: &str| Endpoint::Files(text.into()).name();
+        assert_eq!(name("x/my books.jsonl.gz").unwrap(), "my-books");
+        assert_eq!(name("parts-*.jsonl").unwrap(), "parts");
+        assert_eq!(name("2014.jsonl"), None);
+    }
+}

@@ -1,0 +1,342 @@
+//! `copy FROM TO`: documents between files and stores.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use storebench_core::engine::Stop;
+use storebench_lab::human::{bytes, count, duration, rate};
+use storebench_lab::results::{redact, redact_url};
+use storebench_transfer::{
+    Begin, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, KEY_FIELD, Packing, RetryPolicy, Room,
+    Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, copy as copy_all,
+};
+
+use crate::args::CopyArgs;
+use crate::endpoints::{Endpoint, find_files};
+use crate::failure::{Failure, SPOILED};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::signals::{INTERRUPTED, ask_on_interrupt};
+use crate::stores;
+
+pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
+    let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
+    let plan = Plan::of(args, &from, &to)?;
+    let failed = |error: TransferError| failure(args, error);
+    let source = source(args, &from).map_err(failed)??;
+    if args.dry_run {
+        return dry_run(args, &plan, &*source, &to);
+    }
+    let folder = plan.folder(args)?;
+    let sink = sink(args, &plan, &to, begin(args)).map_err(failed)??;
+    let shape = Shape::new(args.key.clone(), &plan.id);
+    let request = CopyRequest {
+        source: &*source,
+        sink: &*sink,
+        shape: &shape,
+        op: storebench_transfer::Verb::from(args.op).name(),
+        parallel: plan.parallel,
+        docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
+        bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
+        rejects: args.rejects.clone().unwrap_or_else(|| folder.join("rejects.jsonl")),
+        folder: folder.clone(),
+        settings: plan.settings.clone(),
+        begin: begin(args),
+    };
+    let stop = Arc::new(Stop::new());
+    ask_on_interrupt(&stop)?;
+    let mut progress = Progress::new(args.quiet);
+    let report = copy_all(&request, &stop, &mut |now| progress.copied(&now));
+    progress.end_count();
+    let report = report.map_err(failed)?;
+    end(&folder, &report)?;
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print(&text(&report))?;
+    }
+    Ok(match () {
+        () if report.interrupted => INTERRUPTED,
+        () if report.counts.rejected > args.max_errors.0 => SPOILED,
+        () => 0,
+    })
+}
+
+fn begin(args: &CopyArgs) -> Begin {
+    match (args.resume, args.restart) {
+        (true, _) => Begin::Resume,
+        (_, true) => Begin::Restart,
+        _ => Begin::Fresh,
+    }
+}
+
+/// What follows from the arguments before anything is looked at.
+struct Plan {
+    /// Names this copy: the same arguments give the same name.
+    id: String,
+    parallel: u32,
+    settings: BTreeMap<String, String>,
+    to_collection: Option<String>,
+}
+
+impl Plan {
+    fn of(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Self, Failure> {
+        let to_collection = match to {
+            Endpoint::Store(_) => Some(
+                args.to_collection
+                    .clone()
+                    .or_else(|| args.from_collection.clone().filter(|name| !name.contains(['.', ':', '/'])))
+                    .or_else(|| from.name())
+                    .ok_or_else(|| {
+                        Failure::bad_input(format!(
+                            "say into which collection of {}: --to-collection NAME",
+                            redact_url(&args.to)
+                        ))
+                    })?,
+            ),
+            _ => None,
+        };
+        let mut settings = BTreeMap::new();
+        let mut set = |name: &str, value: String| drop(settings.insert(name.to_owned(), value));
+        set("FROM", redact_url(&args.from));
+        set("TO", redact_url(&args.to));
+        set("--op", format!("{:?}", args.op).to_lowercase());
+        for (name, value) in [
+            ("--from-collection", &args.from_collection),
+            ("--from-key", &args.from_key),
+            ("--from-body", &args.from_body),
+            ("--to-collection", &to_collection),
+            ("--key-field", &args.key_field),
+        ] {
+            if let Some(value) = value {
+                set(name, value.clone());
+            }
+        }
+        if let Some(rule) = &args.key {
+            set("--key", rule.to_string());
+        }
+        if args.no_key_field {
+            set("--no-key-field", "given".to_owned());
+        }
+        let cwd = std::env::current_dir().unwrap_or_default();
+        // The place counts: relative paths mean other files elsewhere.
+        let id = fingerprint(&format!("{settings:?} {}", cwd.display()));
+        let parallel = args
+            .parallel
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
+        Ok(Self { id, parallel, settings, to_collection })
+    }
+
+    /// The folder of this copy: that of the one that did not end, or a new one.
+    fn folder(&self, args: &CopyArgs) -> Result<PathBuf, Failure> {
+        let prefix = format!("copy-{}-", self.id);
+        let unfinished = std::fs::read_dir(&args.out)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&prefix)))
+            .find(|path| path.join("log.jsonl").exists());
+        if let Some(folder) = unfinished {
+            match begin(args) {
+                Begin::Restart => {}
+                Begin::Resume => return Ok(folder),
+                Begin::Fresh => {
+                    return Err(Failure::bad_input(format!(
+                        "a copy of this that did not end is in {}: go on with it by --resume, or begin anew by --restart",
+                        folder.display()
+                    )));
+                }
+            }
+            std::fs::rename(folder.join("log.jsonl"), folder.join("log.abandoned.jsonl"))
+                .map_err(|e| Failure::bad_input(format!("{}: cannot be changed: {e}", folder.display())))?;
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        Ok(args.out.join(format!("{prefix}{now}")))
+    }
+}
+
+fn fingerprint(text: &str) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn retry(args: &CopyArgs) -> RetryPolicy {
+    RetryPolicy { tries: args.tries, cap: args.retry_cap.0, total: args.retry_total.0, ..RetryPolicy::default() }
+}
+
+type Opened<T> = Result<Result<T, Failure>, TransferError>;
+
+fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
+    let only_stores = [
+        ("--from-collection", &args.from_collection),
+        ("--from-key", &args.from_key),
+        ("--from-body", &args.from_body),
+    ];
+    if let (Some((flag, _)), false) =
+        (only_stores.iter().find(|(_, v)| v.is_some()), matches!(from, Endpoint::Store(_)))
+    {
+        return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store, and {} is none", args.from))));
+    }
+    Ok(Ok(match from {
+        Endpoint::Standard => Box::new(FileSource::stdin()),
+        Endpoint::Files(pattern) => match find_files(pattern) {
+            Ok(files) => Box::new(FileSource::open(&files)?),
+            Err(failure) => return Ok(Err(failure)),
+        },
+        Endpoint::Store(url) => {
+            let Some(collection) = args.from_collection.clone() else {
+                return Ok(Err(Failure::bad_input(format!(
+                    "say which collection of {}: --from-collection NAME",
+                    redact_url(url)
+                ))));
+            };
+            let store = match stores::open(url) {
+                Ok(store) => store,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            let options = StoreSourceOptions {
+                collection,
+                key: args.from_key.clone(),
+                body: args.from_body.clone(),
+                timeout: args.timeout.0,
+                retry: retry(args),
+            };
+            Box::new(StoreSource::open(store, options)?)
+        }
+    }))
+}
+
+fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
+    StoreSinkOptions {
+        collection: plan.to_collection.clone().unwrap_or_default(),
+        verb: args.op.into(),
+        room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
+        in_flight: args.in_flight,
+        durability: args.durability,
+        timeout: args.timeout.0,
+        retry: retry(args),
+    }
+}
+
+fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, begin: Begin) -> Opened<Box<dyn Sink>> {
+    let path = match to {
+        Endpoint::Store(url) => {
+            let store = match stores::open(url) {
+                Ok(store) => store,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
+        }
+        Endpoint::Standard => None,
+        Endpoint::Files(path) => Some(PathBuf::from(path)),
+    };
+    if args.op != crate::args::OpText::Upsert {
+        return Ok(Err(Failure::bad_input(format!(
+            "--op {} goes only with a store: a file is written anew",
+            storebench_transfer::Verb::from(args.op).name()
+        ))));
+    }
+    let folder = args.to.ends_with('/') || path.as_ref().is_some_and(|path| path.is_dir());
+    let parts = path.as_ref().map(|path| parts_folder(path, &plan.id)).unwrap_or_default();
+    if begin != Begin::Resume && path.is_some() {
+        // Left by a copy that did not end and is not gone on with.
+        let _ = std::fs::remove_dir_all(&parts);
+    }
+    let key_field = (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()));
+    let packing = if folder { Packing::Plain } else { Packing::of_name(&args.to) };
+    Ok(Ok(Box::new(FileSink::open(FileSinkOptions { path, folder, parts, packing, key_field })?)))
+}
+
+/// Beside the target, so that parts can be moved there.
+fn parts_folder(target: &Path, id: &str) -> PathBuf {
+    let name = target.file_name().and_then(|name| name.to_str()).unwrap_or("out");
+    target.with_file_name(format!(".{name}.storebench-{id}"))
+}
+
+fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> Result<u8, Failure> {
+    let splits = source.splits(plan.parallel).map_err(|error| failure(args, error))?;
+    let size: Option<u64> = splits.iter().map(|split| split.bytes).sum();
+    let target = match to {
+        Endpoint::Store(url) => {
+            let store = stores::open(url)?;
+            StoreSink::check(&*store, &sink_options(args, plan)).map_err(|error| failure(args, error))?;
+            format!("{}, {}", store.describe().url, plan.to_collection.clone().unwrap_or_default())
+        }
+        Endpoint::Standard => "standard output".to_owned(),
+        Endpoint::Files(path) => path.clone(),
+    };
+    print(&format!(
+        "from  {}\nto    {target}\nparts {}{}, {} workers\nnothing was written (--dry-run)\n",
+        source.describe(),
+        count(splits.len() as u64),
+        size.map(|size| format!(", {}", bytes(size as f64))).unwrap_or_default(),
+        plan.parallel.min(splits.len() as u32).max(1),
+    ))?;
+    Ok(0)
+}
+
+/// Keeps the report, and ends the log where nothing is left to do.
+fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::spoiled(format!("{}: cannot be written: {e}", folder.display()));
+    let text = serde_json::to_vec_pretty(report).map_err(|e| failed(e.into()))?;
+    std::fs::write(folder.join("copy.json"), text).map_err(failed)?;
+    if !report.interrupted {
+        std::fs::rename(folder.join("log.jsonl"), folder.join("log.done.jsonl")).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn text(report: &CopyReport) -> String {
+    let CopyReport { counts, before, .. } = report;
+    let mut out = format!("{} → {}\n", report.from, report.to);
+    let mut parts = vec![format!("read {}", count(counts.read)), format!("written {}", count(counts.written))];
+    parts.push(format!("rejected {}", count(counts.rejected)));
+    parts.push(format!("skipped {}", count(counts.skipped)));
+    if counts.there_already > 0 {
+        parts.push(format!("there already {}", count(counts.there_already)));
+    }
+    if counts.retries > 0 {
+        parts.push(format!("retries {}", count(counts.retries)));
+    }
+    let seconds = report.seconds.max(1e-9);
+    parts.push(format!("{:.1} MB/s", (counts.bytes - before.bytes) as f64 / seconds / 1e6));
+    parts.push(format!("{} docs/s", rate((counts.written - before.written) as f64 / seconds)));
+    parts.push(duration(report.seconds * 1e9));
+    out += &parts.join(" · ");
+    out.push('\n');
+    if before.read > 0 {
+        out += &format!("{} of them were written before this copy went on\n", count(before.written));
+    }
+    if !report.snapshot {
+        out += &format!("no snapshot: {}\n", report.snapshot_why);
+    }
+    if let Some(rejects) = &report.rejects {
+        out += &format!("rejected records and reasons: {rejects}\n");
+    }
+    if report.interrupted {
+        out += &format!(
+            "interrupted: {} of {} parts are done; go on with --resume\n",
+            count(report.splits_done),
+            count(report.splits)
+        );
+    }
+    out
+}
+
+/// The exit code of a copy that could not begin or had to end.
+fn failure(args: &CopyArgs, error: TransferError) -> Failure {
+    match error {
+        TransferError::BadInput(text) => Failure::bad_input(redact(&text)),
+        TransferError::Store { url, error } => {
+            // Of the two ends it is the one with this place.
+            let typed = [&args.from, &args.to].into_iter().find(|typed| redact_url(typed) == url);
+            Failure::of_store(typed.map_or(url.as_str(), String::as_str), &error)
+        }
+        TransferError::Source(text) | TransferError::Target(text) => Failure::spoiled(redact(&text)),
+    }
+}

@@ -1,0 +1,318 @@
+//! One copy: its splits over workers, what came of each, and what is left to do.
+
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use storebench_core::engine::Stop;
+
+use crate::error::TransferError;
+use crate::manifest::{Counts, Header, Manifest, is_unfinished};
+use crate::pace::Pace;
+use crate::rejects::Rejects;
+use crate::shape::Shape;
+use crate::sink::{Again, Sink};
+use crate::source::{Snapshot, Source, Split};
+
+/// The name of the format of a [`CopyReport`].
+pub const COPY_FORMAT: &str = "storebench-copy/1";
+
+/// How a copy begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Anew; refused where an unfinished copy is in the folder.
+    Fresh,
+    /// With what an unfinished copy left to do.
+    Resume,
+    /// Anew, forgetting an unfinished copy. What that has written stays.
+    Restart,
+}
+
+/// What to copy.
+pub struct CopyRequest<'a> {
+    /// From where.
+    pub source: &'a dyn Source,
+    /// To where.
+    pub sink: &'a dyn Sink,
+    /// What becomes of each record.
+    pub shape: &'a Shape,
+    /// What is done with each record, for the file of rejects.
+    pub op: &'a str,
+    /// Workers, each with sessions of its own; at least 1.
+    pub parallel: u32,
+    /// Documents per second, at most.
+    pub docs_per_s: Option<f64>,
+    /// Bytes of keys and documents per second, at most.
+    pub bytes_per_s: Option<f64>,
+    /// Folder of the copy's log.
+    pub folder: PathBuf,
+    /// The file of rejects.
+    pub rejects: PathBuf,
+    /// All that was asked for, by flag: what is resumed must have been asked for alike.
+    pub settings: BTreeMap<String, String>,
+    /// How it begins.
+    pub begin: Begin,
+}
+
+/// What came of a copy.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CopyReport {
+    /// Always `storebench-copy/1`.
+    pub format: String,
+    /// From where, without secrets.
+    pub from: String,
+    /// To where, without secrets.
+    pub to: String,
+    /// Whether all records are of one moment.
+    pub snapshot: bool,
+    /// Why they are, or are not.
+    pub snapshot_why: String,
+    /// Parts of the source, and how many of them are done.
+    pub splits: u64,
+    /// Parts that are done.
+    pub splits_done: u64,
+    /// What came of all records of splits that are done, those of earlier tries of this copy too.
+    pub counts: Counts,
+    /// Of them: before this process went on with the copy.
+    pub before: Counts,
+    /// The file of rejects, where there are some.
+    pub rejects: Option<String>,
+    /// How long it took, in seconds; this process only.
+    pub seconds: f64,
+    /// Whether it was interrupted: the rest can be copied with a resume.
+    pub interrupted: bool,
+}
+
+/// How far a copy is, for people who wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Records that were written.
+    pub documents: u64,
+    /// Bytes of keys and documents that were written.
+    pub bytes: u64,
+    /// Of them: before this process went on with the copy.
+    pub documents_before: u64,
+    /// Of the bytes: before this process went on with the copy.
+    pub bytes_before: u64,
+    /// Bytes of the source that were read, as it counts them.
+    pub read_bytes: u64,
+    /// Bytes of the source, where they are known.
+    pub total_bytes: Option<u64>,
+    /// Splits that are done.
+    pub splits_done: u64,
+    /// Splits.
+    pub splits: u64,
+    /// Records that did not arrive.
+    pub rejected: u64,
+}
+
+/// What workers share.
+struct Shared<'a> {
+    request: &'a CopyRequest<'a>,
+    manifest: Manifest,
+    rejects: Rejects,
+    pace: Pace,
+    stop: &'a Stop,
+    /// Set by the first worker that fails, so that the others end.
+    failed: Stop,
+    todo: Vec<Split>,
+    before: Counts,
+    next: AtomicU32,
+    documents: AtomicU64,
+    bytes: AtomicU64,
+    read_bytes: AtomicU64,
+    rejected: AtomicU64,
+    splits_done: AtomicU64,
+    counts: Mutex<Counts>,
+}
+
+impl Shared<'_> {
+    fn ends(&self) -> bool {
+        self.stop.asked() || self.failed.asked()
+    }
+
+    /// The next split that nobody has.
+    fn take(&self) -> Option<&Split> {
+        if self.ends() {
+            return None;
+        }
+        self.todo.get(self.next.fetch_add(1, Ordering::Relaxed) as usize)
+    }
+
+    fn progress(&self) -> Progress {
+        let splits = &self.manifest.header.splits;
+        Progress {
+            documents: self.documents.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            documents_before: self.before.written,
+            bytes_before: self.before.bytes,
+            read_bytes: self.read_bytes.load(Ordering::Relaxed),
+            total_bytes: self.todo.iter().map(|split| split.bytes).sum(),
+            splits_done: self.splits_done.load(Ordering::Relaxed),
+            splits: splits.len() as u64,
+            rejected: self.rejected.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Copies. `progress` hears now and then how far it is.
+///
+/// # Errors
+/// Why it could not begin, or had to end; what was copied stays, and a resume goes on. Records that the target
+/// did not take are no error: they are counted, and each is in the file of rejects.
+pub fn copy(
+    request: &CopyRequest<'_>,
+    stop: &Arc<Stop>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<CopyReport, TransferError> {
+    let begun = Instant::now();
+    let manifest = open_manifest(request)?;
+    let before = manifest.done.values().chain(manifest.partly.values().map(|p| &p.counts)).fold(
+        Counts::default(),
+        |mut sum, counts| {
+            sum += *counts;
+            sum
+        },
+    );
+    let todo: Vec<Split> =
+        manifest.header.splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
+    let rejects = Rejects::new(request.rejects.clone());
+    let kept: BTreeSet<u32> = manifest.done.keys().chain(manifest.partly.keys()).copied().collect();
+    rejects.keep_only(&kept)?;
+    let shared = Shared {
+        request,
+        rejects,
+        pace: Pace::new(request.docs_per_s, request.bytes_per_s),
+        stop,
+        failed: Stop::new(),
+        next: AtomicU32::new(0),
+        documents: AtomicU64::new(before.written),
+        bytes: AtomicU64::new(before.bytes),
+        read_bytes: AtomicU64::new(0),
+        rejected: AtomicU64::new(before.rejected),
+        splits_done: AtomicU64::new(manifest.done.len() as u64),
+        counts: Mutex::new(before),
+        todo,
+        before,
+        manifest,
+    };
+    let workers = request.parallel.max(1).min(u32::try_from(shared.todo.len()).unwrap_or(u32::MAX).max(1));
+    let mut error = None;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|number| {
+                let shared = &shared;
+                let thread = std::thread::Builder::new().name(format!("copy-{number}"));
+                thread.spawn_scoped(scope, move || {
+                    let ended = worker::run(shared);
+                    if ended.is_err() {
+                        shared.failed.ask();
+                    }
+                    ended
+                })
+            })
+            .collect();
+        while threads.iter().any(|thread| thread.as_ref().is_ok_and(|thread| !thread.is_finished())) {
+            std::thread::sleep(Duration::from_millis(20));
+            progress(shared.progress());
+        }
+        for thread in threads {
+            let ended = match thread.map(|thread| thread.join()) {
+                Ok(Ok(ended)) => ended,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(e) => Err(TransferError::Target(format!("the system gives no thread: {e}"))),
+            };
+            error = error.take().or(ended.err());
+        }
+    });
+    shared.rejects.sync()?;
+    if let Some(error) = error {
+        return Err(error);
+    }
+    progress(shared.progress());
+    let interrupted = stop.asked() && shared.splits_done.load(Ordering::Relaxed) < shared.progress().splits;
+    if !interrupted {
+        request.sink.finish(&shared.manifest.header.splits)?;
+    }
+    let counts = *shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    let (snapshot, why) = match request.source.snapshot() {
+        Snapshot::Yes(why) => (true, why),
+        Snapshot::No(why) => (false, why),
+    };
+    Ok(CopyReport {
+        format: COPY_FORMAT.to_owned(),
+        from: request.source.describe(),
+        to: request.sink.describe(),
+        snapshot,
+        snapshot_why: why.to_owned(),
+        splits: shared.progress().splits,
+        splits_done: shared.progress().splits_done,
+        counts,
+        before,
+        rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
+        seconds: begun.elapsed().as_secs_f64(),
+        interrupted,
+    })
+}
+
+fn open_manifest(request: &CopyRequest<'_>) -> Result<Manifest, TransferError> {
+    let folder = &request.folder;
+    let refused = |what: String| Err(TransferError::BadInput(what));
+    let unfinished = is_unfinished(folder);
+    match request.begin {
+        Begin::Resume if request.sink.again() == Again::Never => {
+            return refused("what went to standard output cannot be gone on with; copy anew without --resume".into());
+        }
+        Begin::Resume if !unfinished => {
+            return refused(format!(
+                "there is no unfinished copy from {} to {} in {}: nothing to resume",
+                request.source.describe(),
+                request.sink.describe(),
+                folder.display()
+            ));
+        }
+        Begin::Fresh if unfinished => {
+            return refused(format!(
+                "an unfinished copy of this is in {}: go on with it by --resume, or begin anew by --restart",
+                folder.display()
+            ));
+        }
+        Begin::Resume => {
+            let manifest = Manifest::resume(folder)?;
+            same_settings(&manifest.header.settings, &request.settings)?;
+            if manifest.header.source != request.source.fingerprint() {
+                return refused(format!(
+                    "{} has changed since the copy began, so what is left of it cannot be told; begin anew by --restart",
+                    request.source.describe()
+                ));
+            }
+            return Ok(manifest);
+        }
+        Begin::Fresh | Begin::Restart => {}
+    }
+    Manifest::begin(folder, || {
+        let splits = request.source.splits(request.parallel)?;
+        Ok(Header::new(request.settings.clone(), request.source.fingerprint(), splits))
+    })
+}
+
+fn same_settings(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<(), TransferError> {
+    let names: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+    for name in names {
+        let text = |settings: &BTreeMap<String, String>| settings.get(name).cloned().unwrap_or("nothing".into());
+        if text(then) != text(now) {
+            return Err(TransferError::BadInput(format!(
+                "the copy was begun with `{name}` {}, and is resumed with {}; give it as it was, or begin anew by --restart",
+                text(then),
+                text(now)
+            )));
+        }
+    }
+    Ok(())
+}

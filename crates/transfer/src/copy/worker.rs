@@ -1,0 +1,253 @@
+//! One worker: reads splits and writes them, both at once on one thread.
+
+use std::future::poll_fn;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use storebench_core::engine::{Clock, RealClock};
+
+use super::Shared;
+use crate::error::TransferError;
+use crate::manifest::{Counts, Partly};
+use crate::records::Records;
+use crate::rejects::{Reject, record};
+use crate::sink::{Again, Ended, Writer};
+use crate::source::{Split, Unreadable};
+use crate::timer::Timer;
+
+/// Batches whose memory is kept for the next ones.
+const SPARE: usize = 16;
+
+/// Copies splits until none is left.
+pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
+    runtime.block_on(async {
+        let mut writer = None;
+        while let Some(split) = shared.take() {
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                None => writer.insert(shared.request.sink.open().await?),
+            };
+            Worker::new(shared, split).copy(&mut **writer).await?;
+        }
+        Ok(())
+    })
+}
+
+/// The copy of one split.
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    split: &'a Split,
+    clock: RealClock,
+    counts: Counts,
+    /// Where an earlier process stopped, of records that may not be written twice.
+    partly: Partly,
+    last_bad: Option<u64>,
+    ended: Vec<Ended>,
+    bad: Vec<Unreadable>,
+    spare: Vec<Records>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared<'a>, split: &'a Split) -> Self {
+        let partly = shared.manifest.partly.get(&split.number).copied().unwrap_or_default();
+        Self {
+            shared,
+            split,
+            clock: RealClock::new(),
+            counts: partly.counts,
+            last_bad: partly.last_bad,
+            partly,
+            ended: Vec::new(),
+            bad: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    async fn copy(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
+        let request = self.shared.request;
+        let once = request.sink.again() == Again::Once;
+        let room = request.sink.room();
+        writer.begin(self.split)?;
+        let mut reader = request.source.open(self.split, request.shape).await?;
+        let mut timer = Timer::new();
+        let mut read_bytes = 0;
+        let mut settled = 0;
+        loop {
+            if self.shared.ends() {
+                return Ok(());
+            }
+            let mut records = self.spare.pop().unwrap_or_default();
+            records.clear();
+            let more = poll_fn(|cx| {
+                if let Poll::Ready(Err(error)) = writer.poll(cx, &mut self.ended) {
+                    return Poll::Ready(Err(error));
+                }
+                reader.poll_read(cx, room, &mut records, &mut self.bad)
+            })
+            .await?;
+            self.shared.read_bytes.fetch_add(reader.bytes() - read_bytes, Ordering::Relaxed);
+            read_bytes = reader.bytes();
+            self.tell_unreadable()?;
+            if once {
+                self.leave_out(&mut records, &mut settled)?;
+            }
+            self.settle()?;
+            if !records.is_empty() {
+                self.counts.read += records.len() as u64;
+                let due_ns = self.shared.pace.take(records.len(), records.bytes(), self.clock.now_ns());
+                poll_fn(|cx| {
+                    if let Poll::Ready(Err(error)) = writer.poll(cx, &mut self.ended) {
+                        return Poll::Ready(Err(error));
+                    }
+                    let left_ns = due_ns.saturating_sub(self.clock.now_ns());
+                    if left_ns > 0 && timer.poll(cx, Duration::from_nanos(left_ns)).is_pending() {
+                        return Poll::Pending;
+                    }
+                    if writer.has_room() { Poll::Ready(Ok(())) } else { Poll::Pending }
+                })
+                .await?;
+                if once {
+                    let end = settled + records.len() as u64;
+                    self.shared.rejects.sync()?;
+                    let counts = Counts { read: self.counts.read - records.len() as u64, ..self.counts };
+                    let doubtful = records.len() as u64;
+                    let partly = Partly { settled, doubtful, last_bad: self.last_bad, counts };
+                    self.shared.manifest.sending(self.split.number, partly)?;
+                    settled = end;
+                }
+                writer.put(records)?;
+                if once {
+                    self.drain(writer).await?;
+                }
+                // Lets the runtime look at its sockets: a reader of files never waits.
+                tokio::task::yield_now().await;
+            } else {
+                self.spare.push(records);
+            }
+            if !more {
+                break;
+            }
+        }
+        self.drain(writer).await?;
+        writer.end()?;
+        self.shared.rejects.sync()?;
+        self.shared.manifest.done(self.split.number, self.counts)?;
+        let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        // What an earlier process did was counted when the copy was taken up again.
+        *total += self.counts.since(self.partly.counts);
+        self.shared.splits_done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Waits until everything that was put has ended.
+    async fn drain(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
+        poll_fn(|cx| writer.poll(cx, &mut self.ended)).await?;
+        self.settle()
+    }
+
+    /// Takes out of a batch what an earlier process has settled, and what it may have written.
+    fn leave_out(&mut self, records: &mut Records, settled: &mut u64) -> Result<(), TransferError> {
+        let known = self.partly.settled + self.partly.doubtful;
+        let gone = known.saturating_sub(*settled).min(records.len() as u64);
+        if gone == 0 {
+            return Ok(());
+        }
+        for position in 0..gone as usize {
+            let number = *settled + position as u64;
+            if number < self.partly.settled {
+                continue;
+            }
+            self.counts.read += 1;
+            self.reject(
+                records,
+                position,
+                "outcome-unknown",
+                "it was being sent when the copy was killed, and may have been done: look, and do it by hand if it was not",
+                1,
+            )?;
+        }
+        let mut rest = Records::new();
+        records.pick(gone as usize..records.len(), &mut rest);
+        *records = rest;
+        *settled += gone;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), TransferError> {
+        for ended in std::mem::take(&mut self.ended) {
+            let mut bytes = ended.records.bytes();
+            for refusal in &ended.refused {
+                self.reject(&ended.records, refusal.position, refusal.kind.name(), &refusal.why, refusal.tries)?;
+                bytes -= ended.records.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
+            }
+            let written = (ended.records.len() - ended.refused.len()) as u64;
+            self.counts.written += written;
+            self.counts.there_already += ended.there_already;
+            self.counts.retries += ended.retries;
+            self.counts.bytes += bytes as u64;
+            self.shared.documents.fetch_add(written, Ordering::Relaxed);
+            self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            if self.spare.len() < SPARE {
+                self.spare.push(ended.records);
+            }
+        }
+        Ok(())
+    }
+
+    fn reject(
+        &mut self,
+        records: &Records,
+        position: usize,
+        error: &str,
+        why: &str,
+        tries: u32,
+    ) -> Result<(), TransferError> {
+        let Some((key, body, origin)) = records.get(position) else { return Ok(()) };
+        let request = self.shared.request;
+        self.count_reject();
+        self.shared.rejects.add(&Reject {
+            from: request.source.place(self.split, origin),
+            split: self.split.number,
+            key: Some(key.to_owned()),
+            op: request.op.to_owned(),
+            error: error.to_owned(),
+            why: why.to_owned(),
+            tries,
+            record: record(records.before(position).unwrap_or(body)),
+        })
+    }
+
+    fn tell_unreadable(&mut self) -> Result<(), TransferError> {
+        for bad in std::mem::take(&mut self.bad) {
+            // Told by the process that stopped.
+            if self.partly.last_bad.is_some_and(|last| bad.origin.at <= last) {
+                continue;
+            }
+            self.counts.read += 1;
+            self.last_bad = Some(bad.origin.at);
+            self.count_reject();
+            self.shared.rejects.add(&Reject {
+                from: self.shared.request.source.place(self.split, bad.origin),
+                split: self.split.number,
+                key: bad.key,
+                op: self.shared.request.op.to_owned(),
+                error: "unreadable".to_owned(),
+                why: bad.why,
+                tries: 0,
+                record: record(bad.text.as_bytes()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn count_reject(&mut self) {
+        self.counts.rejected += 1;
+        self.shared.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+}

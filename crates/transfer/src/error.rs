@@ -1,0 +1,37 @@
+//! Why a copy did not go on.
+
+use storebench_core::store::StoreError;
+
+/// A copy that could not begin or had to end. Records that a target did not take are no error but *rejects*.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// What was asked for cannot be done; nothing was written.
+    #[error("{0}")]
+    BadInput(String),
+    /// A store could not be opened or gave up. What was copied stays, and the copy can be resumed.
+    #[error("{url}: {error}")]
+    Store {
+        /// Its URL, without secrets.
+        url: String,
+        /// What it said.
+        error: StoreError,
+    },
+    /// What is read is not whole or cannot be read further. What was copied stays.
+    #[error("{0}")]
+    Source(String),
+    /// What is written cannot be written further. What was copied stays.
+    #[error("{0}")]
+    Target(String),
+}
+
+impl TransferError {
+    /// For errors of the system on the way to a file.
+    pub(crate) fn write(place: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::Target(format!("{}: cannot be written: {error}; free space or use another path", place.display()))
+    }
+
+    /// For errors of the system on the way from a file.
+    pub(crate) fn read(place: &str, error: &std::io::Error) -> Self {
+        Self::Source(format!("{place}: cannot be read further: {error}"))
+    }
+}

@@ -1,0 +1,40 @@
+//! Moves documents in bulk between files and document stores: in parallel, losing nothing.
+//!
+//! A [`Source`] is cut into [`Split`]s, which workers take in turn. Each worker reads records of its split,
+//! shapes them ([`Shape`]) and writes them in batches into a [`Sink`], several in flight. A split counts as
+//! done when all of it is written and acknowledged, and a log that is synced before says so: a copy that was
+//! killed goes on with what is missing. A record that does not arrive is in the file of rejects, with the
+//! reason.
+//!
+//! ```text
+//! source ─ splits ─┬─ worker: reader → shape → writer ─┬─ target
+//!                  ├─ worker: …                        │
+//!                  └─ …          log, rejects ◄────────┘
+//! ```
+//!
+//! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
+
+mod copy;
+mod error;
+mod manifest;
+mod pace;
+mod records;
+mod rejects;
+mod retry;
+mod session;
+mod shape;
+mod sink;
+mod source;
+mod timer;
+
+pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy};
+pub use error::TransferError;
+pub use manifest::Counts;
+pub use records::{Origin, Records};
+pub use rejects::Reject;
+pub use retry::RetryPolicy;
+pub use shape::{KEY_FIELD, KeyRule, KeyRuleError, Shape};
+pub use sink::{Again, Ended, FileSink, FileSinkOptions, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer};
+pub use source::{
+    FileSource, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource, StoreSourceOptions, Unreadable,
+};

@@ -1,0 +1,272 @@
+//! What of a copy is done: a log in the copy's folder, synced before anything counts as done.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::FlockOperation;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::TransferError;
+use crate::source::Split;
+
+/// The name of the log's format.
+const FORMAT: &str = "storebench-copy-log/1";
+const LOG: &str = "log.jsonl";
+
+/// The first line: what is copied, and in which parts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) format: String,
+    /// What the copy was asked for, by flag: a resume that asks for another thing is refused.
+    pub(crate) settings: BTreeMap<String, String>,
+    /// What told that the source is the same.
+    pub(crate) source: String,
+    pub(crate) splits: Vec<Split>,
+}
+
+impl Header {
+    pub(crate) fn new(settings: BTreeMap<String, String>, source: String, splits: Vec<Split>) -> Self {
+        Self { format: FORMAT.to_owned(), settings, source, splits }
+    }
+}
+
+/// What came of a split, or of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Records that were found in the source, also those that could not be read.
+    pub read: u64,
+    /// Records that the target has acknowledged.
+    pub written: u64,
+    /// Records that did not arrive; each is in the file of rejects.
+    pub rejected: u64,
+    /// Records that were left out as asked.
+    pub skipped: u64,
+    /// Records that an insert found in the target already, the same.
+    pub there_already: u64,
+    /// Bytes of keys and documents that were written.
+    pub bytes: u64,
+    /// Tries beyond the first, of batches or parts of them.
+    pub retries: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.read += other.read;
+        self.written += other.written;
+        self.rejected += other.rejected;
+        self.skipped += other.skipped;
+        self.there_already += other.there_already;
+        self.bytes += other.bytes;
+        self.retries += other.retries;
+    }
+}
+
+impl Counts {
+    /// What has come since an earlier reading.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            read: self.read - earlier.read,
+            written: self.written - earlier.written,
+            rejected: self.rejected - earlier.rejected,
+            skipped: self.skipped - earlier.skipped,
+            there_already: self.there_already - earlier.there_already,
+            bytes: self.bytes - earlier.bytes,
+            retries: self.retries - earlier.retries,
+        }
+    }
+}
+
+/// A line behind the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Entry {
+    /// All of a split is written and acknowledged.
+    Done { split: u32, counts: Counts },
+    /// Of a split whose records may not be written twice: some are about to be sent.
+    Sending { split: u32, partly: Partly },
+}
+
+/// How far a split is whose records may not be written twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Partly {
+    /// Records, in the split's order, that are settled.
+    pub(crate) settled: u64,
+    /// Records behind them that may have been written.
+    pub(crate) doubtful: u64,
+    /// Where the last of the records that could not be read began.
+    pub(crate) last_bad: Option<u64>,
+    /// What came of those that are settled.
+    pub(crate) counts: Counts,
+}
+
+/// The log of one copy, held by one process.
+pub(crate) struct Manifest {
+    path: PathBuf,
+    file: Mutex<File>,
+    pub(crate) header: Header,
+    /// Splits that are done.
+    pub(crate) done: BTreeMap<u32, Counts>,
+    pub(crate) partly: BTreeMap<u32, Partly>,
+    _lock: File,
+}
+
+/// Whether an unfinished copy is in this folder.
+pub(crate) fn is_unfinished(folder: &Path) -> bool {
+    folder.join(LOG).exists()
+}
+
+impl Manifest {
+    /// Begins a log. `header` is made once the folder is locked, so that two copies do not look at once.
+    pub(crate) fn begin(
+        folder: &Path,
+        header: impl FnOnce() -> Result<Header, TransferError>,
+    ) -> Result<Self, TransferError> {
+        let lock = lock(folder)?;
+        let header = header()?;
+        let path = folder.join(LOG);
+        let part = folder.join("log.part");
+        let failed = |e: io::Error| TransferError::write(&path, &e);
+        let mut file = File::create(&part).map_err(failed)?;
+        write_line(&mut file, &header).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        std::fs::rename(&part, &path).map_err(failed)?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        Ok(Self { path, file: Mutex::new(file), header, done: BTreeMap::new(), partly: BTreeMap::new(), _lock: lock })
+    }
+
+    /// Reads the log of a copy that did not end.
+    pub(crate) fn resume(folder: &Path) -> Result<Self, TransferError> {
+        let lock = lock(folder)?;
+        let path = folder.join(LOG);
+        let failed = |e: io::Error| TransferError::BadInput(format!("{}: cannot be read: {e}", path.display()));
+        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
+        let broken = |what: String| {
+            TransferError::BadInput(format!("{}: {what}; begin the copy anew with --restart", path.display()))
+        };
+        let mut lines = BufReader::new(&file);
+        let mut line = Vec::new();
+        lines.read_until(b'\n', &mut line).map_err(failed)?;
+        let header: Header =
+            serde_json::from_slice(&line).map_err(|e| broken(format!("the first line cannot be read: {e}")))?;
+        if header.format != FORMAT {
+            return Err(broken(format!("its format is `{}`, this version reads `{FORMAT}`", header.format)));
+        }
+        let (mut done, mut partly) = (BTreeMap::new(), BTreeMap::new());
+        let mut whole = line.len() as u64;
+        for number in 2.. {
+            line.clear();
+            // A line that was cut off by a crash was not yet relied upon.
+            if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 || line.last() != Some(&b'\n') {
+                break;
+            }
+            match serde_json::from_slice(&line).map_err(|e| broken(format!("line {number} cannot be read: {e}")))? {
+                Entry::Done { split, counts } => {
+                    done.insert(split, counts);
+                    partly.remove(&split);
+                }
+                Entry::Sending { split, partly: at } => {
+                    partly.insert(split, at);
+                }
+            }
+            whole += line.len() as u64;
+        }
+        drop(lines);
+        file.set_len(whole).map_err(failed)?;
+        Ok(Self { path, file: Mutex::new(file), header, done, partly, _lock: lock })
+    }
+
+    /// A split is done: once this returns, no resume reads it again.
+    pub(crate) fn done(&self, split: u32, counts: Counts) -> Result<(), TransferError> {
+        self.add(&Entry::Done { split, counts })
+    }
+
+    /// Records of a split are about to be sent that may not be sent twice; those before are settled.
+    pub(crate) fn sending(&self, split: u32, partly: Partly) -> Result<(), TransferError> {
+        self.add(&Entry::Sending { split, partly })
+    }
+
+    fn add(&self, entry: &Entry) -> Result<(), TransferError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        write_line(&mut file, entry).and_then(|()| file.sync_data()).map_err(|e| TransferError::write(&self.path, &e))
+    }
+}
+
+fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    file.write_all(&text)
+}
+
+/// Takes the folder for this process; the system gives it back however the process ends.
+fn lock(folder: &Path) -> Result<File, TransferError> {
+    let path = folder.join("lock");
+    let failed = |e: io::Error| TransferError::BadInput(format!("{}: cannot be written: {e}", path.display()));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut file =
+        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut holder = String::new();
+        let _ = file.read_to_string(&mut holder);
+        return Err(TransferError::BadInput(format!(
+            "this copy is under way already, by process {}; wait until it has ended, or end it ({})",
+            if holder.is_empty() { "?" } else { holder.trim() },
+            path.display()
+        )));
+    }
+    // Only for the message above.
+    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Part;
+
+    fn header() -> Header {
+        let split = |number| Split { number, part: Part::File { file: number }, bytes: Some(7) };
+        Header::new([("from".to_owned(), "a".to_owned())].into(), "a 7".into(), (0..3).map(split).collect())
+    }
+
+    #[test]
+    fn what_was_done_is_known_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let counts = Counts { read: 5, written: 4, rejected: 1, ..Counts::default() };
+        let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
+        log.done(2, counts).unwrap();
+        let partly = Partly { settled: 10, doubtful: 10, last_bad: Some(3), counts };
+        log.sending(0, partly).unwrap();
+        log.sending(1, Partly::default()).unwrap();
+        log.done(1, counts).unwrap();
+        let Err(TransferError::BadInput(busy)) = Manifest::resume(folder.path()) else { panic!("not locked") };
+        assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
+        drop(log);
+        let log = Manifest::resume(folder.path()).unwrap();
+        assert_eq!(log.header, header());
+        assert_eq!(log.done, [(1, counts), (2, counts)].into());
+        assert_eq!(log.partly, [(0, partly)].into());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_does_not_count_and_the_next_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
+        log.done(0, Counts::default()).unwrap();
+        drop(log);
+        let path = folder.path().join(LOG);
+        let whole = std::fs::read(&path).unwrap();
+        let first = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
+        for cut in first..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let log = Manifest::resume(folder.path()).unwrap();
+            assert!(log.done.is_empty(), "{cut}");
+            log.done(1, Counts::default()).unwrap();
+            drop(log);
+            assert_eq!(Manifest::resume(folder.path()).unwrap().done.len(), 1, "{cut}");
+        }
+    }
+}

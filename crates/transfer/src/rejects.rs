@@ -1,0 +1,97 @@
+//! Records that did not arrive, each with the reason, in a file that can be read by people and programs.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::TransferError;
+
+/// One line of the file: a record that did not arrive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reject {
+    /// Where the record stood.
+    pub from: String,
+    /// Number of the split.
+    pub split: u32,
+    /// Its key, where it has one.
+    pub key: Option<String>,
+    /// What was to be done with it.
+    pub op: String,
+    /// What the failure means: `unreadable`, or one of a store's error kinds.
+    pub error: String,
+    /// What was said.
+    pub why: String,
+    /// How often it was tried; 0 where it never was.
+    pub tries: u32,
+    /// The record as it came: JSON, or a text where it is none.
+    pub record: Value,
+}
+
+/// The file. Made when the first record is rejected.
+pub(crate) struct Rejects {
+    path: PathBuf,
+    file: Mutex<Option<BufWriter<File>>>,
+}
+
+impl Rejects {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, file: Mutex::new(None) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a record.
+    pub(crate) fn add(&self, reject: &Reject) -> Result<(), TransferError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |e: &io::Error| TransferError::write(&self.path, e);
+        let out = match &mut *file {
+            Some(out) => out,
+            None => {
+                let opened = OpenOptions::new().create(true).append(true).open(&self.path).map_err(|e| failed(&e))?;
+                file.insert(BufWriter::new(opened))
+            }
+        };
+        let mut line = serde_json::to_vec(reject).map_err(|e| failed(&e.into()))?;
+        line.push(b'\n');
+        out.write_all(&line).map_err(|e| failed(&e))
+    }
+
+    /// What was added survives a crash.
+    pub(crate) fn sync(&self) -> Result<(), TransferError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(out) = &mut *file else { return Ok(()) };
+        out.flush().and_then(|()| out.get_ref().sync_data()).map_err(|e| TransferError::write(&self.path, &e))
+    }
+
+    /// Leaves out what splits that will be read again have rejected, and a line that was cut off.
+    pub(crate) fn keep_only(&self, splits: &BTreeSet<u32>) -> Result<(), TransferError> {
+        let failed = |e: &io::Error| TransferError::write(&self.path, e);
+        let old = match File::open(&self.path) {
+            Ok(old) => BufReader::new(old),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(failed(&e)),
+        };
+        let part = self.path.with_extension("part");
+        let mut kept = BufWriter::new(File::create(&part).map_err(|e| failed(&e))?);
+        for line in old.split(b'\n') {
+            let line = line.map_err(|e| failed(&e))?;
+            if serde_json::from_slice::<Reject>(&line).is_ok_and(|reject| splits.contains(&reject.split)) {
+                kept.write_all(&line).and_then(|()| kept.write_all(b"\n")).map_err(|e| failed(&e))?;
+            }
+        }
+        let kept = kept.into_inner().map_err(|e| failed(e.error()))?;
+        kept.sync_all().and_then(|()| std::fs::rename(&part, &self.path)).map_err(|e| failed(&e))
+    }
+}
+
+/// A record for the file: JSON where it is JSON.
+pub(crate) fn record(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|_| String::from_utf8_lossy(text).into_owned().into())
+}

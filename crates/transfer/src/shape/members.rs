@@ -1,0 +1,199 @@
+//! Members of a JSON object, found without building it.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Finds members of the top level by name, each as the text it is in `json`, and checks that the whole is one
+/// JSON object. Of a name that stands there twice the last counts, as in most parsers.
+///
+/// # Errors
+/// What is wrong with the JSON, with its column.
+pub(crate) fn find<'a>(
+    json: &'a str,
+    names: &[String],
+    found: &mut Vec<Option<&'a RawValue>>,
+) -> Result<(), serde_json::Error> {
+    found.clear();
+    found.resize(names.len(), None);
+    let mut parser = serde_json::Deserializer::from_str(json);
+    parser.deserialize_map(Members { names, found })?;
+    parser.end()
+}
+
+struct Members<'n, 'f, 'a> {
+    names: &'n [String],
+    found: &'f mut Vec<Option<&'a RawValue>>,
+}
+
+impl<'a> Visitor<'a> for Members<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key_seed(Name(self.names))? {
+            match name {
+                None => drop(map.next_value::<IgnoredAny>()?),
+                Some(position) => self.found[position] = Some(map.next_value()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which of the names a member has.
+struct Name<'n>(&'n [String]);
+
+impl<'a> DeserializeSeed<'a> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'a>>(self, parser: D) -> Result<Option<usize>, D::Error> {
+        parser.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Option<usize>, E> {
+        Ok(self.0.iter().position(|wanted| wanted == name))
+    }
+}
+
+/// Appends `json` without one of its members, whose value was found in it.
+pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
+    let bytes = json.as_bytes();
+    let start = value.get().as_ptr() as usize - bytes.as_ptr() as usize;
+    let mut end = start + value.get().len();
+    let blank = |b: u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r');
+    let before = |mut at: usize| {
+        while at > 0 && blank(bytes[at - 1]) {
+            at -= 1;
+        }
+        at
+    };
+    // Behind the value's name stand a colon and quotes; a name that was found holds no quotes itself.
+    let colon = before(start) - 1;
+    let quote = before(colon) - 1;
+    let mut begin = memchr::memrchr(b'"', &bytes[..quote]).unwrap_or(0);
+    let previous = before(begin);
+    if bytes[previous - 1] == b',' {
+        begin = previous - 1;
+    } else {
+        while blank(bytes[end]) {
+            end += 1;
+        }
+        if bytes[end] == b',' {
+            end += 1;
+            while blank(bytes[end]) {
+                end += 1;
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[..begin]);
+    out.extend_from_slice(&bytes[end..]);
+}
+
+/// Appends an object with a member before its others. `json` begins with its brace.
+pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>) {
+    out.push(b'{');
+    write_string(name, out);
+    out.push(b':');
+    write_string(value, out);
+    let rest = json[1..].trim_ascii_start();
+    if rest.first() != Some(&b'}') {
+        out.push(b',');
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Appends a text as a JSON string.
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("a text into memory cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    fn value_of(json: &str, name: &str) -> Option<String> {
+        let mut found = Vec::new();
+        find(json, &[name.to_owned()], &mut found).unwrap();
+        found[0].map(|value| value.get().to_owned())
+    }
+
+    #[test]
+    fn members_are_found_by_their_decoded_names() {
+        let json = r#" { "a" : [1, {"_id": 2}], "\u005fid" : "x\"y" , "b":{} } "#;
+        assert_eq!(value_of(json, "_id").unwrap(), r#""x\"y""#);
+        assert_eq!(value_of(json, "c"), None);
+        assert_eq!(value_of(r#"{"a":1,"a":2}"#, "a").unwrap(), "2");
+    }
+
+    #[test]
+    fn what_is_no_object_is_told() {
+        let wrong = |json: &str| find(json, &[], &mut Vec::new()).unwrap_err().to_string();
+        assert!(wrong("[1]").contains("expected a JSON object"), "{}", wrong("[1]"));
+        assert!(wrong("{\"a\":1} x").contains("trailing characters"));
+        assert!(wrong("{\"a\":").contains("EOF"));
+        assert!(wrong("{\"a\":01}").contains("column"));
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[\\x00-\\x7fé漢\u{1f600}]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(2, 12, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[a-c\"\\\\_]{0,3}", inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// The same object written with blanks wherever they may stand.
+    fn wide(object: &Map<String, Value>) -> String {
+        let members: Vec<String> =
+            object.iter().map(|(k, v)| format!(" {} \t: {v} ", Value::from(k.as_str()))).collect();
+        format!("{{\n{} }}", members.join(","))
+    }
+
+    proptest! {
+        #[test]
+        fn a_member_is_taken_out_and_put_in_again(
+            members in prop::collection::vec(("[a-c\"\\\\_]{0,3}", json()), 0..5),
+            place in 0usize..6,
+            spaced in any::<bool>(),
+        ) {
+            let mut all: Vec<(String, Value)> = members;
+            all.retain(|(name, _)| name != "_id");
+            let rest: Map<String, Value> = all.into_iter().collect();
+            let mut object: Vec<(String, Value)> = rest.clone().into_iter().collect();
+            object.insert(place.min(object.len()), ("_id".into(), "the key".into()));
+            let object: Map<String, Value> = object.into_iter().collect();
+            let text = if spaced { wide(&object) } else { Value::from(object.clone()).to_string() };
+            let (mut found, mut out) = (Vec::new(), Vec::new());
+            find(&text, &["_id".to_owned()], &mut found).unwrap();
+            without(&text, found[0].unwrap(), &mut out);
+            prop_assert_eq!(&serde_json::from_slice::<Map<String, Value>>(&out).unwrap(), &rest);
+            let mut again = Vec::new();
+            with_first(&out, "_id", "the key", &mut again);
+            prop_assert_eq!(serde_json::from_slice::<Map<String, Value>>(&again).unwrap(), object);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What becomes of a record between source and target: its key, and which text is the document.
+
+mod key;
+pub(crate) mod members;
+
+pub use key::{KEY_FIELD, KeyRule, KeyRuleError};
+
+use serde_json::value::RawValue;
+
+use crate::records::{Origin, Records};
+
+/// Makes records of JSON texts.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    key: KeyRule,
+    /// Part of derived keys, so that two copies make different ones.
+    copy: String,
+    /// Whether keys that a store gave are kept.
+    keeps_keys: bool,
+}
+
+impl Shape {
+    /// Keys by this rule, or, without one, by the field `_id` of a file's record and the key of a store's.
+    pub fn new(key: Option<KeyRule>, copy: &str) -> Self {
+        Self { keeps_keys: key.is_none(), key: key.unwrap_or_default(), copy: copy.to_owned() }
+    }
+
+    /// The rule for keys.
+    pub fn key(&self) -> &KeyRule {
+        &self.key
+    }
+
+    /// A maker for one thread.
+    pub(crate) fn maker(&self) -> Maker<'_> {
+        Maker { shape: self, found: Vec::new(), key: String::new(), body: Vec::new() }
+    }
+}
+
+/// Makes records for one thread.
+pub(crate) struct Maker<'s> {
+    shape: &'s Shape,
+    // Borrows from the text at hand only; empty between calls.
+    found: Vec<Option<&'static RawValue>>,
+    key: String,
+    body: Vec<u8>,
+}
+
+impl Maker<'_> {
+    /// Adds the record of a file.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(crate) fn text(&mut self, json: &str, origin: Origin, into: &mut Records) -> Result<(), String> {
+        let rule = &self.shape.key;
+        let mut found = shorten(std::mem::take(&mut self.found));
+        let result = (|| {
+            members::find(json, rule.names(), &mut found).map_err(|e| format!("broken JSON: {e}"))?;
+            self.key.clear();
+            rule.write(&found, &self.shape.copy, origin, &mut self.key)?;
+            match found.first().copied().flatten().filter(|_| rule.takes_out()) {
+                None => into.push(&self.key, json.as_bytes(), origin),
+                Some(value) => {
+                    self.body.clear();
+                    members::without(json, value, &mut self.body);
+                    into.push(&self.key, &self.body, origin);
+                }
+            }
+            Ok(())
+        })();
+        found.clear();
+        self.found = lengthen(found);
+        result
+    }
+
+    /// Adds the document of a store.
+    ///
+    /// # Errors
+    /// Why a rule makes no key of it.
+    pub(crate) fn document(
+        &mut self,
+        key: &str,
+        body: &[u8],
+        origin: Origin,
+        into: &mut Records,
+    ) -> Result<(), String> {
+        if self.shape.keeps_keys {
+            into.push(key, body, origin);
+            return Ok(());
+        }
+        let json = std::str::from_utf8(body).map_err(|e| format!("the document is not UTF-8: {e}"))?;
+        self.text(json, origin, into)
+    }
+}
+
+/// An empty list may hold borrows of any length: its memory is kept over texts.
+fn lengthen(found: Vec<Option<&RawValue>>) -> Vec<Option<&'static RawValue>> {
+    found.into_iter().map(|_| None).collect()
+}
+
+fn shorten<'a>(found: Vec<Option<&'static RawValue>>) -> Vec<Option<&'a RawValue>> {
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(rule: Option<&str>, json: &str) -> Result<(String, String), String> {
+        let shape = Shape::new(rule.map(|rule| rule.parse().unwrap()), "copy");
+        let mut records = Records::new();
+        shape.maker().text(json, Origin::default(), &mut records)?;
+        let (key, body, _) = records.get(0).unwrap();
+        Ok((key.to_owned(), String::from_utf8(body.to_vec()).unwrap()))
+    }
+
+    #[test]
+    fn the_key_travels_beside_the_document_or_in_it() {
+        let json = r#"{"_id":"a","n":1}"#;
+        assert_eq!(made(None, json).unwrap(), ("a".into(), r#"{"n":1}"#.into()));
+        assert_eq!(made(Some("_id"), json).unwrap(), ("a".into(), json.into()));
+        assert_eq!(made(Some("x{n}"), json).unwrap(), ("x1".into(), json.into()));
+        assert!(made(None, r#"{"n":1}"#).unwrap_err().contains("`_id` is missing"));
+        assert!(made(None, r#"{"n":1"#).unwrap_err().contains("broken JSON"));
+    }
+
+    #[test]
+    fn a_store_s_keys_are_kept_unless_a_rule_is_given() {
+        let mut records = Records::new();
+        let body = br#"{"_id":7,"n":1}"#;
+        Shape::new(None, "c").maker().document("k", body, Origin::default(), &mut records).unwrap();
+        Shape::new(Some("n".parse().unwrap()), "c")
+            .maker()
+            .document("k", body, Origin::default(), &mut records)
+            .unwrap();
+        let all: Vec<_> = records.iter().map(|(k, b, _)| (k.to_owned(), b == body)).collect();
+        assert_eq!(all, [("k".to_owned(), true), ("1".to_owned(), true)]);
+    }
+}

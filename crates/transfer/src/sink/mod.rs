@@ -1,0 +1,108 @@
+//! Where records go.
+
+mod files;
+mod slots;
+mod store;
+
+pub use files::{FileSink, FileSinkOptions};
+pub use store::{StoreSink, StoreSinkOptions, Verb};
+
+use std::task::{Context, Poll};
+
+use storebench_core::store::{ErrorKind, LocalFuture};
+
+use crate::error::TransferError;
+use crate::records::Records;
+use crate::source::{Room, Split};
+
+/// A record that a target did not take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// Its position in the batch.
+    pub position: usize,
+    /// What it means.
+    pub kind: ErrorKind,
+    /// What the target said.
+    pub why: String,
+    /// How often it was tried.
+    pub tries: u32,
+}
+
+/// A batch that has ended: every record of it is either written or refused.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// The records, also those that were written.
+    pub records: Records,
+    /// Which of them were not written, in no order.
+    pub refused: Vec<Refusal>,
+    /// Records that an insert found there already, the same: written by an earlier try, or by a copy that was
+    /// killed.
+    pub there_already: u64,
+    /// Tries beyond the first, of the batch or of parts of it.
+    pub retries: u64,
+}
+
+/// Where records go.
+pub trait Sink: Send + Sync {
+    /// What it is, in a few words, without secrets.
+    fn describe(&self) -> String;
+
+    /// How much a batch should hold.
+    fn room(&self) -> Room;
+
+    /// Opens a writer. Called on the thread, and within the runtime, that writes.
+    fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>>;
+
+    /// Everything is written: makes it what it is to be.
+    ///
+    /// # Errors
+    /// The target's.
+    fn finish(&self, _splits: &[Split]) -> Result<(), TransferError> {
+        Ok(())
+    }
+
+    /// What a copy that goes on may write again.
+    fn again(&self) -> Again;
+}
+
+/// What a copy that goes on may write again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// A split that did not end: it replaces what was written of it.
+    Free,
+    /// No record that may have been written.
+    Once,
+    /// Nothing: what was written is out of reach.
+    Never,
+}
+
+/// Writes for one worker.
+pub trait Writer {
+    /// A split begins.
+    ///
+    /// # Errors
+    /// The target's.
+    fn begin(&mut self, _split: &Split) -> Result<(), TransferError> {
+        Ok(())
+    }
+
+    /// Whether a batch can be taken now.
+    fn has_room(&self) -> bool;
+
+    /// Takes a batch, which is not empty.
+    ///
+    /// # Errors
+    /// The target's.
+    fn put(&mut self, records: Records) -> Result<(), TransferError>;
+
+    /// Hands over batches that have ended. `Ready` when none is under way.
+    fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>>;
+
+    /// The split has been written and acknowledged: after this it survives what the sink promises.
+    ///
+    /// # Errors
+    /// The target's.
+    fn end(&mut self) -> Result<(), TransferError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,460 @@
+//! Batches in flight on one session: tried again, cut in two, given up, each record accounted for.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde_json::Value;
+use storebench_core::engine::Clock;
+use storebench_core::store::{
+    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OwnedReply, Reply, Request, Session, StoreError, Token,
+};
+
+use super::store::{StoreSinkOptions, Verb};
+use super::{Ended, Refusal, Writer};
+use crate::error::TransferError;
+use crate::records::Records;
+use crate::retry::{Draw, Tries};
+use crate::session::of_store;
+use crate::timer::Timer;
+
+const COLLECTION: CollectionId = CollectionId(0);
+/// So many records that a store fails one after another, with none written between, mean that it takes none.
+const FAILED_IN_A_ROW: u64 = 1_000;
+
+/// A batch, or a part of one, that goes to the store as one request.
+struct Piece {
+    /// Which batch.
+    batch: usize,
+    /// Which of its records.
+    part: Part,
+    tries: Tries,
+    /// An earlier try may have been done.
+    doubtful: bool,
+    /// The store has them already, perhaps from an earlier try: they are read and compared.
+    compares: bool,
+}
+
+/// Which records of a batch.
+enum Part {
+    /// All of them.
+    All,
+    /// One.
+    One(usize),
+    /// Some: their positions, and a copy of them that can be sent as it is.
+    Some(Vec<usize>, Records),
+}
+
+/// A batch as it was put.
+struct Batch {
+    ended: Ended,
+    pieces: usize,
+}
+
+impl Piece {
+    fn of(batch: usize, part: Part) -> Self {
+        Self { batch, part, tries: Tries::default(), doubtful: false, compares: false }
+    }
+
+    /// The position in the batch of one of its records.
+    fn position(&self, item: usize) -> usize {
+        match &self.part {
+            Part::All => item,
+            Part::One(position) => *position,
+            Part::Some(positions, _) => positions[item],
+        }
+    }
+}
+
+struct InFlight {
+    token: u64,
+    piece: Piece,
+    deadline_ns: u64,
+}
+
+/// One worker's session.
+pub(super) struct Slots<'a> {
+    store: &'a dyn AnyStore,
+    options: &'a StoreSinkOptions,
+    session: Box<dyn Session>,
+    clock: Arc<dyn Clock>,
+    timer: Timer,
+    draw: Draw,
+    batches: Vec<Option<Batch>>,
+    open: usize,
+    /// To be sent as soon as there is room.
+    ready: VecDeque<Piece>,
+    /// To be sent at a time.
+    waiting: Vec<(u64, Piece)>,
+    in_flight: Vec<InFlight>,
+    answers: Vec<(u64, Result<OwnedReply, OpError>)>,
+    /// Requests at once: fewer while the store says that it is too much.
+    window: f64,
+    failed_in_a_row: u64,
+    token: u64,
+    keys: BatchBuf,
+}
+
+impl<'a> Slots<'a> {
+    pub(super) fn new(
+        store: &'a dyn AnyStore,
+        session: Box<dyn Session>,
+        clock: Arc<dyn Clock>,
+        options: &'a StoreSinkOptions,
+    ) -> Self {
+        Self {
+            store,
+            options,
+            session,
+            clock,
+            timer: Timer::new(),
+            draw: Draw::new(std::process::id().into()),
+            batches: Vec::new(),
+            open: 0,
+            ready: VecDeque::new(),
+            waiting: Vec::new(),
+            in_flight: Vec::new(),
+            answers: Vec::new(),
+            window: f64::from(options.in_flight),
+            failed_in_a_row: 0,
+            token: 0,
+            keys: BatchBuf::new(),
+        }
+    }
+
+    /// Sends what may go.
+    fn send(&mut self) {
+        let mut sent = false;
+        while (self.in_flight.len() as f64) < self.window.max(1.0) {
+            let now_ns = self.clock.now_ns();
+            let due = self.waiting.iter().position(|(due_ns, _)| *due_ns <= now_ns);
+            let Some(mut piece) = due.map(|at| self.waiting.swap_remove(at).1).or_else(|| self.ready.pop_front())
+            else {
+                break;
+            };
+            piece.tries.begin(now_ns);
+            self.token += 1;
+            let deadline_ns = now_ns + self.options.timeout.as_nanos() as u64;
+            let (token, answers) = (self.token, &mut self.answers);
+            let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
+                answers.push((given.0, result.map(OwnedReply::from)));
+            };
+            let Some(batch) = &self.batches[piece.batch] else { continue };
+            let op = operation(self.options.verb, &batch.ended.records, &piece, &mut self.keys);
+            let request = Request { collection: COLLECTION, op, contents: piece.compares };
+            self.session.submit(&request, Token(token), &mut out);
+            self.in_flight.push(InFlight { token, piece, deadline_ns });
+            sent = true;
+        }
+        if sent {
+            self.session.flush();
+        }
+    }
+
+    /// Works through answers that have come.
+    fn settle(&mut self, ended: &mut Vec<Ended>) -> Result<(), TransferError> {
+        for (token, answer) in std::mem::take(&mut self.answers) {
+            let Some(at) = self.in_flight.iter().position(|f| f.token == token) else { continue };
+            let piece = self.in_flight.swap_remove(at).piece;
+            match answer {
+                Ok(reply) if piece.compares => self.compared(piece, &reply),
+                Ok(reply) => self.written(piece, &reply)?,
+                Err(error) => self.failed(piece, &error)?,
+            }
+        }
+        for batch in &mut self.batches {
+            if batch.as_ref().is_some_and(|b| b.pieces == 0) {
+                ended.extend(batch.take().map(|b| b.ended));
+                self.open -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, piece: Piece, reply: &OwnedReply) -> Result<(), TransferError> {
+        // One more at once for each window that went well.
+        self.window = (self.window + 1.0 / self.window.max(1.0)).min(f64::from(self.options.in_flight));
+        let reply = reply.as_reply();
+        let mut again = Vec::new();
+        let mut found = Vec::new();
+        for reject in reply.rejects {
+            match reject.error.kind {
+                ErrorKind::Temporary => again.push(reject.item),
+                ErrorKind::OutcomeUnknown if self.options.verb.repeatable() => again.push(reject.item),
+                ErrorKind::Conflict if self.options.verb == Verb::Insert => found.push(reject.item),
+                _ => self.refuse(&piece, reject.item, &reject.error),
+            }
+        }
+        if reply.rejects.len() < self.len(&piece) {
+            self.failed_in_a_row = 0;
+        } else {
+            self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &reply.rejects[0].error)?;
+        }
+        let whole = reply.rejects.first().map(|reject| reject.error.clone());
+        if !found.is_empty() {
+            let mut part = self.part(&piece, &found);
+            part.compares = true;
+            part.tries = Tries::default();
+            self.add(part);
+        }
+        if let (false, Some(error)) = (again.is_empty(), whole) {
+            let doubtful = reply.rejects.iter().any(|r| r.error.kind == ErrorKind::OutcomeUnknown);
+            let mut part = self.part(&piece, &again);
+            part.doubtful |= doubtful;
+            self.try_again(part, &error, false)?;
+        }
+        self.done(piece.batch);
+        Ok(())
+    }
+
+    /// What was in an insert's way: what an earlier try of ours, or of a copy that was killed, has written is
+    /// no conflict.
+    fn compared(&mut self, piece: Piece, reply: &OwnedReply) {
+        let reply = reply.as_reply();
+        let rows = reply.rows.unwrap_or_default();
+        let stored: HashMap<&str, &[u8]> = rows.iter().collect();
+        let length = self.len(&piece);
+        let Some(batch) = &mut self.batches[piece.batch] else { return };
+        let same = |item: &usize| {
+            let (key, body, _) = batch.ended.records.get(piece.position(*item)).unwrap_or_default();
+            stored.get(key).is_some_and(|stored| same_json(stored, body))
+        };
+        let other: Vec<usize> = (0..length).filter(|item| !same(item)).collect();
+        batch.ended.there_already += (length - other.len()) as u64;
+        for position in other {
+            self.refuse(
+                &piece,
+                position,
+                &OpError::conflict("a document with this key exists already, and is another"),
+            );
+        }
+        self.done(piece.batch);
+    }
+
+    /// A whole request has failed.
+    fn failed(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+        match error.kind {
+            ErrorKind::Temporary => {
+                self.window = (self.window / 2.0).max(1.0);
+                self.try_again(piece, error, true)
+            }
+            ErrorKind::OutcomeUnknown if piece.compares || self.options.verb.repeatable() => {
+                self.window = (self.window / 2.0).max(1.0);
+                self.try_again(Piece { doubtful: true, ..piece }, error, true)
+            }
+            // One of many may be the reason: halves find it.
+            ErrorKind::Refused | ErrorKind::Failed if self.len(&piece) > 1 => {
+                let all: Vec<usize> = (0..self.len(&piece)).collect();
+                let (first, second) = all.split_at(all.len() / 2);
+                for half in [first, second] {
+                    let part = self.part(&piece, half);
+                    self.add(part);
+                }
+                self.done(piece.batch);
+                Ok(())
+            }
+            // Done by an earlier try whose answer did not come.
+            ErrorKind::NotFound if self.options.verb == Verb::Delete && piece.doubtful => {
+                self.done(piece.batch);
+                Ok(())
+            }
+            ErrorKind::Conflict if self.options.verb == Verb::Insert && !piece.compares => {
+                let all: Vec<usize> = (0..self.len(&piece)).collect();
+                let mut part = self.part(&piece, &all);
+                part.compares = true;
+                self.add(part);
+                self.done(piece.batch);
+                Ok(())
+            }
+            kind => {
+                self.count_failures((0..self.len(&piece)).map(|_| kind), error)?;
+                for position in 0..self.len(&piece) {
+                    self.refuse(&piece, position, error);
+                }
+                self.done(piece.batch);
+                Ok(())
+            }
+        }
+    }
+
+    /// A store that fails everything (a full disk) is not asked to fail the rest of the source, too.
+    fn count_failures(&mut self, kinds: impl Iterator<Item = ErrorKind>, error: &OpError) -> Result<(), TransferError> {
+        self.failed_in_a_row += kinds.filter(|kind| *kind == ErrorKind::Failed).count() as u64;
+        if self.failed_in_a_row < FAILED_IN_A_ROW {
+            return Ok(());
+        }
+        Err(of_store(
+            self.store,
+            StoreError::Failed(format!(
+                "{} records failed one after another, so the copy has ended; the last: {error}. Mend it and go on \
+                 with --resume",
+                self.failed_in_a_row
+            )),
+        ))
+    }
+
+    fn try_again(&mut self, mut piece: Piece, error: &OpError, whole: bool) -> Result<(), TransferError> {
+        let now_ns = self.clock.now_ns();
+        match piece.tries.next_ns(&self.options.retry, now_ns, &mut self.draw) {
+            Some(due_ns) => {
+                if let Some(batch) = &mut self.batches[piece.batch] {
+                    batch.ended.retries += 1;
+                    // The part of a piece that is done otherwise is one piece more.
+                    batch.pieces += usize::from(!whole);
+                }
+                self.waiting.push((due_ns, piece));
+                Ok(())
+            }
+            None if whole => Err(of_store(
+                self.store,
+                StoreError::Unreachable(format!(
+                    "given up after {} tries: {error}; what was copied stays, go on with --resume",
+                    piece.tries.failed
+                )),
+            )),
+            None => {
+                for position in 0..self.len(&piece) {
+                    self.refuse(&piece, position, error);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn len(&self, piece: &Piece) -> usize {
+        match &piece.part {
+            Part::All => self.batches[piece.batch].as_ref().map_or(0, |batch| batch.ended.records.len()),
+            Part::One(_) => 1,
+            Part::Some(positions, _) => positions.len(),
+        }
+    }
+
+    /// Some records of a piece as one of its own.
+    fn part(&self, piece: &Piece, items: &[usize]) -> Piece {
+        let positions: Vec<usize> = items.iter().map(|item| piece.position(*item)).collect();
+        let mut records = Records::new();
+        if let Some(batch) = &self.batches[piece.batch] {
+            batch.ended.records.pick(positions.iter().copied(), &mut records);
+        }
+        Piece { part: Part::Some(positions, records), ..*piece }
+    }
+
+    fn add(&mut self, piece: Piece) {
+        if let Some(batch) = &mut self.batches[piece.batch] {
+            batch.pieces += 1;
+        }
+        self.ready.push_front(piece);
+    }
+
+    fn done(&mut self, batch: usize) {
+        if let Some(batch) = &mut self.batches[batch] {
+            batch.pieces -= 1;
+        }
+    }
+
+    fn refuse(&mut self, piece: &Piece, position: usize, error: &OpError) {
+        let Some(batch) = &mut self.batches[piece.batch] else { return };
+        batch.ended.refused.push(Refusal {
+            position: piece.position(position),
+            kind: error.kind,
+            why: error.message.to_string(),
+            tries: piece.tries.failed + 1,
+        });
+    }
+
+    /// When something has to be looked at though nothing has come.
+    fn wake_ns(&self) -> u64 {
+        let deadlines = self.in_flight.iter().map(|f| f.deadline_ns);
+        let due = self.waiting.iter().map(|(due_ns, _)| *due_ns);
+        deadlines.chain(due).chain(self.session.wake_at_ns()).min().unwrap_or(u64::MAX)
+    }
+}
+
+impl Writer for Slots<'_> {
+    fn has_room(&self) -> bool {
+        self.open < self.options.in_flight as usize && self.ready.len() < self.options.in_flight as usize
+    }
+
+    fn put(&mut self, records: Records) -> Result<(), TransferError> {
+        let batch = self.batches.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.batches.push(None);
+            self.batches.len() - 1
+        });
+        let verb = self.options.verb;
+        let pieces = if verb.many() { 1 } else { records.len() };
+        self.batches[batch] = Some(Batch { ended: Ended { records, ..Ended::default() }, pieces });
+        self.open += 1;
+        self.ready.extend((0..pieces).map(|n| Piece::of(batch, if verb.many() { Part::All } else { Part::One(n) })));
+        self.send();
+        Ok(())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
+        loop {
+            let answers = &mut self.answers;
+            let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
+                answers.push((given.0, result.map(OwnedReply::from)));
+            };
+            let _ = self.session.poll(cx, &mut out);
+            let now_ns = self.clock.now_ns();
+            for late in self.in_flight.iter().filter(|f| f.deadline_ns <= now_ns) {
+                if !self.answers.iter().any(|(token, _)| *token == late.token) {
+                    self.session.abandon(Token(late.token));
+                    let error = OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout");
+                    self.answers.push((late.token, Err(error)));
+                }
+            }
+            let come = !self.answers.is_empty();
+            if let Err(error) = self.settle(ended) {
+                return Poll::Ready(Err(error));
+            }
+            self.send();
+            if self.open == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if come || !self.answers.is_empty() {
+                continue;
+            }
+            let after = self.wake_ns().saturating_sub(self.clock.now_ns());
+            if self.timer.poll(cx, Duration::from_nanos(after)).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// What is asked of the store for a piece.
+fn operation<'r>(verb: Verb, batch: &'r Records, piece: &'r Piece, keys: &'r mut BatchBuf) -> Op<'r> {
+    let records = if let Part::Some(_, records) = &piece.part { records } else { batch };
+    if piece.compares || verb == Verb::Delete {
+        keys.clear();
+        for (key, _, _) in records.iter() {
+            keys.push(key, b"");
+        }
+        let keys = keys.as_batch();
+        return if piece.compares { Op::BulkRead { keys } } else { Op::BulkDelete { keys } };
+    }
+    if let Some(kind) = verb.bulk() {
+        return Op::BulkWrite { kind, items: records.as_batch() };
+    }
+    let (key, body, _) = batch.get(piece.position(0)).unwrap_or_default();
+    match verb {
+        Verb::Append => Op::Append { key, bytes: body },
+        Verb::Prepend => Op::Prepend { key, bytes: body },
+        Verb::Merge => Op::MergePatch { key, patch: body },
+        Verb::Counter => {
+            let delta = std::str::from_utf8(body).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            Op::Counter { key, delta, initial: delta }
+        }
+        _ => Op::Replace { key, body },
+    }
+}
+
+fn same_json(a: &[u8], b: &[u8]) -> bool {
+    a == b
+        || matches!(
+            (serde_json::from_slice::<Value>(a), serde_json::from_slice::<Value>(b)),
+            (Ok(a), Ok(b)) if a == b
+        )
+}

@@ -1,0 +1,215 @@
+//! Lines of a file, of one part of it, or of a stream.
+
+use std::io::{self, Read};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 512 << 10;
+/// A longer line is no record: memory is bounded.
+pub(crate) const LONGEST_LINE_BYTES: usize = 128 << 20;
+
+/// A line, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// Text.
+    Text(&'a str),
+    /// Not UTF-8, from this byte of it on.
+    NotText(&'a [u8], usize),
+    /// Longer than [`LONGEST_LINE_BYTES`]; its first bytes.
+    TooLong(&'a [u8]),
+}
+
+/// Reads lines. Of a part, those that begin in it: the one that crosses its end is whole, the one that began
+/// before it is left out.
+pub(crate) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// What of the buffer is not handed out yet.
+    at: usize,
+    filled: usize,
+    /// Up to here the buffer is known to be UTF-8.
+    checked: usize,
+    /// Offset of the buffer's first byte.
+    offset: u64,
+    end: u64,
+    ended: bool,
+    /// The rest of a line that was cut off is to be left out.
+    skips: bool,
+}
+
+impl<R: Read> Lines<R> {
+    /// Lines that begin at `start` up to, not including, `end`. `input` stands at `start`, or one byte before
+    /// it where `start` is not 0: that byte tells whether a line begins there.
+    pub(crate) fn new(input: R, start: u64, end: u64) -> Self {
+        Self {
+            input,
+            buffer: Vec::new(),
+            at: 0,
+            filled: 0,
+            checked: 0,
+            offset: start.saturating_sub(1),
+            end,
+            ended: false,
+            skips: start > 0,
+        }
+    }
+
+    /// The next line that is not blank, and the offset at which it begins.
+    ///
+    /// # Errors
+    /// The input's.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
+        loop {
+            let offset = self.offset + self.at as u64;
+            if !self.skips && offset >= self.end {
+                return Ok(None);
+            }
+            let Some((start, length, whole)) = self.find_end()? else { return Ok(None) };
+            if std::mem::replace(&mut self.skips, !whole) {
+                continue;
+            }
+            let mut range = start..start + length;
+            if offset == 0 && self.buffer[range.clone()].starts_with(b"\xef\xbb\xbf") {
+                range.start += 3;
+            }
+            if !whole {
+                range.end = range.start + 200.min(range.len());
+                return Ok(Some((offset, Line::TooLong(&self.buffer[range]))));
+            }
+            while range.end > range.start && self.buffer[range.end - 1].is_ascii_whitespace() {
+                range.end -= 1;
+            }
+            if range.is_empty() {
+                continue;
+            }
+            let checked = range.end <= self.checked;
+            let line = &self.buffer[range];
+            let text = if checked {
+                // SAFETY: everything before `checked` was found to be UTF-8 by `fill`, and a line begins and ends
+                // beside an ASCII character or an end of the input, so at character boundaries.
+                unsafe { std::str::from_utf8_unchecked(line) }
+            } else {
+                match std::str::from_utf8(line) {
+                    Ok(text) => text,
+                    Err(error) => return Ok(Some((offset, Line::NotText(line, error.valid_up_to())))),
+                }
+            };
+            return Ok(Some((offset, Line::Text(text))));
+        }
+    }
+
+    /// Takes a line out of the buffer: where it begins, its length without the end, and whether it is whole.
+    fn find_end(&mut self) -> io::Result<Option<(usize, usize, bool)>> {
+        let mut seen = self.at;
+        loop {
+            if let Some(length) = memchr::memchr(b'\n', &self.buffer[seen..self.filled]) {
+                let start = self.at;
+                self.at = seen + length + 1;
+                return Ok(Some((start, self.at - 1 - start, true)));
+            }
+            let pending = self.filled - self.at;
+            if self.ended {
+                let start = self.at;
+                self.at = self.filled;
+                return Ok((pending > 0).then_some((start, pending, true)));
+            }
+            if pending > LONGEST_LINE_BYTES {
+                let start = self.at;
+                self.at = self.filled;
+                return Ok(Some((start, pending, false)));
+            }
+            self.fill()?;
+            seen = self.at + pending;
+        }
+    }
+
+    /// Reads on, keeping what is pending at the buffer's beginning.
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.at..self.filled, 0);
+        self.offset += self.at as u64;
+        self.filled -= self.at;
+        self.checked = self.checked.saturating_sub(self.at);
+        self.at = 0;
+        if self.buffer.len() < self.filled + CHUNK_BYTES {
+            self.buffer.resize((self.filled + CHUNK_BYTES).max(self.buffer.len() * 2), 0);
+        }
+        loop {
+            match self.input.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => self.filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            break;
+        }
+        self.checked = match simdutf8::compat::from_utf8(&self.buffer[self.checked..self.filled]) {
+            Ok(_) => self.filled,
+            Err(error) => self.checked + error.valid_up_to(),
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(text: &[u8], start: u64, end: u64) -> Vec<(u64, String)> {
+        let from = start.saturating_sub(1).min(text.len() as u64);
+        let mut lines = Lines::new(&text[from as usize..], start, end);
+        let mut found = Vec::new();
+        while let Some((offset, line)) = lines.next().unwrap() {
+            let Line::Text(line) = line else { panic!("{line:?}") };
+            found.push((offset, line.to_owned()));
+        }
+        found
+    }
+
+    #[test]
+    fn lines_end_in_many_ways() {
+        let text = "\u{feff}{}\r\n\n  \n[1]\n\r\nlast".as_bytes();
+        let found = all(text, 0, u64::MAX);
+        assert_eq!(found, [(0, "{}".into()), (10, "[1]".into()), (16, "last".to_owned())]);
+        assert!(all(b"", 0, u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_and_the_next_line_is_read() {
+        let mut lines = Lines::new(&b"ab\xffc\nd\n"[..], 0, u64::MAX);
+        assert_eq!(lines.next().unwrap(), Some((0, Line::NotText(b"ab\xffc", 2))));
+        assert_eq!(lines.next().unwrap(), Some((5, Line::Text("d"))));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_left_out() {
+        let long = io::repeat(b'x').take(LONGEST_LINE_BYTES as u64 + (3 << 20));
+        let mut lines = Lines::new(b"a\n".chain(long).chain(&b"\nb"[..]), 0, u64::MAX);
+        assert_eq!(lines.next().unwrap(), Some((0, Line::Text("a"))));
+        assert!(matches!(lines.next().unwrap(), Some((2, Line::TooLong(begin))) if begin == [b'x'; 200]));
+        assert!(matches!(lines.next().unwrap(), Some((_, Line::Text("b")))));
+        assert_eq!(lines.next().unwrap(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_hold_every_line_once(
+            lines in prop::collection::vec("[a-zé漢]{0,9}", 0..40),
+            cuts in prop::collection::vec(0usize..300, 0..6),
+            open in any::<bool>(),
+        ) {
+            let mut text = lines.join("\n");
+            if !open {
+                text.push('\n');
+            }
+            let whole = all(text.as_bytes(), 0, u64::MAX);
+            let mut cuts = cuts;
+            cuts.sort_unstable();
+            let bounds: Vec<u64> = [0].into_iter().chain(cuts.iter().map(|c| *c as u64)).chain([u64::MAX]).collect();
+            let parts: Vec<_> = bounds.windows(2).flat_map(|w| all(text.as_bytes(), w[0], w[1])).collect();
+            prop_assert_eq!(&parts, &whole);
+            let wanted: Vec<&str> = lines.iter().map(String::as_str).filter(|l| !l.is_empty()).collect();
+            prop_assert_eq!(whole.iter().map(|(_, l)| l.as_str()).collect::<Vec<_>>(), wanted);
+        }
+    }
+}

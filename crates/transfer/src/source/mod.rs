@@ -1,0 +1,129 @@
+//! Where records come from.
+
+mod files;
+mod lines;
+mod store;
+
+pub use files::{FileSource, Packing};
+pub use store::{StoreSource, StoreSourceOptions};
+
+use std::task::{Context, Poll};
+
+use serde::{Deserialize, Serialize};
+use storebench_core::store::LocalFuture;
+
+use crate::error::TransferError;
+use crate::records::{Origin, Records};
+use crate::shape::Shape;
+
+/// A part of a source that one worker reads at a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Number, from 0.
+    pub number: u32,
+    /// Which part.
+    pub part: Part,
+    /// About how many bytes it holds, where that is known.
+    pub bytes: Option<u64>,
+}
+
+/// Which part of a source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Records of a file that begin between two byte offsets.
+    Bytes {
+        /// Number of the file.
+        file: u32,
+        /// The first offset.
+        start: u64,
+        /// The first offset that is not part of it.
+        end: u64,
+    },
+    /// A whole file.
+    File {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Documents of a store whose keys lie in a range, in the store's order.
+    Keys {
+        /// The least key; none for the beginning.
+        start: Option<String>,
+        /// The first key that is not part of it; none for the end.
+        end: Option<String>,
+    },
+}
+
+/// A record that could not be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable {
+    /// Where it begins.
+    pub origin: Origin,
+    /// Its key, where it has one.
+    pub key: Option<String>,
+    /// Why.
+    pub why: String,
+    /// It, as far as it is text; what is not becomes U+FFFD.
+    pub text: String,
+}
+
+/// Where records come from.
+pub trait Source: Send + Sync {
+    /// What it is, in a few words, without secrets.
+    fn describe(&self) -> String;
+
+    /// What tells whether another look finds the same records: a copy is resumed only then.
+    fn fingerprint(&self) -> String;
+
+    /// Whether all records are of one moment, and if not why; for the summary.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Its parts, about `parallel` or more of them.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError>;
+
+    /// Begins to read a split. Called on the thread, and within the runtime, that reads it.
+    fn open<'a>(
+        &'a self,
+        split: &'a Split,
+        shape: &'a Shape,
+    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>>;
+
+    /// Where a record is, for people: `books.jsonl, line 7`.
+    fn place(&self, split: &Split, origin: Origin) -> String;
+}
+
+/// Whether records are of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Snapshot {
+    /// They are.
+    Yes(&'static str),
+    /// What is written meanwhile may be in or not.
+    No(&'static str),
+}
+
+/// About how much a reader gives at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Records, at most.
+    pub records: usize,
+    /// Bytes, at most, unless one record holds more.
+    pub bytes: usize,
+}
+
+/// Reads one split.
+pub trait Reader {
+    /// Adds records to `into`, until it is full or nothing more is there at once. `Ready(false)` at the end.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: Room,
+        into: &mut Records,
+        bad: &mut Vec<Unreadable>,
+    ) -> Poll<Result<bool, TransferError>>;
+
+    /// Bytes read so far, as the source counts them.
+    fn bytes(&self) -> u64;
+}

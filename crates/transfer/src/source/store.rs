@@ -1,0 +1,362 @@
+//! Documents of a store, in ranges of keys.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use storebench_core::engine::Clock;
+use storebench_core::store::{
+    AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
+    OwnedReply, Prepare, Reply, Request, Session, StoreError, Token,
+};
+use storebench_core::workload::Body;
+
+use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable};
+use crate::error::TransferError;
+use crate::records::{Origin, Records};
+use crate::retry::{Draw, RetryPolicy, Tries};
+use crate::session::{self, SessionRequest, of_store};
+use crate::shape::{Maker, Shape};
+use crate::timer::Timer;
+
+/// A page is about so large.
+const PAGE_BYTES: u64 = 1 << 20;
+/// Documents of a page, at first and at most.
+const FIRST_PAGE: u32 = 100;
+const LARGEST_PAGE: u32 = 5_000;
+/// Key ranges for each worker, so that one that ends early finds another.
+const RANGES_A_WORKER: u32 = 4;
+
+/// Which documents of a store.
+#[derive(Debug, Clone)]
+pub struct StoreSourceOptions {
+    /// Name of the collection: one that Storebench made, or what the store calls one of somebody else's.
+    pub collection: String,
+    /// The field or column that holds the key, in stores where that is not fixed.
+    pub key: Option<String>,
+    /// The field or column that holds the document, in stores where that is not fixed.
+    pub body: Option<String>,
+    /// How long a page may take.
+    pub timeout: Duration,
+    /// How a page that fails is tried again.
+    pub retry: RetryPolicy,
+}
+
+/// Documents of one collection.
+pub struct StoreSource {
+    store: Arc<dyn AnyStore>,
+    options: StoreSourceOptions,
+    theirs: bool,
+}
+
+const COLLECTION: CollectionId = CollectionId(0);
+
+impl StoreSource {
+    /// Looks for the collection, changing nothing.
+    ///
+    /// # Errors
+    /// It is not there, or the store cannot list documents in the order of their keys.
+    pub fn open(store: Arc<dyn AnyStore>, options: StoreSourceOptions) -> Result<Self, TransferError> {
+        session::needs(&*store, OpKind::Scan, "reading a whole collection")?;
+        if store.inspect().map_err(|e| of_store(&*store, e))? == Namespace::Absent {
+            return Err(of_store(
+                &*store,
+                StoreError::Unreachable("there is nothing to read; is the URL right?".into()),
+            ));
+        }
+        let mut theirs = options.key.is_some() || options.body.is_some();
+        let mut opened = prepare(&*store, &options, theirs);
+        if let (false, Err(ours)) = (theirs, &opened) {
+            let ours = ours.to_string();
+            theirs = true;
+            opened = prepare(&*store, &options, theirs).map_err(|other| {
+                StoreError::BadUrl(if other.to_string() == ours {
+                    ours
+                } else {
+                    format!("{other} (and of Storebench's own making: {ours})")
+                })
+            });
+        }
+        opened.map_err(|e| of_store(&*store, e))?;
+        Ok(Self { store, options, theirs })
+    }
+}
+
+fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> Result<(), StoreError> {
+    let StoreSourceOptions { collection, key, body, .. } = options;
+    let existing = theirs.then(|| Existing { name: collection.clone(), key: key.clone(), body: body.clone() });
+    let layout = CollectionLayout { name: collection.clone(), body: Body::Json, indexes: Vec::new(), existing };
+    store.prepare(&Layout { collections: vec![layout] }, Prepare::ReadOnly)
+}
+
+impl Source for StoreSource {
+    fn describe(&self) -> String {
+        format!("{}, {}", self.store.describe().url, self.options.collection)
+    }
+
+    fn fingerprint(&self) -> String {
+        self.describe()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::No("pages are read one after another: of what is written meanwhile some is in and some is not")
+    }
+
+    fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
+        let ranges = if parallel > 1 { parallel * RANGES_A_WORKER } else { 1 };
+        // A store that orders keys in a way of its own may order those of others so that ranges overlap.
+        let splittable = !(self.theirs && self.store.describe().scheme.starts_with("ravendb"));
+        let mut bounds = Vec::new();
+        if ranges > 1 && splittable {
+            let wanted = ranges as usize * 32;
+            match self.store.sample_keys(COLLECTION, wanted, 1) {
+                Ok(mut keys) => {
+                    keys.sort_unstable();
+                    keys.dedup();
+                    let pieces = (ranges as usize).min(keys.len());
+                    bounds = (1..pieces).map(|piece| keys[keys.len() * piece / pieces].clone()).collect();
+                    bounds.dedup();
+                }
+                Err(StoreError::NotSupported(_)) => {}
+                Err(error) => return Err(of_store(&*self.store, error)),
+            }
+        }
+        let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+        let ends = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
+        Ok(starts
+            .zip(ends)
+            .enumerate()
+            .map(|(number, (start, end))| Split { number: number as u32, part: Part::Keys { start, end }, bytes: None })
+            .collect())
+    }
+
+    fn open<'a>(
+        &'a self,
+        split: &'a Split,
+        shape: &'a Shape,
+    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+        Box::pin(async move {
+            let Part::Keys { start, end } = &split.part else {
+                return Err(TransferError::BadInput("a store is read by key ranges".into()));
+            };
+            let request = SessionRequest { durability: None, timeout: self.options.timeout, in_flight: 1 };
+            let (session, clock) = session::open(&*self.store, &request).await?;
+            let mut scan = Scan {
+                session,
+                clock,
+                source: self,
+                timer: Timer::new(),
+                after: None,
+                start: start.clone().unwrap_or_default(),
+                end: end.as_deref(),
+                limit: FIRST_PAGE,
+                page: None,
+                next: 0,
+                state: State::Idle,
+                token: 0,
+                tries: Tries::default(),
+                draw: Draw::new(u64::from(split.number)),
+                maker: shape.maker(),
+                unit: split.number,
+                read: 0,
+                bytes: 0,
+            };
+            scan.ask();
+            Ok(Box::new(scan) as Box<dyn Reader + 'a>)
+        })
+    }
+
+    fn place(&self, _: &Split, _: Origin) -> String {
+        self.describe()
+    }
+}
+
+enum State {
+    /// Nothing is asked for; the range may have ended.
+    Idle,
+    /// A page is under way, until this time at most.
+    Asked { deadline_ns: u64 },
+    /// It failed, and is asked for again at this time.
+    Waits { due_ns: u64 },
+    /// The page is here.
+    Here(Result<OwnedReply, OpError>),
+    /// Nothing more will come.
+    Ended,
+}
+
+struct Scan<'a> {
+    session: Box<dyn Session>,
+    clock: Arc<dyn Clock>,
+    source: &'a StoreSource,
+    timer: Timer,
+    /// The last key that was read: the next page begins with it.
+    after: Option<String>,
+    start: String,
+    end: Option<&'a str>,
+    limit: u32,
+    page: Option<OwnedReply>,
+    next: usize,
+    state: State,
+    token: u64,
+    tries: Tries,
+    draw: Draw,
+    maker: Maker<'a>,
+    unit: u32,
+    read: u64,
+    bytes: u64,
+}
+
+impl Scan<'_> {
+    fn ask(&mut self) {
+        self.token += 1;
+        let now_ns = self.clock.now_ns();
+        self.tries.begin(now_ns);
+        let deadline_ns = now_ns + self.source.options.timeout.as_nanos() as u64;
+        self.state = State::Asked { deadline_ns };
+        let start = self.after.as_deref().unwrap_or(&self.start);
+        // The first row behind the beginning is the one that was read last.
+        let limit = self.limit + u32::from(self.after.is_some());
+        let request = Request { collection: COLLECTION, op: Op::Scan { start, end: self.end, limit }, contents: true };
+        let (state, token) = (&mut self.state, self.token);
+        let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
+            if given.0 == token {
+                *state = State::Here(result.map(OwnedReply::from));
+            }
+        };
+        self.session.submit(&request, Token(token), &mut out);
+        self.session.flush();
+    }
+
+    fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TransferError>> {
+        loop {
+            let now_ns = self.clock.now_ns();
+            match self.state {
+                State::Idle => self.ask(),
+                State::Ended | State::Here(Ok(_)) => return Poll::Ready(Ok(())),
+                State::Waits { due_ns } if due_ns <= now_ns => self.ask(),
+                State::Waits { due_ns } => {
+                    // What connects the session again runs while it is polled.
+                    let _ = self.session.poll(cx, &mut |_: Token, _: Result<Reply<'_>, OpError>| {});
+                    if self.timer.poll(cx, Duration::from_nanos(due_ns - now_ns)).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                State::Asked { deadline_ns } => {
+                    let (state, token) = (&mut self.state, self.token);
+                    let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
+                        if given.0 == token {
+                            *state = State::Here(result.map(OwnedReply::from));
+                        }
+                    };
+                    let _ = self.session.poll(cx, &mut out);
+                    if matches!(self.state, State::Here(_)) {
+                        continue;
+                    }
+                    if now_ns >= deadline_ns {
+                        self.session.abandon(Token(self.token));
+                        self.state =
+                            State::Here(Err(OpError::new(ErrorKind::Temporary, "no answer within the timeout")));
+                        continue;
+                    }
+                    let wake_ns = self.session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
+                    if self.timer.poll(cx, Duration::from_nanos(wake_ns.saturating_sub(now_ns))).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                State::Here(Err(ref error)) => {
+                    let again = matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown);
+                    let text = format!("a page of documents could not be read: {error}");
+                    let due_ns =
+                        self.tries.next_ns(&self.source.options.retry, now_ns, &mut self.draw).filter(|_| again);
+                    match due_ns {
+                        Some(due_ns) => self.state = State::Waits { due_ns },
+                        None => {
+                            let error = if again { StoreError::Unreachable(text) } else { StoreError::Failed(text) };
+                            return Poll::Ready(Err(of_store(&*self.source.store, error)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the page that has come, and asks for the next one while this one is handed out.
+    fn turn(&mut self) -> Result<(), TransferError> {
+        let State::Here(Ok(page)) = std::mem::replace(&mut self.state, State::Idle) else { return Ok(()) };
+        self.tries = Tries::default();
+        let reply = page.as_reply();
+        let rows = reply.rows.unwrap_or_default();
+        let asked = self.limit + u32::from(self.after.is_some());
+        let skip = match (&self.after, rows.get(0)) {
+            (Some(after), Some((first, _))) => usize::from(first == after),
+            _ => 0,
+        };
+        let whole = rows.len() as u64 >= u64::from(asked);
+        self.next = skip;
+        self.bytes += rows.total_bytes() as u64;
+        let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
+        if whole && rows.len() == skip {
+            return Err(of_store(
+                &*self.source.store,
+                StoreError::Failed("the store gives the same page again and again".into()),
+            ));
+        }
+        let mean = (rows.total_bytes() / rows.len().max(1)).max(1) as u64;
+        self.page = Some(page);
+        match last.filter(|_| whole) {
+            None => self.state = State::Ended,
+            Some(last) => {
+                self.after = Some(last);
+                self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
+                self.ask();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reader for Scan<'_> {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: Room,
+        into: &mut Records,
+        bad: &mut Vec<Unreadable>,
+    ) -> Poll<Result<bool, TransferError>> {
+        loop {
+            if let Some(page) = &self.page {
+                let rows = page.as_reply().rows.unwrap_or_default();
+                while let Some((key, body)) = rows.get(self.next) {
+                    if into.len() >= room.records || into.bytes() >= room.bytes {
+                        return Poll::Ready(Ok(true));
+                    }
+                    let origin = Origin { unit: self.unit, at: self.read };
+                    if let Err(why) = self.maker.document(key, body, origin, into) {
+                        let text = String::from_utf8_lossy(body).into();
+                        bad.push(Unreadable { origin, key: Some(key.to_owned()), why, text });
+                    }
+                    self.next += 1;
+                    self.read += 1;
+                }
+                self.page = None;
+            }
+            if let State::Ended = self.state {
+                return Poll::Ready(Ok(false));
+            }
+            match self.drive(cx) {
+                Poll::Pending if !into.is_empty() => return Poll::Ready(Ok(true)),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => {
+                    if let Err(error) = self.turn() {
+                        return Poll::Ready(Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
