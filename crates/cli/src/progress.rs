@@ -125,7 +125,10 @@ impl Progress {
         if now.rejected > 0 {
             text += &format!(", {} rejected", human::count(now.rejected));
         }
-        text += &phase.left();
+        match now.verified {
+            Some((done, all)) => text = format!("verify {} of {} parts", human::count(done), human::count(all)),
+            None => text += &phase.left(),
+        }
         match self.place {
             Place::Quiet => {}
             Place::Bars => {

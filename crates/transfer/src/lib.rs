@@ -26,6 +26,7 @@ mod shape;
 mod sink;
 mod source;
 mod timer;
+mod verify;
 
 pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy};
 pub use error::TransferError;
@@ -38,3 +39,4 @@ pub use sink::{Again, Ended, FileSink, FileSinkOptions, Refusal, Sink, StoreSink
 pub use source::{
     FileSource, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource, StoreSourceOptions, Unreadable,
 };
+pub use verify::{Differing, Target, Verification};

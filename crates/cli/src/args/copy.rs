@@ -10,7 +10,7 @@ use storebench_transfer::{KeyRule, Verb};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    every record arrived, or no more than --max-errors did not
-  1    more records did not arrive, or the copy had to end; the message says how to go on
+  1    more records did not arrive, --verify found a difference, or the copy had to end
   2    bad input: nothing was written
   3    a store could not be reached; go on with --resume
   130  interrupted; go on with --resume";
@@ -119,6 +119,10 @@ pub(crate) struct CopyArgs {
     /// Exit with 0 though so many records did not arrive
     #[arg(long, value_name = "COUNT", default_value = "0", help_heading = "Failures")]
     pub(crate) max_errors: Count,
+
+    /// Read back what was written, and compare it with what was read
+    #[arg(long, help_heading = "Failures")]
+    pub(crate) verify: bool,
 
     /// Go on with a copy that did not end
     #[arg(long, conflicts_with = "restart", help_heading = "Failures")]

@@ -43,6 +43,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         folder: folder.clone(),
         settings: plan.settings.clone(),
         begin: begin(args),
+        verify: args.verify,
     };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
@@ -59,6 +60,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     Ok(match () {
         () if report.interrupted => INTERRUPTED,
         () if report.counts.rejected > args.max_errors.0 => SPOILED,
+        () if report.verified.as_ref().is_some_and(|verified| !verified.equal) => SPOILED,
         () => 0,
     })
 }
@@ -118,6 +120,10 @@ impl Plan {
         }
         if args.no_key_field {
             set("--no-key-field", "given".to_owned());
+        }
+        if args.verify {
+            // Without it what was written until then is not known.
+            set("--verify", "given".to_owned());
         }
         let cwd = std::env::current_dir().unwrap_or_default();
         // The place counts: relative paths mean other files elsewhere.
@@ -297,6 +303,9 @@ fn text(report: &CopyReport) -> String {
     let mut parts = vec![format!("read {}", count(counts.read)), format!("written {}", count(counts.written))];
     parts.push(format!("rejected {}", count(counts.rejected)));
     parts.push(format!("skipped {}", count(counts.skipped)));
+    if let Some(verified) = &report.verified {
+        parts.push(format!("verified {}", count(verified.found)));
+    }
     if counts.there_already > 0 {
         parts.push(format!("there already {}", count(counts.there_already)));
     }
@@ -311,6 +320,25 @@ fn text(report: &CopyReport) -> String {
     out.push('\n');
     if before.read > 0 {
         out += &format!("{} of them were written before this copy went on\n", count(before.written));
+    }
+    if let Some(verified) = &report.verified {
+        out += &match (verified.equal, verified.written_twice) {
+            (true, 0) => "verified: the target holds what was written\n".to_owned(),
+            (true, twice) => format!(
+                "verified: the target holds what was written; {} keys were written more than once, and one of their \
+                 documents is there\n",
+                count(twice)
+            ),
+            (false, _) => format!(
+                "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records are there\n",
+                count(verified.unequal_buckets),
+                count(verified.found),
+                count(verified.written)
+            ),
+        };
+        for differing in &verified.differing {
+            out += &format!("  {} {}\n", differing.key, differing.what);
+        }
     }
     if !report.snapshot {
         out += &format!("no snapshot: {}\n", report.snapshot_why);

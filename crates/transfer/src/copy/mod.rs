@@ -19,6 +19,7 @@ use crate::rejects::Rejects;
 use crate::shape::Shape;
 use crate::sink::{Again, Sink};
 use crate::source::{Snapshot, Source, Split};
+use crate::verify::{Verification, verify};
 
 /// The name of the format of a [`CopyReport`].
 pub const COPY_FORMAT: &str = "storebench-copy/1";
@@ -58,6 +59,8 @@ pub struct CopyRequest<'a> {
     pub settings: BTreeMap<String, String>,
     /// How it begins.
     pub begin: Begin,
+    /// Whether what was written is read back and compared at the end.
+    pub verify: bool,
 }
 
 /// What came of a copy.
@@ -83,7 +86,9 @@ pub struct CopyReport {
     pub before: Counts,
     /// The file of rejects, where there are some.
     pub rejects: Option<String>,
-    /// How long it took, in seconds; this process only.
+    /// What was found in the target, where it was read back.
+    pub verified: Option<Verification>,
+    /// How long it took, in seconds, without reading back; this process only.
     pub seconds: f64,
     /// Whether it was interrupted: the rest can be copied with a resume.
     pub interrupted: bool,
@@ -110,6 +115,8 @@ pub struct Progress {
     pub splits: u64,
     /// Records that did not arrive.
     pub rejected: u64,
+    /// Splits that were read back and compared, of how many, where that has begun.
+    pub verified: Option<(u64, u64)>,
 }
 
 /// What workers share.
@@ -157,6 +164,7 @@ impl Shared<'_> {
             splits_done: self.splits_done.load(Ordering::Relaxed),
             splits: splits.len() as u64,
             rejected: self.rejected.load(Ordering::Relaxed),
+            verified: None,
         }
     }
 }
@@ -172,6 +180,10 @@ pub fn copy(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<CopyReport, TransferError> {
     let begun = Instant::now();
+    if request.verify {
+        // Refused before anything is written.
+        request.sink.target()?;
+    }
     let manifest = open_manifest(request)?;
     let before = manifest.done.values().chain(manifest.partly.values().map(|p| &p.counts)).fold(
         Counts::default(),
@@ -240,6 +252,18 @@ pub fn copy(
     if !interrupted {
         request.sink.finish(&shared.manifest.header.splits)?;
     }
+    let seconds = begun.elapsed().as_secs_f64();
+    let mut verified = None;
+    if request.verify && !interrupted {
+        let splits = &shared.manifest.header.splits;
+        let target = request.sink.target()?;
+        verified = Some(verify(&request.folder, splits, &*target, request.parallel, stop, &mut |done, all| {
+            progress(Progress { verified: Some((done, all)), ..shared.progress() });
+        })?);
+        // Only tidies up.
+        let _ = std::fs::remove_dir_all(request.folder.join("written"));
+    }
+    request.sink.close()?;
     let counts = *shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
     let (snapshot, why) = match request.source.snapshot() {
         Snapshot::Yes(why) => (true, why),
@@ -256,7 +280,8 @@ pub fn copy(
         counts,
         before,
         rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
-        seconds: begun.elapsed().as_secs_f64(),
+        verified,
+        seconds,
         interrupted,
     })
 }

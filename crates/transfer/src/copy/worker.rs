@@ -16,6 +16,8 @@ use crate::rejects::{Reject, record};
 use crate::sink::{Again, Ended, Writer};
 use crate::source::{Split, Unreadable};
 use crate::timer::Timer;
+use crate::verify::hash;
+use crate::verify::spool::Spool;
 
 /// Batches whose memory is kept for the next ones.
 const SPARE: usize = 16;
@@ -51,6 +53,9 @@ struct Worker<'a> {
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
     spare: Vec<Records>,
+    /// What was written, to be verified.
+    spool: Option<Spool>,
+    refused: Vec<usize>,
 }
 
 impl<'a> Worker<'a> {
@@ -66,6 +71,8 @@ impl<'a> Worker<'a> {
             ended: Vec::new(),
             bad: Vec::new(),
             spare: Vec::new(),
+            spool: None,
+            refused: Vec::new(),
         }
     }
 
@@ -74,6 +81,9 @@ impl<'a> Worker<'a> {
         let once = request.sink.again() == Again::Once;
         let room = request.sink.room();
         writer.begin(self.split)?;
+        if request.verify {
+            self.spool = Some(Spool::create(&request.folder, self.split.number)?);
+        }
         let mut reader = request.source.open(self.split, request.shape).await?;
         let mut timer = Timer::new();
         let mut read_bytes = 0;
@@ -136,6 +146,7 @@ impl<'a> Worker<'a> {
         }
         self.drain(writer).await?;
         writer.end()?;
+        self.spool.take().map_or(Ok(()), Spool::end)?;
         self.shared.rejects.sync()?;
         self.shared.manifest.done(self.split.number, self.counts)?;
         let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,6 +196,15 @@ impl<'a> Worker<'a> {
             for refusal in &ended.refused {
                 self.reject(&ended.records, refusal.position, refusal.kind.name(), &refusal.why, refusal.tries)?;
                 bytes -= ended.records.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
+            }
+            if let Some(spool) = &mut self.spool {
+                self.refused.clear();
+                self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
+                for (position, (key, body, _)) in ended.records.iter().enumerate() {
+                    if !self.refused.contains(&position) {
+                        spool.add(key, hash::of_record(key, body))?;
+                    }
+                }
             }
             let written = (ended.records.len() - ended.refused.len()) as u64;
             self.counts.written += written;
@@ -240,7 +260,7 @@ impl<'a> Worker<'a> {
                 error: "unreadable".to_owned(),
                 why: bad.why,
                 tries: 0,
-                record: record(bad.text.as_bytes()),
+                record: if bad.exact { record(bad.text.as_bytes()) } else { bad.text.into() },
             })?;
         }
         Ok(())

@@ -45,12 +45,7 @@ pub struct KeyRuleError {
 
 impl Default for KeyRule {
     fn default() -> Self {
-        Self {
-            parts: vec![Part::Field(0, Vec::new())],
-            names: vec![KEY_FIELD.to_owned()],
-            takes_out: true,
-            typed: KEY_FIELD.to_owned(),
-        }
+        Self::carried_by(KEY_FIELD)
     }
 }
 
@@ -98,6 +93,16 @@ impl std::fmt::Display for KeyRule {
 }
 
 impl KeyRule {
+    /// The key is in a field that is no part of the document.
+    pub(crate) fn carried_by(field: &str) -> Self {
+        Self {
+            parts: vec![Part::Field(0, Vec::new())],
+            names: vec![field.to_owned()],
+            takes_out: true,
+            typed: field.to_owned(),
+        }
+    }
+
     fn add_field(&mut self, path: &str) -> Result<(), &'static str> {
         let mut names = path.split('.').map(str::to_owned);
         let first = names.next().filter(|name| !name.is_empty() && !name.contains('{')).ok_or("names no field")?;

@@ -25,6 +25,11 @@ impl Shape {
         Self { keeps_keys: key.is_none(), key: key.unwrap_or_default(), copy: copy.to_owned() }
     }
 
+    /// Keys by a field that is no part of the document.
+    pub(crate) fn carried_by(field: &str) -> Self {
+        Self { key: KeyRule::carried_by(field), copy: String::new(), keeps_keys: true }
+    }
+
     /// The rule for keys.
     pub fn key(&self) -> &KeyRule {
         &self.key

@@ -11,8 +11,9 @@ use storebench_core::store::{ErrorKind, LocalFuture};
 use super::{Again, Ended, Refusal, Sink, Writer};
 use crate::error::TransferError;
 use crate::records::Records;
-use crate::shape::members;
+use crate::shape::{Shape, members};
 use crate::source::{Packing, Room, Split};
+use crate::verify::{FileTarget, Target};
 
 /// About so much is handed to the system at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -75,14 +76,9 @@ impl FileSink {
     }
 
     fn move_parts(&self, folder: &Path, splits: &[Split]) -> Result<(), TransferError> {
-        let ending = match self.options.packing {
-            Packing::Plain => "jsonl",
-            Packing::Gzip => "jsonl.gz",
-            Packing::Zstd => "jsonl.zst",
-        };
         for split in splits {
             let part = self.part(split.number);
-            let target = folder.join(format!("part-{:05}.{ending}", split.number));
+            let target = part_in(folder, split.number);
             match std::fs::rename(&part, &target) {
                 // Moved before a crash.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && target.exists() => {}
@@ -92,6 +88,11 @@ impl FileSink {
         }
         sync_folder(&folder.join("."))
     }
+}
+
+/// The file of a split in a folder.
+pub(crate) fn part_in(folder: &Path, split: u32) -> PathBuf {
+    folder.join(format!("part-{split:05}.jsonl"))
 }
 
 /// Makes renames within a file's folder survive a power failure.
@@ -128,6 +129,16 @@ impl Sink for FileSink {
         // Only tidies up: what was asked for is whole.
         let _ = std::fs::remove_dir_all(&self.options.parts);
         Ok(())
+    }
+
+    fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
+        let refused = |what: &str| Err(TransferError::BadInput(format!("{what}, so it cannot be verified")));
+        let Some(path) = &self.options.path else { return refused("what went to standard output is out of reach") };
+        let Some(field) = &self.options.key_field else {
+            return refused("without keys nobody can tell what is missing");
+        };
+        let shape = Shape::carried_by(field);
+        Ok(Box::new(FileTarget { path: path.clone(), folder: self.options.folder, shape }))
     }
 
     fn again(&self) -> Again {

@@ -4,6 +4,7 @@ mod files;
 mod slots;
 mod store;
 
+pub(crate) use files::part_in;
 pub use files::{FileSink, FileSinkOptions};
 pub use store::{StoreSink, StoreSinkOptions, Verb};
 
@@ -14,6 +15,7 @@ use storebench_core::store::{ErrorKind, LocalFuture};
 use crate::error::TransferError;
 use crate::records::Records;
 use crate::source::{Room, Split};
+use crate::verify::Target;
 
 /// A record that a target did not take.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +63,22 @@ pub trait Sink: Send + Sync {
         Ok(())
     }
 
+    /// Nothing more is written or read back.
+    ///
+    /// # Errors
+    /// The target's.
+    fn close(&self) -> Result<(), TransferError> {
+        Ok(())
+    }
+
     /// What a copy that goes on may write again.
     fn again(&self) -> Again;
+
+    /// What reads back what was written.
+    ///
+    /// # Errors
+    /// Why it cannot be told what should be there.
+    fn target(&self) -> Result<Box<dyn Target + '_>, TransferError>;
 }
 
 /// What a copy that goes on may write again.

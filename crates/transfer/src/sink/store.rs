@@ -15,6 +15,7 @@ use crate::error::TransferError;
 use crate::retry::RetryPolicy;
 use crate::session::{self, SessionRequest, of_store};
 use crate::source::Room;
+use crate::verify::{StoreTarget, Target};
 
 /// What is done with each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,8 +187,21 @@ impl Sink for StoreSink {
         })
     }
 
-    fn finish(&self, _: &[crate::source::Split]) -> Result<(), TransferError> {
+    fn close(&self) -> Result<(), TransferError> {
         self.store.close().map_err(|e| of_store(&*self.store, e))
+    }
+
+    fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
+        let verb = self.options.verb;
+        if !verb.repeatable() || verb == Verb::Merge {
+            return Err(TransferError::BadInput(format!(
+                "--op {} adds to what is stored, so what should be there cannot be told, and not be verified",
+                verb.name()
+            )));
+        }
+        session::needs(&*self.store, OpKind::BulkRead, "--verify")?;
+        let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
+        Ok(Box::new(StoreTarget { store, deleted: verb == Verb::Delete, timeout }))
     }
 
     fn again(&self) -> Again {

@@ -278,20 +278,22 @@ impl Reader for LineReader<'_> {
                 Err(error) => return Poll::Ready(Err(broken(&self.name, &error))),
             };
             let origin = Origin { unit: self.file, at };
-            let (why, text) = match line {
+            let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            let (why, text, exact) = match line {
                 Line::Text(text) => match self.maker.text(text, origin, into) {
                     Ok(()) => continue,
-                    Err(why) => (why, text.to_owned()),
+                    Err(why) => (why, text.to_owned(), true),
                 },
                 Line::NotText(bytes, from) => {
-                    (format!("not UTF-8 from byte {} of the line on", from + 1), String::from_utf8_lossy(bytes).into())
+                    (format!("not UTF-8 from byte {} of the line on", from + 1), lossy(bytes), false)
                 }
                 Line::TooLong(begin) => (
                     format!("longer than {LONGEST_LINE_BYTES} bytes; given here is its beginning"),
-                    String::from_utf8_lossy(begin).into(),
+                    lossy(begin),
+                    false,
                 ),
             };
-            bad.push(Unreadable { origin, key: None, why, text });
+            bad.push(Unreadable { origin, key: None, why, text, exact });
         }
         Poll::Ready(Ok(true))
     }

@@ -65,6 +65,8 @@ pub struct Unreadable {
     pub why: String,
     /// It, as far as it is text; what is not becomes U+FFFD.
     pub text: String,
+    /// Whether that is all of it, as it was.
+    pub exact: bool,
 }
 
 /// Where records come from.

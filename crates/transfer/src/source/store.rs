@@ -332,8 +332,9 @@ impl Reader for Scan<'_> {
                     }
                     let origin = Origin { unit: self.unit, at: self.read };
                     if let Err(why) = self.maker.document(key, body, origin, into) {
-                        let text = String::from_utf8_lossy(body).into();
-                        bad.push(Unreadable { origin, key: Some(key.to_owned()), why, text });
+                        let text = String::from_utf8_lossy(body);
+                        let exact = matches!(text, std::borrow::Cow::Borrowed(_));
+                        bad.push(Unreadable { origin, key: Some(key.to_owned()), why, text: text.into(), exact });
                     }
                     self.next += 1;
                     self.read += 1;

@@ -1,0 +1,62 @@
+//! What is in files that were written.
+
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+
+use super::{Target, hash};
+use crate::error::TransferError;
+use crate::records::Records;
+use crate::shape::Shape;
+use crate::sink::part_in;
+use crate::source::{FileSource, Room, Source, Split};
+
+/// Files that a copy has made.
+pub(crate) struct FileTarget {
+    pub(crate) path: PathBuf,
+    /// Whether each split is a file of its own in a folder.
+    pub(crate) folder: bool,
+    /// Finds keys.
+    pub(crate) shape: Shape,
+}
+
+impl Target for FileTarget {
+    fn read(
+        &self,
+        _: &Path,
+        split: &Split,
+        wanted: &dyn Fn(&str) -> bool,
+        found: &mut dyn FnMut(&str, u128),
+    ) -> Result<(), TransferError> {
+        // In one file splits are not told apart: all of it is read with the first.
+        if !self.folder && split.number != 0 {
+            return Ok(());
+        }
+        let path = if self.folder { part_in(&self.path, split.number) } else { self.path.clone() };
+        let source = FileSource::open(&[path])?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
+        let splits = source.splits(1)?;
+        runtime.block_on(async {
+            let (mut records, mut bad) = (Records::new(), Vec::new());
+            for split in &splits {
+                let mut reader = source.open(split, &self.shape).await?;
+                loop {
+                    records.clear();
+                    let room = Room { records: 10_000, bytes: 1 << 20 };
+                    let more = poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;
+                    if let Some(bad) = bad.first() {
+                        return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
+                    }
+                    for (key, body, _) in records.iter().filter(|(key, _, _)| wanted(key)) {
+                        found(key, hash::of_record(key, body));
+                    }
+                    if !more {
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether the target holds what was copied: counts and sums from both sides, and the keys that differ.
+
+mod files;
+pub(crate) mod hash;
+pub(crate) mod spool;
+mod store;
+mod sums;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use storebench_core::engine::Stop;
+
+pub(crate) use files::FileTarget;
+pub(crate) use store::StoreTarget;
+
+use crate::error::TransferError;
+use crate::source::Split;
+use spool::Spooled;
+use sums::{BUCKETS, Sums, bucket};
+
+/// Keys that are named.
+const NAMED: usize = 20;
+/// About so many keys are held at once to compare them one by one.
+const HELD: u64 = 1_000_000;
+
+/// What was found in the target, compared with what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// Records that were written.
+    pub written: u64,
+    /// Of them: found in the target, whatever they hold.
+    pub found: u64,
+    /// Buckets of keys (of 4,096) in which both sides differ.
+    pub unequal_buckets: u64,
+    /// Keys that were written more than once, with documents that differ: one of them is in the target.
+    pub written_twice: u64,
+    /// Some keys that are not as they should be.
+    pub differing: Vec<Differing>,
+    /// Whether everything is as it should be.
+    pub equal: bool,
+}
+
+/// A key that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Differing {
+    /// The key.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A target that can be read back.
+pub trait Target: Sync {
+    /// Hands over the key and hash of each record of a split's spool that is in the target; of files, of all
+    /// that is in them, with the first split.
+    #[doc(hidden)]
+    fn read(
+        &self,
+        folder: &Path,
+        split: &Split,
+        wanted: &dyn Fn(&str) -> bool,
+        found: &mut dyn FnMut(&str, u128),
+    ) -> Result<(), TransferError>;
+
+    /// Whether the keys should be gone.
+    fn deleted(&self) -> bool {
+        false
+    }
+}
+
+/// Reads back what was written. `progress` hears how many splits have been compared.
+///
+/// # Errors
+/// What cannot be read any more; differences are no error but the result.
+pub(crate) fn verify(
+    folder: &Path,
+    splits: &[Split],
+    target: &dyn Target,
+    parallel: u32,
+    stop: &Stop,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification, TransferError> {
+    let (mut ours, mut theirs) = (Sums::new(), Sums::new());
+    let mut done = 0;
+    for some in splits.chunks(parallel.max(1) as usize) {
+        if stop.asked() {
+            return Err(TransferError::Target("interrupted before everything was verified".into()));
+        }
+        let sums: Vec<Result<(Sums, Sums), TransferError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = some.iter().map(|split| scope.spawn(|| sum(folder, split, target))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        for result in sums {
+            let (written, found) = result?;
+            ours.merge(&written);
+            theirs.merge(&found);
+        }
+        done += some.len() as u64;
+        progress(done, splits.len() as u64);
+    }
+    let mut report = Verification { written: ours.count(), found: theirs.count(), ..Verification::default() };
+    if target.deleted() {
+        let none = Sums::new();
+        report.unequal_buckets = theirs.unequal(&none).len() as u64;
+        ours = none;
+    }
+    let unequal = ours.unequal(&theirs);
+    report.unequal_buckets = unequal.len() as u64;
+    let at_once = (BUCKETS as u64 * HELD / report.written.max(1)).clamp(1, BUCKETS as u64) as usize;
+    for buckets in unequal.chunks(at_once) {
+        name_keys(folder, splits, target, &buckets.iter().copied().collect(), &mut report)?;
+        if report.differing.len() >= NAMED {
+            break;
+        }
+    }
+    // What was written twice with documents that differ is found as one of them, so sums alone do not tell.
+    report.equal = report.differing.is_empty();
+    Ok(report)
+}
+
+fn sum(folder: &Path, split: &Split, target: &dyn Target) -> Result<(Sums, Sums), TransferError> {
+    let (mut ours, mut theirs) = (Sums::new(), Sums::new());
+    let mut spooled = Spooled::open(folder, split.number)?;
+    while let Some((key, hash)) = spooled.next()? {
+        ours.add(key, hash);
+    }
+    target.read(folder, split, &|_| true, &mut |key, hash| theirs.add(key, hash))?;
+    Ok((ours, theirs))
+}
+
+/// Reads some buckets again, key by key.
+fn name_keys(
+    folder: &Path,
+    splits: &[Split],
+    target: &dyn Target,
+    buckets: &BTreeSet<usize>,
+    report: &mut Verification,
+) -> Result<(), TransferError> {
+    let mut written: BTreeMap<String, BTreeSet<u128>> = BTreeMap::new();
+    let mut found: BTreeMap<String, BTreeSet<u128>> = BTreeMap::new();
+    let wanted = |key: &str| buckets.contains(&bucket(key));
+    for split in splits {
+        let mut spooled = Spooled::open(folder, split.number)?;
+        while let Some((key, hash)) = spooled.next()? {
+            if wanted(key) {
+                written.entry(key.to_owned()).or_default().insert(hash);
+            }
+        }
+        target.read(folder, split, &wanted, &mut |key, hash| {
+            found.entry(key.to_owned()).or_default().insert(hash);
+        })?;
+    }
+    let keys: BTreeSet<&String> = written.keys().chain(found.keys()).collect();
+    for key in keys {
+        let what = match (written.get(key), found.get(key)) {
+            (Some(_), None) if target.deleted() => continue,
+            (Some(_), Some(_)) if target.deleted() => "is still there",
+            (Some(_), None) => "is missing",
+            (None, _) => "was not written by this copy",
+            (Some(written), Some(found)) if found.is_subset(written) => {
+                report.written_twice += u64::from(written.len() > 1);
+                continue;
+            }
+            (Some(_), Some(_)) => "differs",
+        };
+        if report.differing.len() < NAMED {
+            report.differing.push(Differing { key: key.clone(), what: what.to_owned() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Keys and hashes of what a copy has written, on disk, a file for each split.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::TransferError;
+
+/// The spool of one split.
+pub(crate) fn path(folder: &Path, split: u32) -> PathBuf {
+    folder.join("written").join(format!("{split:05}"))
+}
+
+/// Writes one split's spool.
+pub(crate) struct Spool {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+impl Spool {
+    /// Begins it anew.
+    pub(crate) fn create(folder: &Path, split: u32) -> Result<Self, TransferError> {
+        let path = path(folder, split);
+        let made = std::fs::create_dir_all(folder.join("written")).and_then(|()| File::create(&path));
+        let out = BufWriter::with_capacity(1 << 16, made.map_err(|e| TransferError::write(&path, &e))?);
+        Ok(Self { path, out })
+    }
+
+    pub(crate) fn add(&mut self, key: &str, hash: u128) -> Result<(), TransferError> {
+        let length = u32::try_from(key.len()).unwrap_or(u32::MAX);
+        self.out
+            .write_all(&length.to_le_bytes())
+            .and_then(|()| self.out.write_all(key.as_bytes()))
+            .and_then(|()| self.out.write_all(&hash.to_le_bytes()))
+            .map_err(|e| TransferError::write(&self.path, &e))
+    }
+
+    /// What was added survives a crash.
+    pub(crate) fn end(mut self) -> Result<(), TransferError> {
+        self.out.flush().and_then(|()| self.out.get_ref().sync_data()).map_err(|e| TransferError::write(&self.path, &e))
+    }
+}
+
+/// Reads one split's spool.
+pub(crate) struct Spooled {
+    path: PathBuf,
+    input: BufReader<File>,
+    key: Vec<u8>,
+}
+
+impl Spooled {
+    pub(crate) fn open(folder: &Path, split: u32) -> Result<Self, TransferError> {
+        let path = path(folder, split);
+        let input = File::open(&path).map_err(|e| Self::failed(&path, &e))?;
+        Ok(Self { path, input: BufReader::with_capacity(1 << 18, input), key: Vec::new() })
+    }
+
+    fn failed(path: &Path, error: &io::Error) -> TransferError {
+        TransferError::Target(format!(
+            "{}: what was written cannot be told any more, so it cannot be verified: {error}",
+            path.display()
+        ))
+    }
+
+    /// The next key and hash.
+    pub(crate) fn next(&mut self) -> Result<Option<(&str, u128)>, TransferError> {
+        let Self { path, input, key } = self;
+        let failed = |e: io::Error| Self::failed(path, &e);
+        let mut length = [0; 4];
+        match input.read(&mut length[..1]).map_err(failed)? {
+            0 => return Ok(None),
+            _ => input.read_exact(&mut length[1..]).map_err(failed)?,
+        }
+        key.resize(u32::from_le_bytes(length) as usize, 0);
+        input.read_exact(key).map_err(failed)?;
+        let mut hash = [0; 16];
+        input.read_exact(&mut hash).map_err(failed)?;
+        let key = std::str::from_utf8(key).map_err(|e| failed(io::Error::other(e)))?;
+        Ok(Some((key, u128::from_le_bytes(hash))))
+    }
+}

@@ -1,0 +1,110 @@
+//! What of the written keys is in a store.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::engine::Caller;
+use storebench_core::store::{AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, Request, StoreError};
+
+use super::spool::Spooled;
+use super::{Target, hash};
+use crate::error::TransferError;
+use crate::session::{self, SessionRequest, of_store};
+use crate::source::Split;
+
+/// Keys of one bulk read.
+const BATCH: usize = 500;
+/// How often, and after how long, a read that fails for now is tried again.
+const TRIES: u32 = 20;
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// A collection of a store, prepared by the sink that wrote into it.
+pub(crate) struct StoreTarget {
+    pub(crate) store: Arc<dyn AnyStore>,
+    pub(crate) deleted: bool,
+    pub(crate) timeout: Duration,
+}
+
+impl Target for StoreTarget {
+    fn read(
+        &self,
+        folder: &Path,
+        split: &Split,
+        wanted: &dyn Fn(&str) -> bool,
+        found: &mut dyn FnMut(&str, u128),
+    ) -> Result<(), TransferError> {
+        let request = SessionRequest { durability: None, timeout: self.timeout, in_flight: 1 };
+        let options = session::options(&*self.store, &request)?;
+        let mut caller = Caller::open(&*self.store, &options).map_err(|e| of_store(&*self.store, e))?;
+        let mut spooled = Spooled::open(folder, split.number)?;
+        let mut keys = BatchBuf::new();
+        loop {
+            keys.clear();
+            let mut more = true;
+            while keys.len() < BATCH {
+                match spooled.next()? {
+                    None => {
+                        more = false;
+                        break;
+                    }
+                    Some((key, _)) if wanted(key) => keys.push(key, b""),
+                    Some(_) => {}
+                }
+            }
+            if !keys.is_empty() {
+                self.look(&mut caller, &keys, found)?;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn deleted(&self) -> bool {
+        self.deleted
+    }
+}
+
+impl StoreTarget {
+    fn look(
+        &self,
+        caller: &mut Caller,
+        keys: &BatchBuf,
+        found: &mut dyn FnMut(&str, u128),
+    ) -> Result<(), TransferError> {
+        let op = Op::BulkRead { keys: keys.as_batch() };
+        let request = Request { collection: CollectionId(0), op, contents: true };
+        for tried in 1.. {
+            let mut failed: Option<OpError> = None;
+            let mut hashes = Vec::new();
+            caller.call(&request, |result| match result {
+                Ok(reply) => {
+                    let rows = reply.rows.unwrap_or_default();
+                    hashes.extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::of_record(key, body))));
+                }
+                Err(error) => failed = Some(error),
+            });
+            match failed {
+                None => {
+                    // A key that was asked for twice is answered once by some stores, and twice by others.
+                    let hashes: std::collections::HashMap<String, u128> = hashes.into_iter().collect();
+                    for (key, _) in keys.as_batch().iter() {
+                        if let Some(hash) = hashes.get(key) {
+                            found(key, *hash);
+                        }
+                    }
+                    return Ok(());
+                }
+                Some(e) if tried < TRIES && matches!(e.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown) => {
+                    std::thread::sleep(TRY_AGAIN_AFTER);
+                }
+                Some(e) => {
+                    let text = format!("written documents could not be read back: {e}");
+                    return Err(of_store(&*self.store, StoreError::Unreachable(text)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! Sums over records that do not depend on their order, in buckets by key.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Buckets of keys.
+pub(crate) const BUCKETS: usize = 4_096;
+
+/// The bucket of a key.
+pub(crate) fn bucket(key: &str) -> usize {
+    xxh3_64(key.as_bytes()) as usize % BUCKETS
+}
+
+/// Counts and sums of hashes, modulo 2^128.
+#[derive(Clone)]
+pub(crate) struct Sums(Vec<(u64, u128)>);
+
+impl Sums {
+    pub(crate) fn new() -> Self {
+        Self(vec![(0, 0); BUCKETS])
+    }
+
+    pub(crate) fn add(&mut self, key: &str, hash: u128) {
+        let (count, sum) = &mut self.0[bucket(key)];
+        *count += 1;
+        *sum = sum.wrapping_add(hash);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for ((count, sum), (more, others)) in self.0.iter_mut().zip(&other.0) {
+            *count += more;
+            *sum = sum.wrapping_add(*others);
+        }
+    }
+
+    /// Records of all buckets.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(|(count, _)| count).sum()
+    }
+
+    /// Buckets in which two sides differ.
+    pub(crate) fn unequal(&self, other: &Self) -> Vec<usize> {
+        (0..BUCKETS).filter(|bucket| self.0[*bucket] != other.0[*bucket]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_does_not_count_and_every_record_does() {
+        let keys: Vec<String> = (0..10_000).map(|n| format!("key {n}")).collect();
+        let (mut forth, mut back, mut halves) = (Sums::new(), Sums::new(), Sums::new());
+        keys.iter().for_each(|key| forth.add(key, 7));
+        keys.iter().rev().for_each(|key| back.add(key, 7));
+        let mut half = Sums::new();
+        keys[..5_000].iter().for_each(|key| half.add(key, 7));
+        keys[5_000..].iter().for_each(|key| halves.add(key, 7));
+        halves.merge(&half);
+        assert!(forth.unequal(&back).is_empty() && forth.unequal(&halves).is_empty());
+        back.add("key 0", u128::MAX);
+        assert_eq!(forth.unequal(&back), [bucket("key 0")]);
+        assert_eq!((forth.count(), back.count()), (10_000, 10_001));
+        let filled = (0..BUCKETS).filter(|b| keys.iter().any(|key| bucket(key) == *b)).count();
+        assert!(filled > BUCKETS * 8 / 10, "{filled}");
+    }
+}

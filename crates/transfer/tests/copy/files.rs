@@ -1,0 +1,130 @@
+//! Files and what may be wrong with them.
+
+use std::io::Write as _;
+
+use super::*;
+
+#[test]
+fn files_go_into_a_store_and_come_out_the_same() {
+    let lab = Lab::new();
+    let text = lines(20_000);
+    let (first, second) = text.split_at(text.find("{\"_id\":\"k007000\"").unwrap());
+    let plain = lab.write("a.jsonl", first);
+    let packed = lab.path("b.jsonl.gz");
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&packed).unwrap(), flate2::Compression::fast());
+    gzip.write_all(second.as_bytes()).unwrap();
+    gzip.finish().unwrap();
+    let store = memory();
+    let report = lab.copy(&files(&[&plain, &packed]), &store_sink(&store, Verb::Upsert)).unwrap();
+    assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (20_000, 20_000, 0));
+    assert!(report.splits > 1 && report.splits == report.splits_done);
+    for name in ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"] {
+        let lab = Lab::new();
+        let report = lab.copy(&store_source(&store), &file_sink(&lab, name)).unwrap();
+        assert_eq!(report.counts.written, 20_000);
+        assert!(!lab.path(&format!(".{name}.parts")).exists(), "parts are left");
+        // Back in again: what packs it can also be unpacked.
+        let again = memory();
+        Lab::new().copy(&files(&[&lab.path(name)]), &store_sink(&again, Verb::Insert)).unwrap();
+        assert_eq!(contents(&lab, &again), sorted(&text), "{name}");
+    }
+}
+
+#[test]
+fn a_thousand_bad_records_are_told_and_the_others_arrive() {
+    let lab = Lab::new();
+    let mut text = String::new();
+    for (n, line) in lines(100_000).lines().enumerate() {
+        match n % 100 {
+            17 if n % 300 == 17 => text += "{\"_id\":\"broken\",\"n\":\n",
+            17 if n % 200 == 17 => text += "{\"n\":1}\n",
+            17 => text += "[\"no object\"]\n",
+            _ => {
+                text += line;
+                text.push('\n');
+            }
+        }
+    }
+    let path = lab.write("a.jsonl", &text);
+    let store = memory();
+    let report = lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
+    assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (100_000, 99_000, 1_000));
+    let rejects = lab.rejects();
+    assert_eq!(rejects.len(), 1_000);
+    for reject in &rejects {
+        let line: usize = reject.from.rsplit_once("line ").unwrap().1.parse().unwrap();
+        assert_eq!(line % 100, 18, "{reject:?}");
+        let told = text.lines().nth(line - 1).unwrap();
+        match &reject.record {
+            serde_json::Value::String(record) => assert_eq!(record, told),
+            record => assert_eq!(&serde_json::from_str::<serde_json::Value>(told).unwrap(), record),
+        }
+        assert_eq!((reject.error.as_str(), reject.tries), ("unreadable", 0));
+    }
+    for why in ["broken JSON", "`_id` is missing", "expected a JSON object"] {
+        assert!(rejects.iter().any(|reject| reject.why.contains(why)), "{why}");
+    }
+}
+
+#[test]
+fn what_is_not_utf8_is_one_reject() {
+    let lab = Lab::new();
+    let mut text = lines(3).into_bytes();
+    text.extend_from_slice(b"{\"_id\":\"x\",\"t\":\"\xff\"}\n");
+    text.extend_from_slice(b"{\"_id\":\"y\"}\n");
+    let store = memory();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, Verb::Upsert)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (4, 1));
+    let reject = &lab.rejects()[0];
+    assert!(reject.why.contains("not UTF-8 from byte 17"), "{reject:?}");
+    // No JSON that could be taken for what was there.
+    assert!(reject.record.is_string(), "{reject:?}");
+    assert!(reject.from.ends_with("line 4"), "{reject:?}");
+}
+
+#[test]
+fn a_file_that_is_cut_off_ends_the_copy_and_nothing_counts_as_done() {
+    for name in ["a.jsonl.gz", "a.jsonl.zst"] {
+        let lab = Lab::new();
+        Lab::new().copy(&files(&[&lab.write("a.jsonl", lines(5_000))]), &file_sink(&lab, name)).unwrap();
+        let whole = std::fs::read(lab.path(name)).unwrap();
+        let cut = lab.write("cut", &whole[..whole.len() * 2 / 3]);
+        let store = memory();
+        let error = lab.copy(&files(&[&cut]), &store_sink(&store, Verb::Upsert)).unwrap_err();
+        assert!(matches!(error, TransferError::Source(_)), "{error}");
+        assert!(error.to_string().contains("is cut off"), "{name}: {error}");
+        let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
+        assert_eq!(log.lines().count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn a_target_is_not_there_before_it_is_whole() {
+    let mut lab = Lab::new();
+    let path = lab.write("a.jsonl", lines(200_000));
+    lab.stop_after = Some(1);
+    lab.write("out.jsonl", "what was there before");
+    let report = lab.copy(&files(&[&path]), &file_sink(&lab, "out.jsonl")).unwrap();
+    assert!(report.interrupted, "{report:?}");
+    assert_eq!(std::fs::read_to_string(lab.path("out.jsonl")).unwrap(), "what was there before");
+}
+
+#[test]
+fn duplicate_keys_under_insert_are_told_unless_the_documents_are_the_same() {
+    let lab = Lab::new();
+    let text = "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":2}\n{\"_id\":\"a\",\"n\":3}\n{\"_id\":\"b\", \"n\": 2}\n";
+    let store = memory();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, Verb::Insert)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected, report.counts.there_already), (3, 1, 1));
+    let reject = &lab.rejects()[0];
+    assert_eq!((reject.error.as_str(), reject.key.as_deref()), ("conflict", Some("a")));
+    assert!(reject.from.ends_with("line 3"), "{reject:?}");
+}
+
+#[test]
+fn a_missing_file_is_bad_input() {
+    let missing = FileSource::open(&["/nowhere/a.jsonl".into()]);
+    assert!(matches!(missing, Err(TransferError::BadInput(text)) if text.contains("/nowhere/a.jsonl")));
+    let folder = FileSource::open(&[std::env::temp_dir()]);
+    assert!(matches!(folder, Err(TransferError::BadInput(text)) if text.contains("is a folder")));
+}

@@ -1,0 +1,157 @@
+//! Whole copies between files and stores in this process.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+mod faulty;
+mod files;
+mod once;
+mod resume;
+mod retries;
+mod verified;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::engine::Stop;
+use storebench_core::store::{AnyStore, Durability};
+use storebench_transfer::{
+    Begin, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, KEY_FIELD, Packing, Reject, RetryPolicy,
+    Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, Verb, copy,
+};
+
+/// A folder, and copies that keep their logs in it.
+struct Lab {
+    folder: tempfile::TempDir,
+    begin: Begin,
+    parallel: u32,
+    stop: Arc<Stop>,
+    stop_after: Option<u64>,
+    verify: bool,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            begin: Begin::Fresh,
+            parallel: 3,
+            stop: Arc::new(Stop::new()),
+            stop_after: None,
+            verify: false,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn copy(&self, source: &dyn Source, sink: &dyn Sink) -> Result<CopyReport, TransferError> {
+        let shape = Shape::new(None, "test");
+        let request = CopyRequest {
+            source,
+            sink,
+            shape: &shape,
+            op: "upsert",
+            parallel: self.parallel,
+            docs_per_s: None,
+            bytes_per_s: None,
+            folder: self.path("copy"),
+            rejects: self.path("rejects.jsonl"),
+            settings: BTreeMap::new(),
+            begin: self.begin,
+            verify: self.verify,
+        };
+        let report = copy(&request, &self.stop, &mut |now| {
+            if self.stop_after.is_some_and(|enough| now.documents >= enough) {
+                self.stop.ask();
+            }
+        });
+        if report.as_ref().is_ok_and(|report| !report.interrupted) {
+            std::fs::remove_file(self.path("copy/log.jsonl")).unwrap();
+        }
+        report
+    }
+
+    fn rejects(&self) -> Vec<Reject> {
+        let Ok(text) = std::fs::read_to_string(self.path("rejects.jsonl")) else { return Vec::new() };
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn files(paths: &[&Path]) -> FileSource {
+    FileSource::open(&paths.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>()).unwrap()
+}
+
+fn file_sink(lab: &Lab, name: &str) -> FileSink {
+    let path = lab.path(name);
+    FileSink::open(FileSinkOptions {
+        folder: false,
+        parts: lab.path(&format!(".{name}.parts")),
+        packing: Packing::of_name(name),
+        key_field: Some(KEY_FIELD.to_owned()),
+        path: Some(path),
+    })
+    .unwrap()
+}
+
+fn sink_options(verb: Verb) -> StoreSinkOptions {
+    StoreSinkOptions {
+        collection: "books".into(),
+        verb,
+        room: Room { records: 100, bytes: 1 << 20 },
+        in_flight: 4,
+        durability: Some(Durability::OS),
+        timeout: Duration::from_secs(10),
+        retry: RetryPolicy { first: Duration::from_micros(100), ..RetryPolicy::default() },
+    }
+}
+
+fn store_sink(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSink {
+    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    StoreSink::open(Arc::clone(store), StoreSinkOptions { durability, ..sink_options(verb) }).unwrap()
+}
+
+fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
+    let options = StoreSourceOptions {
+        collection: "books".into(),
+        key: None,
+        body: None,
+        timeout: Duration::from_secs(10),
+        retry: RetryPolicy::default(),
+    };
+    StoreSource::open(Arc::clone(store), options).unwrap()
+}
+
+/// Lines with keys `k000000`…, each with a text that holds what breaks careless writers.
+fn lines(count: usize) -> String {
+    (0..count)
+        .map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n},\"text\":\"tab\\t, \\\"quote\\\", é漢 \\n{n}\"}}\n"))
+        .collect()
+}
+
+/// Everything in a store, as sorted lines.
+fn contents(lab: &Lab, store: &Arc<dyn AnyStore>) -> Vec<String> {
+    let other = Lab::new();
+    let report = other.copy(&store_source(store), &file_sink(&other, "all.jsonl")).unwrap();
+    assert_eq!(report.counts.rejected, 0);
+    let _ = lab;
+    sorted(&std::fs::read_to_string(other.path("all.jsonl")).unwrap())
+}
+
+fn sorted(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn memory() -> Arc<dyn AnyStore> {
+    storebench_stores::open("memory:").unwrap()
+}

@@ -1,0 +1,80 @@
+//! Operations that may not be done twice.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use storebench_core::store::{ErrorKind, Op, OpError};
+
+use super::faulty::{Fate, Faulty};
+use super::*;
+
+#[test]
+fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
+    // What is added is the line without its key, so bytes of one length.
+    let text: String = (0..2_000).map(|n| format!("{{\"_id\":\"k{:02}\",\"n\":1}}\n", n % 50)).collect();
+    for breaks_at in [0, 1, 99, 100, 1_234, 1_999] {
+        let mut lab = Lab::new();
+        lab.parallel = 1;
+        let path = lab.write("a.jsonl", &text);
+        let done = Arc::new(AtomicU32::new(0));
+        let (count, broken) = (Arc::clone(&done), Arc::new(AtomicBool::new(true)));
+        let breaks = Arc::clone(&broken);
+        let store = Faulty::new(move |request| {
+            if !matches!(request.op, Op::Append { .. }) {
+                return Fate::Done;
+            }
+            if breaks.load(Ordering::Relaxed) && count.load(Ordering::Relaxed) >= breaks_at {
+                return Fate::Fails(OpError::new(ErrorKind::Temporary, "gone"));
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+            Fate::Done
+        });
+        let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
+        let faulty: Arc<dyn AnyStore> = Arc::new(store);
+        // Something to append to.
+        let sink = store_sink(&faulty, Verb::Append);
+        let mut session = writer_of_bytes(&*sound);
+        for n in 0..50 {
+            session(&format!("k{n:02}"), b"");
+        }
+        lab.copy(&files(&[&path]), &sink).unwrap_err();
+        broken.store(false, Ordering::Relaxed);
+        lab.begin = Begin::Resume;
+        let report = lab.copy(&files(&[&path]), &store_sink(&faulty, Verb::Append)).unwrap();
+        assert_eq!(report.counts.read, 2_000, "{breaks_at}");
+        assert_eq!(report.counts.written + report.counts.rejected, 2_000, "{breaks_at}");
+        let listed = lab.rejects();
+        assert_eq!(listed.len() as u64, report.counts.rejected);
+        assert!(listed.iter().all(|reject| reject.error == "outcome-unknown"), "{:?}", listed.first());
+        // One batch at most is in doubt; none of it was done by the copy that went on.
+        assert!(listed.len() <= 100, "{breaks_at}: {}", listed.len());
+        let done = u64::from(done.load(Ordering::Relaxed));
+        assert!(
+            done <= 2_000 && done + listed.len() as u64 >= 2_000,
+            "{breaks_at}: {done} done, {} listed",
+            listed.len()
+        );
+    }
+}
+
+/// Writes single documents of bytes.
+fn writer_of_bytes(store: &dyn AnyStore) -> impl FnMut(&str, &[u8]) {
+    use storebench_core::engine::{Caller, RealClock};
+    use storebench_core::store::{CollectionId, PhaseStart, ReadConsistency, Request, SessionOptions};
+
+    let can = store.capabilities();
+    let options = SessionOptions {
+        durability: can.durability[0].0,
+        consistency: ReadConsistency::Strong,
+        timeout: Duration::from_secs(5),
+        in_flight: 1,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    };
+    let mut caller = Caller::open(store, &options).unwrap();
+    move |key, body| {
+        let request = Request { collection: CollectionId(0), op: Op::Upsert { key, body }, contents: false };
+        caller.call(&request, |result| {
+            result.unwrap();
+        });
+    }
+}

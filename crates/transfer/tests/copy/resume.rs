@@ -1,0 +1,70 @@
+//! Copies that did not end, and go on.
+
+use storebench_core::store::{ErrorKind, OpError};
+
+use super::faulty::{Fate, Faulty};
+use super::*;
+
+/// A store that takes so many requests and then nothing more, until it is mended.
+fn dies_after(requests: u32) -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>) {
+    let mut calls = 0;
+    let store = Faulty::new(move |_| {
+        calls += 1;
+        if calls <= requests { Fate::Done } else { Fate::Fails(OpError::new(ErrorKind::Failed, "broken down")) }
+    });
+    (Arc::new(store.sound()), Arc::new(store))
+}
+
+#[test]
+fn what_was_done_is_not_done_again_and_the_rest_is() {
+    for requests in [0, 7, 133, 390] {
+        let mut lab = Lab::new();
+        let path = lab.write("a.jsonl", lines(60_000));
+        let (sound, dying) = dies_after(requests);
+        lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Insert)).unwrap_err();
+        lab.begin = Begin::Resume;
+        let report = lab.copy(&files(&[&path]), &store_sink(&sound, Verb::Insert)).unwrap();
+        assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (60_000, 60_000, 0));
+        assert!(lab.rejects().is_empty(), "what is read again is not rejected twice");
+        assert_eq!(contents(&lab, &sound), sorted(&lines(60_000)), "{requests}");
+    }
+}
+
+#[test]
+fn a_file_that_is_written_is_gone_on_with() {
+    let store = memory();
+    let mut lab = Lab::new();
+    lab.copy(&files(&[&lab.write("a.jsonl", lines(100_000))]), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.parallel = 8;
+    lab.stop_after = Some(20_000);
+    let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
+    assert!(report.interrupted && report.splits_done < report.splits, "{report:?}");
+    let mut again = Lab { begin: Begin::Resume, stop: Arc::new(Stop::new()), stop_after: None, ..lab };
+    again.parallel = 2;
+    let report = again.copy(&store_source(&store), &file_sink(&again, "out.jsonl")).unwrap();
+    assert_eq!(report.counts.written, 100_000);
+    assert_eq!(sorted(&std::fs::read_to_string(again.path("out.jsonl")).unwrap()), sorted(&lines(100_000)));
+}
+
+#[test]
+fn a_copy_is_resumed_only_as_it_was_begun() {
+    let mut lab = Lab::new();
+    let path = lab.write("a.jsonl", lines(60_000));
+    let (sound, dying) = dies_after(3);
+    let refused = |lab: &Lab, path: &Path| {
+        let error = lab.copy(&files(&[path]), &store_sink(&sound, Verb::Upsert)).unwrap_err();
+        assert!(matches!(error, TransferError::BadInput(_)), "{error}");
+        error.to_string()
+    };
+    lab.begin = Begin::Resume;
+    assert!(refused(&lab, &path).contains("nothing to resume"));
+    lab.begin = Begin::Fresh;
+    lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Upsert)).unwrap_err();
+    assert!(refused(&lab, &path).contains("--resume"));
+    lab.begin = Begin::Resume;
+    let other = lab.write("a.jsonl", lines(60_001));
+    assert!(refused(&lab, &other).contains("has changed"));
+    lab.begin = Begin::Restart;
+    let report = lab.copy(&files(&[&other]), &store_sink(&sound, Verb::Upsert)).unwrap();
+    assert_eq!((report.counts.written, report.before.written), (60_001, 0));
+}

@@ -1,0 +1,104 @@
+//! Reading back what was written.
+
+use storebench_core::store::{ErrorKind, Op, OpError};
+use storebench_transfer::Verification;
+
+use super::faulty::{Fate, Faulty};
+use super::*;
+
+fn verifying() -> Lab {
+    Lab { verify: true, ..Lab::new() }
+}
+
+fn verified(lab: &Lab, source: &dyn Source, sink: &dyn Sink) -> (CopyReport, Verification) {
+    let report = lab.copy(source, sink).unwrap();
+    let verified = report.verified.clone().unwrap();
+    (report, verified)
+}
+
+#[test]
+fn what_is_right_is_found_right_beside_what_was_there_before() {
+    let store = memory();
+    let lab = verifying();
+    let before: String = (0..500).map(|n| format!("{{\"_id\":\"other{n}\"}}\n")).collect();
+    lab.copy(&files(&[&lab.write("before.jsonl", before)]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let (_, found) = verified(&lab, &files(&[&lab.write("a.jsonl", lines(9_000))]), &store_sink(&store, Verb::Upsert));
+    assert_eq!((found.equal, found.written, found.found, found.unequal_buckets), (true, 9_000, 9_000, 0));
+    assert!(!lab.path("copy/written").exists());
+    for name in ["out.jsonl", "out.jsonl.zst"] {
+        let (_, found) = verified(&verifying(), &store_source(&store), &file_sink(&lab, name));
+        assert_eq!((found.equal, found.written, found.found), (true, 9_500, 9_500));
+    }
+}
+
+#[test]
+fn lost_and_changed_documents_are_named() {
+    // Acknowledges one batch that it does not store, and stores another document of one key.
+    let mut calls = 0;
+    let store = Faulty::new(move |request| {
+        calls += usize::from(matches!(request.op, Op::BulkWrite { .. }));
+        if calls == 3 { Fate::Lies } else { Fate::Done }
+    });
+    let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
+    let faulty: Arc<dyn AnyStore> = Arc::new(store);
+    let lab = verifying();
+    let (report, found) =
+        verified(&lab, &files(&[&lab.write("a.jsonl", lines(2_000))]), &store_sink(&faulty, Verb::Upsert));
+    assert_eq!(report.counts.written, 2_000);
+    assert_eq!((found.equal, found.written, found.found, found.differing.len()), (false, 2_000, 1_900, 20));
+    assert!(found.differing.iter().all(|key| key.what == "is missing"), "{found:?}");
+    let there = contents(&lab, &sound);
+    assert!(found.differing.iter().all(|key| !there.iter().any(|line| line.contains(&key.key))));
+}
+
+#[test]
+fn a_key_that_was_written_twice_is_no_loss() {
+    let lab = verifying();
+    let text = format!("{}{{\"_id\":\"k000007\",\"n\":\"other\"}}\n{}", lines(3_000), lines(10));
+    let (_, found) = verified(&lab, &files(&[&lab.write("a.jsonl", text)]), &store_sink(&memory(), Verb::Upsert));
+    assert_eq!((found.equal, found.written_twice), (true, 1), "{found:?}");
+}
+
+#[test]
+fn what_was_deleted_is_gone() {
+    let store = memory();
+    let lab = verifying();
+    let path = lab.write("a.jsonl", lines(1_000));
+    lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let (_, found) = verified(&lab, &files(&[&path]), &store_sink(&store, Verb::Delete));
+    assert_eq!((found.equal, found.found), (true, 0));
+    let faulty: Arc<dyn AnyStore> = Arc::new(Faulty::new(|request| match request.op {
+        Op::BulkDelete { .. } => Fate::Lies,
+        _ => Fate::Done,
+    }));
+    lab.copy(&files(&[&path]), &store_sink(&faulty, Verb::Upsert)).unwrap();
+    let (_, found) = verified(&lab, &files(&[&path]), &store_sink(&faulty, Verb::Delete));
+    assert!(!found.equal && found.differing[0].what == "is still there", "{found:?}");
+}
+
+#[test]
+fn a_copy_that_went_on_is_verified_as_a_whole() {
+    let mut calls = 0;
+    let store = Faulty::new(move |_| {
+        calls += 1;
+        if calls < 400 { Fate::Done } else { Fate::Fails(OpError::new(ErrorKind::Failed, "broken down")) }
+    });
+    let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
+    let faulty: Arc<dyn AnyStore> = Arc::new(store);
+    let mut lab = verifying();
+    let path = lab.write("a.jsonl", lines(50_000));
+    lab.copy(&files(&[&path]), &store_sink(&faulty, Verb::Upsert)).unwrap_err();
+    lab.begin = Begin::Resume;
+    let (report, found) = verified(&lab, &files(&[&path]), &store_sink(&sound, Verb::Upsert));
+    assert!(report.before.written > 0 && report.before.written < 50_000);
+    assert_eq!((found.equal, found.written, found.found), (true, 50_000, 50_000));
+}
+
+#[test]
+fn what_cannot_be_told_is_refused_before_anything_is_written() {
+    let store = memory();
+    let lab = verifying();
+    let error = lab.copy(&files(&[&lab.write("a.jsonl", lines(1))]), &store_sink(&store, Verb::Append)).unwrap_err();
+    assert!(error.to_string().contains("--op append"), "{error}");
+    assert!(!lab.path("copy/log.jsonl").exists());
+}
