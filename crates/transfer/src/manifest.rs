@@ -51,6 +51,9 @@ pub struct Counts {
     pub bytes: u64,
     /// Tries beyond the first, of batches or parts of them.
     pub retries: u64,
+    /// Documents whose attachments were left behind, as was allowed.
+    #[serde(default)]
+    pub dropped_attachments: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -62,6 +65,7 @@ impl std::ops::AddAssign for Counts {
         self.there_already += other.there_already;
         self.bytes += other.bytes;
         self.retries += other.retries;
+        self.dropped_attachments += other.dropped_attachments;
     }
 }
 
@@ -76,6 +80,7 @@ impl Counts {
             there_already: self.there_already - earlier.there_already,
             bytes: self.bytes - earlier.bytes,
             retries: self.retries - earlier.retries,
+            dropped_attachments: self.dropped_attachments - earlier.dropped_attachments,
         }
     }
 }

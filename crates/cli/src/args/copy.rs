@@ -45,6 +45,10 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_body: Option<String>,
 
+    /// Leave attachments behind; without it a document that has some does not arrive
+    #[arg(long, help_heading = "Source")]
+    pub(crate) drop_attachments: bool,
+
     /// The collection to write [default: the name of the source's collection or file]
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) to_collection: Option<String>,

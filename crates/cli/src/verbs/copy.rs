@@ -52,8 +52,11 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     progress.end_count();
     let report = report.map_err(failed)?;
     end(&folder, &report)?;
-    if args.json {
+    if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
+    } else if matches!(to, Endpoint::Standard) {
+        // Documents are there already.
+        progress.note(text(&report).trim_end());
     } else {
         print(&text(&report))?;
     }
@@ -118,6 +121,9 @@ impl Plan {
         if let Some(rule) = &args.key {
             set("--key", rule.to_string());
         }
+        if args.drop_attachments {
+            set("--drop-attachments", "given".to_owned());
+        }
         if args.no_key_field {
             set("--no-key-field", "given".to_owned());
         }
@@ -157,6 +163,12 @@ impl Plan {
             }
             std::fs::rename(folder.join("log.jsonl"), folder.join("log.abandoned.jsonl"))
                 .map_err(|e| Failure::bad_input(format!("{}: cannot be changed: {e}", folder.display())))?;
+        }
+        if args.resume {
+            return Err(Failure::bad_input(format!(
+                "there is no copy of this in {} that did not end: nothing to resume",
+                args.out.display()
+            )));
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Ok(args.out.join(format!("{prefix}{now}")))
@@ -209,6 +221,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
                 collection,
                 key: args.from_key.clone(),
                 body: args.from_body.clone(),
+                drop_attachments: args.drop_attachments,
                 timeout: args.timeout.0,
                 retry: retry(args),
             };
@@ -236,6 +249,7 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, begin: Begin) -> Opened<Box
                 Ok(store) => store,
                 Err(failure) => return Ok(Err(failure)),
             };
+            StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
             return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
         }
         Endpoint::Standard => None,
@@ -270,7 +284,7 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> 
     let target = match to {
         Endpoint::Store(url) => {
             let store = stores::open(url)?;
-            StoreSink::check(&*store, &sink_options(args, plan)).map_err(|error| failure(args, error))?;
+            StoreSink::check(&*store, &sink_options(args, plan), args.verify).map_err(|error| failure(args, error))?;
             format!("{}, {}", store.describe().url, plan.to_collection.clone().unwrap_or_default())
         }
         Endpoint::Standard => "standard output".to_owned(),
@@ -339,6 +353,9 @@ fn text(report: &CopyReport) -> String {
         for differing in &verified.differing {
             out += &format!("  {} {}\n", differing.key, differing.what);
         }
+    }
+    if counts.dropped_attachments > 0 {
+        out += &format!("attachments of {} documents were left behind\n", count(counts.dropped_attachments));
     }
     if !report.snapshot {
         out += &format!("no snapshot: {}\n", report.snapshot_why);

@@ -164,6 +164,11 @@ pub struct Capabilities {
     pub embedded: bool,
     /// The longest key it takes, where that is less than 250 bytes. Longer keys are refused.
     pub longest_key_bytes: Option<usize>,
+    /// Top-level members of documents that are the store's own: what it reads has them, what is written into
+    /// another store has not.
+    pub own_members: &'static [&'static str],
+    /// The top-level member that tells of attachments, which are no part of what is read.
+    pub attachments_member: Option<&'static str>,
     /// What a user should know, one sentence each.
     pub notes: Vec<&'static str>,
 }

@@ -41,6 +41,8 @@ impl Store for NullStore {
             gives_up_at_timeout: false,
             embedded: true,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "Keeps nothing and reads nothing: its reads give nothing to check. It measures the client only.",
             ],

@@ -222,6 +222,8 @@ impl Store for CouchbaseStore {
             gives_up_at_timeout: true,
             embedded: false,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",

@@ -272,6 +272,8 @@ impl Store for CouchStore {
             gives_up_at_timeout: true,
             embedded: false,
             longest_key_bytes: None,
+            own_members: &["_id", "_rev"],
+            attachments_member: Some("_attachments"),
             notes: vec![
                 "An upsert is a write without a revision while the last one met no document, else the revision is \
                  read first.",

@@ -291,6 +291,8 @@ impl Store for FjallStore {
             gives_up_at_timeout: false,
             embedded: true,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "Flushing and compaction run on threads of this process: their CPU counts as the client's.",
                 "Opening the folder replays the journal and may tidy up, also for reading only.",

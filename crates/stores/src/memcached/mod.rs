@@ -149,6 +149,8 @@ impl Store for MemcachedStore {
             gives_up_at_timeout: true,
             embedded: false,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
                  what is there counts as somebody else's.",

@@ -214,6 +214,8 @@ impl Store for MongoStore {
             gives_up_at_timeout: true,
             embedded: false,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "Each document carries a revision of 16 bytes (`_sb_rev`), which compare-and-swap goes by.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \

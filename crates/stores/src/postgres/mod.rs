@@ -276,6 +276,8 @@ impl Store for PostgresStore {
             gives_up_at_timeout: true,
             embedded: false,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "PostgreSQL expires no documents, so touch is refused.",
                 "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",

@@ -254,6 +254,8 @@ impl Store for RedbStore {
             gives_up_at_timeout: false,
             embedded: true,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "Each write is a transaction of its own, and one is written at a time; waiting for a turn has no \
                  timeout.",

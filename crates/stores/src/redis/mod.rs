@@ -199,6 +199,8 @@ impl Store for RedisStore {
             gives_up_at_timeout: true,
             embedded: false,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "What can be promised depends on appendonly, appendfsync and the replicas connected: before the server \
                  was asked, all levels are listed.",

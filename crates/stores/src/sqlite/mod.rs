@@ -185,6 +185,8 @@ impl Store for SqliteStore {
             gives_up_at_timeout: false,
             embedded: true,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "One session writes at a time; the others wait their turn in order, at most for the timeout.",
                 "Every session has a page cache of its own; see ?cache=.",

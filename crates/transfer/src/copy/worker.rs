@@ -144,6 +144,7 @@ impl<'a> Worker<'a> {
                 break;
             }
         }
+        self.counts.dropped_attachments += reader.dropped();
         self.drain(writer).await?;
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
@@ -202,7 +203,7 @@ impl<'a> Worker<'a> {
                 self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
                 for (position, (key, body, _)) in ended.records.iter().enumerate() {
                     if !self.refused.contains(&position) {
-                        spool.add(key, hash::of_record(key, body))?;
+                        spool.add(key, hash::of_record(key, body, &[]))?;
                     }
                 }
             }

@@ -70,9 +70,13 @@ impl Visitor<'_> for Name<'_> {
 
 /// Appends `json` without one of its members, whose value was found in it.
 pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
+    let start = value.get().as_ptr() as usize - json.as_ptr() as usize;
+    cut(json, start, start + value.get().len(), out);
+}
+
+/// Appends `json` without the member whose value begins and ends there.
+fn cut(json: &str, start: usize, mut end: usize, out: &mut Vec<u8>) {
     let bytes = json.as_bytes();
-    let start = value.get().as_ptr() as usize - bytes.as_ptr() as usize;
-    let mut end = start + value.get().len();
     let blank = |b: u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r');
     let before = |mut at: usize| {
         while at > 0 && blank(bytes[at - 1]) {
@@ -100,6 +104,21 @@ pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&bytes[..begin]);
     out.extend_from_slice(&bytes[end..]);
+}
+
+/// Appends `json` without members that were found in it.
+pub(crate) fn without_all(json: &str, values: &[Option<&RawValue>], out: &mut Vec<u8>) {
+    let mut left: Vec<&RawValue> = values.iter().copied().flatten().collect();
+    // From the end, so that what was found stays where it is.
+    left.sort_by_key(|value| std::cmp::Reverse(value.get().as_ptr() as usize));
+    let mut text = json.to_owned();
+    for value in left {
+        let start = value.get().as_ptr() as usize - json.as_ptr() as usize;
+        let mut shorter = Vec::with_capacity(text.len());
+        cut(&text, start, start + value.get().len(), &mut shorter);
+        text = String::from_utf8(shorter).expect("a member begins and ends at characters");
+    }
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// Appends an object with a member before its others. `json` begins with its brace.
@@ -148,6 +167,22 @@ mod tests {
         assert!(wrong("{\"a\":1} x").contains("trailing characters"));
         assert!(wrong("{\"a\":").contains("EOF"));
         assert!(wrong("{\"a\":01}").contains("column"));
+    }
+
+    #[test]
+    fn several_members_are_taken_out() {
+        for (json, rest) in [
+            (r#"{"_id":"a","_rev":"1-x","n":1}"#, r#"{"n":1}"#),
+            (r#"{"n":1,"_rev":"1-x","_id":"a"}"#, r#"{"n":1}"#),
+            (r#"{ "_rev" : {"_id":1}, "n":1, "_id":"a" }"#, r#"{ "n":1 }"#),
+            (r#"{"_id":"a","_rev":"b"}"#, "{}"),
+            (r#"{"n":1}"#, r#"{"n":1}"#),
+        ] {
+            let (mut found, mut out) = (Vec::new(), Vec::new());
+            find(json, &["_id".to_owned(), "_rev".to_owned()], &mut found).unwrap();
+            without_all(json, &found, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), rest);
+        }
     }
 
     fn json() -> impl Strategy<Value = Value> {

@@ -97,6 +97,53 @@ impl Maker<'_> {
     }
 }
 
+/// Takes members that are a store's own out of what it gave.
+#[derive(Debug, Clone)]
+pub(crate) struct Strip {
+    names: Vec<String>,
+    /// The one of them that tells of attachments.
+    attachments: Option<usize>,
+    drop_attachments: bool,
+    body: Vec<u8>,
+    /// Documents whose attachments were left behind.
+    pub(crate) dropped: u64,
+}
+
+impl Strip {
+    pub(crate) fn new(own: &[&str], attachments: Option<&str>, drop_attachments: bool) -> Self {
+        let names = own.iter().copied().chain(attachments).map(str::to_owned).collect();
+        let attachments = attachments.map(|_| own.len());
+        Self { names, attachments, drop_attachments, body: Vec::new(), dropped: 0 }
+    }
+
+    /// The document without them.
+    ///
+    /// # Errors
+    /// It has attachments, which nobody said may be left behind.
+    pub(crate) fn apply<'b>(&'b mut self, body: &'b [u8]) -> Result<&'b [u8], String> {
+        if self.names.is_empty() {
+            return Ok(body);
+        }
+        let mut found = Vec::new();
+        // What is no JSON object has no members.
+        let Some(json) = std::str::from_utf8(body).ok() else { return Ok(body) };
+        if members::find(json, &self.names, &mut found).is_err() {
+            return Ok(body);
+        }
+        if self.attachments.is_some_and(|at| found[at].is_some()) {
+            if !self.drop_attachments {
+                return Err(
+                    "it has attachments, which are not copied; leave them behind with --drop-attachments".into()
+                );
+            }
+            self.dropped += 1;
+        }
+        self.body.clear();
+        members::without_all(json, &found, &mut self.body);
+        Ok(&self.body)
+    }
+}
+
 /// An empty list may hold borrows of any length: its memory is kept over texts.
 fn lengthen(found: Vec<Option<&RawValue>>) -> Vec<Option<&'static RawValue>> {
     found.into_iter().map(|_| None).collect()

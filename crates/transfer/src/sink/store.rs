@@ -142,7 +142,7 @@ impl StoreSink {
     /// The store cannot do the verb or promise the durability, or has a collection of this name that Storebench
     /// did not make.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
-        Self::check(&*store, &options)?;
+        Self::check(&*store, &options, false)?;
         let how = match store.inspect().map_err(|e| of_store(&*store, e))? {
             Namespace::Absent | Namespace::Ours => Prepare::Keep,
             Namespace::Foreign(_) => Prepare::IntoExisting,
@@ -160,10 +160,24 @@ impl StoreSink {
     /// What [`open`](Self::open) refuses without touching the store.
     ///
     /// # Errors
-    /// The store cannot do the verb or promise the durability.
-    pub fn check(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<(), TransferError> {
+    /// The store cannot do the verb or promise the durability, or what is written could not be verified as is
+    /// wished.
+    pub fn check(store: &dyn AnyStore, options: &StoreSinkOptions, verify: bool) -> Result<(), TransferError> {
+        if verify {
+            Self::verifiable(store, options.verb)?;
+        }
         session::needs(store, options.verb.kind(), &format!("--op {}", options.verb.name()))?;
         session::options(store, &Self::request(options)).map(drop)
+    }
+
+    fn verifiable(store: &dyn AnyStore, verb: Verb) -> Result<(), TransferError> {
+        if !verb.repeatable() || verb == Verb::Merge {
+            return Err(TransferError::BadInput(format!(
+                "--op {} adds to what is stored, so what should be there cannot be told, and not be verified",
+                verb.name()
+            )));
+        }
+        session::needs(store, OpKind::BulkRead, "--verify")
     }
 
     fn request(options: &StoreSinkOptions) -> SessionRequest {
@@ -193,13 +207,7 @@ impl Sink for StoreSink {
 
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let verb = self.options.verb;
-        if !verb.repeatable() || verb == Verb::Merge {
-            return Err(TransferError::BadInput(format!(
-                "--op {} adds to what is stored, so what should be there cannot be told, and not be verified",
-                verb.name()
-            )));
-        }
-        session::needs(&*self.store, OpKind::BulkRead, "--verify")?;
+        Self::verifiable(&*self.store, verb)?;
         let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
         Ok(Box::new(StoreTarget { store, deleted: verb == Verb::Delete, timeout }))
     }

@@ -128,4 +128,9 @@ pub trait Reader {
 
     /// Bytes read so far, as the source counts them.
     fn bytes(&self) -> u64;
+
+    /// Documents so far of which a part was left behind, as was allowed.
+    fn dropped(&self) -> u64 {
+        0
+    }
 }

@@ -16,7 +16,7 @@ use crate::error::TransferError;
 use crate::records::{Origin, Records};
 use crate::retry::{Draw, RetryPolicy, Tries};
 use crate::session::{self, SessionRequest, of_store};
-use crate::shape::{Maker, Shape};
+use crate::shape::{Maker, Shape, Strip};
 use crate::timer::Timer;
 
 /// A page is about so large.
@@ -36,6 +36,8 @@ pub struct StoreSourceOptions {
     pub key: Option<String>,
     /// The field or column that holds the document, in stores where that is not fixed.
     pub body: Option<String>,
+    /// Whether attachments may be left behind; otherwise a document that has some is rejected.
+    pub drop_attachments: bool,
     /// How long a page may take.
     pub timeout: Duration,
     /// How a page that fails is tried again.
@@ -141,6 +143,7 @@ impl Source for StoreSource {
             };
             let request = SessionRequest { durability: None, timeout: self.options.timeout, in_flight: 1 };
             let (session, clock) = session::open(&*self.store, &request).await?;
+            let can = self.store.capabilities();
             let mut scan = Scan {
                 session,
                 clock,
@@ -157,6 +160,7 @@ impl Source for StoreSource {
                 tries: Tries::default(),
                 draw: Draw::new(u64::from(split.number)),
                 maker: shape.maker(),
+                strip: Strip::new(can.own_members, can.attachments_member, self.options.drop_attachments),
                 unit: split.number,
                 read: 0,
                 bytes: 0,
@@ -201,6 +205,7 @@ struct Scan<'a> {
     tries: Tries,
     draw: Draw,
     maker: Maker<'a>,
+    strip: Strip,
     unit: u32,
     read: u64,
     bytes: u64,
@@ -331,7 +336,9 @@ impl Reader for Scan<'_> {
                         return Poll::Ready(Ok(true));
                     }
                     let origin = Origin { unit: self.unit, at: self.read };
-                    if let Err(why) = self.maker.document(key, body, origin, into) {
+                    let maker = &mut self.maker;
+                    let made = self.strip.apply(body).and_then(|body| maker.document(key, body, origin, into));
+                    if let Err(why) = made {
                         let text = String::from_utf8_lossy(body);
                         let exact = matches!(text, std::borrow::Cow::Borrowed(_));
                         bad.push(Unreadable { origin, key: Some(key.to_owned()), why, text: text.into(), exact });
@@ -359,5 +366,9 @@ impl Reader for Scan<'_> {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn dropped(&self) -> u64 {
+        self.strip.dropped
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 const NULL: u64 = 1;
@@ -18,10 +18,11 @@ const BYTES: u64 = 8;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The hash of a key and its document. Members in any order, blanks, escapes and ways to write a number do
-/// not count; what is no JSON counts as its bytes.
-pub(crate) fn of_record(key: &str, body: &[u8]) -> u128 {
-    let body = match serde_json::from_slice::<Hash>(body) {
-        Ok(hash) => hash.0,
+/// not count; what is no JSON counts as its bytes. `own` are top-level members that are left out.
+pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str]) -> u128 {
+    let mut parser = serde_json::Deserializer::from_slice(body);
+    let body = match HashVisitor(own).deserialize(&mut parser).and_then(|hash| parser.end().map(|()| hash)) {
+        Ok(hash) => hash,
         Err(_) => xxh3_128_with_seed(body, BYTES),
     };
     let mut hasher = Xxh3::new();
@@ -30,15 +31,42 @@ pub(crate) fn of_record(key: &str, body: &[u8]) -> u128 {
     hasher.digest128()
 }
 
-struct Hash(u128);
+/// Hashes a value; of an object without the members of these names.
+#[derive(Clone, Copy)]
+struct HashVisitor<'n>(&'n [&'n str]);
 
-impl<'de> Deserialize<'de> for Hash {
-    fn deserialize<D: Deserializer<'de>>(parser: D) -> Result<Self, D::Error> {
-        parser.deserialize_any(HashVisitor).map(Hash)
+const ALL: HashVisitor<'static> = HashVisitor(&[]);
+
+impl<'de> DeserializeSeed<'de> for HashVisitor<'_> {
+    type Value = u128;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<u128, D::Error> {
+        parser.deserialize_any(self)
     }
 }
 
-struct HashVisitor;
+/// Hashes a member's name; none for one that is left out.
+struct Name<'n>(&'n [&'n str]);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = Option<u128>;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Option<u128>, D::Error> {
+        parser.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Option<u128>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Option<u128>, E> {
+        Ok((!self.0.contains(&name)).then(|| xxh3_128_with_seed(name.as_bytes(), TEXT)))
+    }
+}
 
 fn integer(value: i64) -> u128 {
     xxh3_128_with_seed(&value.to_le_bytes(), INTEGER)
@@ -52,7 +80,7 @@ fn number(value: f64) -> u128 {
     xxh3_128_with_seed(&value.to_bits().to_le_bytes(), DECIMAL)
 }
 
-impl<'de> Visitor<'de> for HashVisitor {
+impl<'de> Visitor<'de> for HashVisitor<'_> {
     type Value = u128;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +113,7 @@ impl<'de> Visitor<'de> for HashVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u128, A::Error> {
         let mut hasher = Xxh3::with_seed(LIST);
-        while let Some(Hash(item)) = list.next_element()? {
+        while let Some(item) = list.next_element_seed(ALL)? {
             hasher.update(&item.to_le_bytes());
         }
         Ok(hasher.digest128())
@@ -93,8 +121,12 @@ impl<'de> Visitor<'de> for HashVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u128, A::Error> {
         let (mut sum, mut count) = (0u128, 0u64);
-        while let Some(Hash(name)) = map.next_key()? {
-            let Hash(value) = map.next_value()?;
+        while let Some(name) = map.next_key_seed(Name(self.0))? {
+            let Some(name) = name else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let value = map.next_value_seed(ALL)?;
             let mut member = [0; 32];
             member[..16].copy_from_slice(&name.to_le_bytes());
             member[16..].copy_from_slice(&value.to_le_bytes());
@@ -114,10 +146,17 @@ mod tests {
 
     #[test]
     fn ways_of_writing_do_not_count() {
-        let hash = |json: &str| of_record("k", json.as_bytes());
+        let hash = |json: &str| of_record("k", json.as_bytes(), &[]);
         let one = hash(r#"{"a":1,"b":{"c":[1,2.5,"é"],"d":null}}"#);
         assert_eq!(one, hash("{ \"b\" : {\"d\":null, \"c\":[1.0, 2.50, \"\\u00e9\"]},\n \"a\":1e0 }"));
         assert_eq!(hash("9007199254740992"), hash("9007199254740992.0"));
+    }
+
+    #[test]
+    fn a_store_s_own_members_are_left_out_at_the_top_only() {
+        let own = |json: &str| of_record("k", json.as_bytes(), &["_rev"]);
+        assert_eq!(own(r#"{"_rev":"1","a":{"_rev":2}}"#), of_record("k", br#"{"a":{"_rev":2}}"#, &[]));
+        assert_ne!(own(r#"{"a":{"_rev":2}}"#), own(r#"{"a":{}}"#));
     }
 
     #[test]
@@ -152,8 +191,8 @@ mod tests {
             "no json",
             "",
         ];
-        let mut hashes: Vec<u128> = texts.iter().map(|text| of_record("k", text.as_bytes())).collect();
-        hashes.extend(texts.iter().map(|text| of_record("l", text.as_bytes())));
+        let mut hashes: Vec<u128> = texts.iter().map(|text| of_record("k", text.as_bytes(), &[])).collect();
+        hashes.extend(texts.iter().map(|text| of_record("l", text.as_bytes(), &[])));
         hashes.sort_unstable();
         hashes.dedup();
         assert_eq!(hashes.len(), texts.len() * 2);

@@ -75,13 +75,14 @@ impl StoreTarget {
     ) -> Result<(), TransferError> {
         let op = Op::BulkRead { keys: keys.as_batch() };
         let request = Request { collection: CollectionId(0), op, contents: true };
+        let own = self.store.capabilities().own_members;
         for tried in 1.. {
             let mut failed: Option<OpError> = None;
             let mut hashes = Vec::new();
             caller.call(&request, |result| match result {
                 Ok(reply) => {
                     let rows = reply.rows.unwrap_or_default();
-                    hashes.extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::of_record(key, body))));
+                    hashes.extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::of_record(key, body, own))));
                 }
                 Err(error) => failed = Some(error),
             });

@@ -111,6 +111,8 @@ impl Store for MemoryStore {
             gives_up_at_timeout: false,
             embedded: true,
             longest_key_bytes: None,
+            own_members: &[],
+            attachments_member: None,
             notes: vec![
                 "An index over several fields is kept over its first field only.",
                 "A bulk operation is done item by item, not as one transaction.",

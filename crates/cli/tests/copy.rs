@@ -1,0 +1,317 @@
+//! `copy` as a user meets it: between files and real servers, killed, interrupted, resumed.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+mod common;
+#[path = "../../stores/tests/network/server.rs"]
+mod server;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Cli, Done};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use server::Server;
+
+/// Documents of about 600 bytes with keys `k000000`…
+fn documents(count: usize) -> String {
+    let filler = "lorem ipsum dolor sit amet, ".repeat(18);
+    (0..count)
+        .map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n},\"tags\":[\"a\",null,{n}.5],\"text\":\"{n} é {filler}\"}}\n"))
+        .collect()
+}
+
+/// Documents by key, whatever their order and the way they are written.
+fn by_key(path: &Path) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let document: Value = serde_json::from_str(line).unwrap();
+        let key = document["_id"].as_str().unwrap().to_owned();
+        assert!(all.insert(key.clone(), document).is_none(), "{key} is there twice");
+    }
+    all
+}
+
+/// What a copy reports.
+fn report(done: &Done) -> Value {
+    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+}
+
+fn count(report: &Value, name: &str) -> u64 {
+    report["counts"][name].as_u64().unwrap()
+}
+
+/// Begins a copy that runs beside the test.
+fn begin(cli: &Cli, args: &[&str]) -> Child {
+    cli.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Lines of the log of the copy that has not ended.
+fn log_lines(cli: &Cli) -> usize {
+    let Ok(folders) = std::fs::read_dir(cli.path("storebench-runs")) else { return 0 };
+    let logs = folders.map(|folder| folder.unwrap().path().join("log.jsonl"));
+    logs.filter_map(|log| std::fs::read_to_string(log).ok()).map(|log| log.lines().count()).max().unwrap_or(0)
+}
+
+/// Kills a copy, as nothing but the kernel can, once so many parts are done and some time has passed.
+fn kill_after(cli: &Cli, mut copy: Child, parts: usize, then: Duration) {
+    let begun = Instant::now();
+    while log_lines(cli) < parts + 1 && copy.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "the copy does not get on");
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    std::thread::sleep(then);
+    let _ = copy.kill();
+    copy.wait().unwrap();
+}
+
+/// Moments that a seed decides.
+struct Moments(u64);
+
+impl Moments {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+/// Kills a copy into a store at some moments, goes on each time, and looks at what is there.
+fn killed_into(url: &str, documents: usize, seed: u64, kills: usize) {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &self::documents(documents));
+    let mut moments = Moments(seed);
+    let mut landed = 0;
+    for kill in 0..kills {
+        let mut args = vec!["copy", "books.jsonl", url, "--verify", "-p", "2"];
+        args.extend((kill > 0).then_some("--resume"));
+        let copy = begin(&cli, &args);
+        let more = moments.next(2) as usize;
+        let parts = log_lines(&cli).saturating_sub(1) + more;
+        kill_after(&cli, copy, parts, Duration::from_micros(moments.next(60_000)));
+        if log_lines(&cli) == 0 {
+            break;
+        }
+        landed += 1;
+    }
+    println!("{url}: {landed} kills landed of {kills}, seed {seed}");
+    assert!(landed > 0, "no kill came before the end");
+    let args = ["copy", "books.jsonl", url, "--verify", "--resume", "-p", "2", "--json"];
+    if log_lines(&cli) > 0 {
+        let done = cli.run_args(&args);
+        assert_eq!(done.code, 0, "{done:?}");
+        let report = report(&done);
+        assert_eq!((count(&report, "written"), count(&report, "rejected")), (documents as u64, 0));
+        assert_eq!(report["verified"]["equal"], true);
+    }
+    // Read by another way than the one that verified.
+    let done = cli.run_args(&["copy", url, "all.jsonl", "--from-collection", "books", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(by_key(&cli.path("all.jsonl")), by_key(&cli.path("books.jsonl")));
+}
+
+/// Kills a copy out of a store at some moments, goes on each time, and looks at the file.
+fn killed_out_of(url: &str, documents: usize, seed: u64, kills: usize) {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &self::documents(documents));
+    let done = cli.run_args(&["copy", "books.jsonl", url, "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let mut moments = Moments(seed);
+    let mut landed = 0;
+    let common = ["copy", url, "out.jsonl", "--from-collection", "books", "--verify", "-p", "2"];
+    for kill in 0..kills {
+        let mut args = common.to_vec();
+        args.extend((kill > 0).then_some("--resume"));
+        let copy = begin(&cli, &args);
+        let parts = log_lines(&cli).saturating_sub(1) + moments.next(2) as usize;
+        kill_after(&cli, copy, parts, Duration::from_micros(moments.next(40_000)));
+        if log_lines(&cli) == 0 {
+            break;
+        }
+        landed += 1;
+    }
+    println!("{url}: {landed} kills landed of {kills}, seed {seed}");
+    assert!(landed > 0, "no kill came before the end");
+    if log_lines(&cli) > 0 {
+        let mut args = common.to_vec();
+        args.extend(["--resume", "--json"]);
+        let done = cli.run_args(&args);
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!(report(&done)["verified"]["equal"], true);
+    }
+    assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
+    let left: Vec<_> = std::fs::read_dir(cli.folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "books.jsonl, out.jsonl and storebench-runs: {left:?}");
+}
+
+#[test]
+fn a_copy_into_postgres_that_is_killed_goes_on() {
+    let server = Server::start("postgres");
+    killed_into(&server.url, 20_000, 41, 1);
+}
+
+#[test]
+fn a_copy_out_of_postgres_that_is_killed_goes_on() {
+    let server = Server::start("postgres");
+    killed_out_of(&server.url, 20_000, 42, 1);
+}
+
+#[test]
+fn a_copy_into_ravendb_that_is_killed_goes_on() {
+    let server = Server::start("ravendb");
+    killed_into(&server.url, 8_000, 43, 1);
+}
+
+#[test]
+fn a_copy_into_couchdb_that_is_killed_goes_on() {
+    let server = Server::start("pouchdb-server");
+    killed_into(&server.url, 6_000, 44, 1);
+}
+
+#[test]
+#[ignore = "soak: ten kills of 200,000 documents"]
+fn soak_ten_kills_into_postgres() {
+    let server = Server::start("postgres");
+    killed_into(&server.url, 200_000, 51, 10);
+}
+
+#[test]
+#[ignore = "soak: ten kills of 200,000 documents"]
+fn soak_ten_kills_out_of_postgres() {
+    let server = Server::start("postgres");
+    killed_out_of(&server.url, 200_000, 52, 10);
+}
+
+#[test]
+#[ignore = "soak: ten kills of 50,000 documents"]
+fn soak_ten_kills_into_ravendb() {
+    let server = Server::start("ravendb");
+    killed_into(&server.url, 50_000, 53, 10);
+}
+
+#[test]
+#[ignore = "soak: ten kills of 30,000 documents"]
+fn soak_ten_kills_into_couchdb() {
+    let server = Server::start("pouchdb-server");
+    killed_into(&server.url, 30_000, 54, 10);
+}
+
+#[test]
+fn three_kinds_of_store_copy_into_each_other() {
+    let (postgres, couchdb) = (Server::start("postgres"), Server::start("pouchdb-server"));
+    let stores = ["sqlite:books.db", &postgres.url, &couchdb.url];
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(1_500));
+    for (n, from) in stores.iter().enumerate() {
+        let done = cli.run_args(&["copy", "books.jsonl", from, "--to-collection", "first", "--verify"]);
+        assert_eq!(done.code, 0, "{done:?}");
+        for (m, to) in stores.iter().enumerate().filter(|(m, _)| *m != n) {
+            let name = format!("from-{n}-to-{m}");
+            let args = ["copy", from, to, "--from-collection", "first", "--to-collection", &name, "--verify", "--json"];
+            let done = cli.run_args(&args);
+            assert_eq!(done.code, 0, "{done:?}");
+            let report = report(&done);
+            assert_eq!((count(&report, "written"), &report["verified"]["equal"]), (1_500, &Value::Bool(true)));
+            let done = cli.run_args(&["copy", to, "back.jsonl", "--from-collection", &name]);
+            assert_eq!(done.code, 0, "{done:?}");
+            assert_eq!(by_key(&cli.path("back.jsonl")), by_key(&cli.path("books.jsonl")), "{from} → {to}");
+        }
+    }
+}
+
+#[test]
+fn rejects_are_written_down_and_decide_the_exit_code() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &format!("{}{{\"_id\":\n{}", documents(10), documents(12)));
+    let done = cli.run("copy books.jsonl sqlite:b.db --quiet");
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.out.contains("read 23 · written 22 · rejected 1"), "{done:?}");
+    let path = done.out.lines().find_map(|line| line.strip_prefix("rejected records and reasons: ")).unwrap();
+    let reject: Value = serde_json::from_str(std::fs::read_to_string(cli.path(path)).unwrap().trim()).unwrap();
+    assert_eq!(reject["from"], "books.jsonl, line 11");
+    assert_eq!(cli.run("copy books.jsonl sqlite:b.db --quiet --max-errors 1").code, 0);
+}
+
+#[test]
+fn an_interrupted_copy_says_how_to_go_on() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    let copy = cli
+        .command(&["copy", "books.jsonl", "sqlite:b.db", "--rate-docs", "8000", "-p", "2"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while log_lines(&cli) < 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Locked meanwhile.
+    let busy = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume");
+    assert_eq!(busy.code, 2, "{busy:?}");
+    assert!(busy.err.contains("under way already"), "{busy:?}");
+    kill_process(Pid::from_child(&copy), Signal::INT).unwrap();
+    let output = copy.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{out}");
+    assert!(out.contains("interrupted") && out.contains("--resume"), "{out}");
+    let fresh = cli.run("copy books.jsonl sqlite:b.db -p 2");
+    assert_eq!(fresh.code, 2, "{fresh:?}");
+    assert!(fresh.err.contains("--resume") && fresh.err.contains("--restart"), "{fresh:?}");
+    let done = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume --json");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(count(&report(&done), "written"), 20_000);
+}
+
+#[test]
+fn standard_streams_are_ends_too() {
+    let cli = Cli::new();
+    let text = documents(3_000);
+    let mut copy = cli
+        .command(&["copy", "-", "sqlite:b.db", "--to-collection", "books", "--quiet"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    copy.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(copy.wait().unwrap().success());
+    let done = cli.run("copy sqlite:b.db - --from-collection books --quiet");
+    assert_eq!(done.code, 0, "{done:?}");
+    let mut lines: Vec<&str> = done.out.lines().collect();
+    lines.sort_unstable();
+    assert!(lines == text.lines().collect::<Vec<_>>(), "{} lines", lines.len());
+}
+
+#[test]
+fn what_cannot_be_copied_is_told_before_anything_is_written() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(3));
+    for (words, part) in [
+        ("copy nothing.jsonl sqlite:b.db", "nothing.jsonl"),
+        ("copy none-*.jsonl sqlite:b.db", "no file fits"),
+        ("copy ftp://h/x sqlite:b.db", "ftp://"),
+        ("copy - sqlite:b.db", "--to-collection"),
+        ("copy sqlite:b.db out.jsonl", "--from-collection"),
+        ("copy books.jsonl sqlite:b.db --key {a", "`{` without `}`"),
+        ("copy books.jsonl out.jsonl --op insert", "goes only with a store"),
+        ("copy books.jsonl sqlite:b.db --durability majority", "cannot promise durability"),
+        ("copy books.jsonl sqlite:b.db --resume", "nothing to resume"),
+        ("copy books.jsonl sqlite:b.db --op append --verify", "cannot be told"),
+        ("copy books.jsonl sqlite:b.db --from-key id", "--from-key goes only with a store"),
+    ] {
+        let done = cli.run(words);
+        assert_eq!(done.code, 2, "{words}: {done:?}");
+        assert!(done.err.contains(part) && done.out.is_empty(), "{words}: {done:?}");
+    }
+    assert_eq!(cli.run("copy books.jsonl redis://127.0.0.1:1 --op upsert").code, 3);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(3));
+    let done = cli.run("copy books.jsonl sqlite:b.db --dry-run");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains("nothing was written") && !cli.path("b.db").exists(), "{done:?}");
+}
