@@ -42,10 +42,11 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("clap_complete", &["storebench"]),
     ("clap_mangen", &["storebench"]),
     ("indicatif", &["storebench"]),
-    // Tables are a matter of results.
+    // Tables are a matter of results, and of files that are moved.
     ("arrow-array", &["storebench-lab"]),
-    ("arrow-schema", &["storebench-lab"]),
-    ("parquet", &["storebench-lab"]),
+    ("arrow-json", &["storebench-transfer"]),
+    ("arrow-schema", &["storebench-lab", "storebench-transfer"]),
+    ("parquet", &["storebench-lab", "storebench-transfer"]),
     // Drivers; the bench crate compares them with loops written by hand.
     ("fjall", &["storebench-stores", "storebench-bench"]),
     ("redb", &["storebench-stores", "storebench-bench"]),

@@ -14,8 +14,11 @@
 //!
 //! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
 
+mod columns;
 mod copy;
 mod error;
+mod format;
+mod infer;
 mod manifest;
 mod pace;
 mod records;
@@ -28,8 +31,11 @@ mod source;
 mod timer;
 mod verify;
 
+pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind};
 pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy};
 pub use error::TransferError;
+pub use format::{Format, FormatError};
+pub use infer::infer_columns;
 pub use manifest::Counts;
 pub use records::{Origin, Records};
 pub use rejects::Reject;
@@ -37,6 +43,7 @@ pub use retry::RetryPolicy;
 pub use shape::{KEY_FIELD, KeyRule, KeyRuleError, Shape};
 pub use sink::{Again, Ended, FileSink, FileSinkOptions, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer};
 pub use source::{
-    FileSource, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource, StoreSourceOptions, Unreadable,
+    FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
+    StoreSourceOptions, Unreadable,
 };
 pub use verify::{Differing, Target, Verification};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use storebench_core::store::Durability;
 use storebench_core::units::{ByteSize, Count, Span};
-use storebench_transfer::{KeyRule, Verb};
+use storebench_transfer::{ColumnTypes, Format, KeyRule, Verb};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,8 +17,9 @@ Exit codes:
 
 /// Move documents between files and stores, in parallel, losing nothing
 ///
-/// FROM and TO are each the URL of a store, a file of JSON lines (`*.jsonl`, also `.gz` and `.zst`; several
-/// by a pattern in quotes; a folder to write to ends with `/`), or `-` for standard input or output.
+/// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`; text also
+/// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder to write to ends with `/`), or `-` for
+/// standard input or output.
 ///
 /// In files a record's key is its field `_id`, which is no part of the document; --key and --key-field say
 /// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was
@@ -45,6 +46,14 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_body: Option<String>,
 
+    /// How records stand in the files that are read: jsonl, json, csv, tsv or parquet [default: by their names]
+    #[arg(long, value_name = "FORMAT", help_heading = "Source")]
+    pub(crate) from_format: Option<Format>,
+
+    /// Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)
+    #[arg(long, value_name = "TYPES", help_heading = "Source")]
+    pub(crate) types: Option<ColumnTypes>,
+
     /// Leave attachments behind; without it a document that has some does not arrive
     #[arg(long, help_heading = "Source")]
     pub(crate) drop_attachments: bool,
@@ -61,6 +70,10 @@ pub(crate) struct CopyArgs {
     /// the store can promise of it]
     #[arg(long, value_name = "LEVEL", help_heading = "Target")]
     pub(crate) durability: Option<Durability>,
+
+    /// How records stand in the file that is written: jsonl, json, csv, tsv or parquet [default: by its name]
+    #[arg(long, value_name = "FORMAT", help_heading = "Target")]
+    pub(crate) to_format: Option<Format>,
 
     /// The field that gets the key in files [default: _id]
     #[arg(long, value_name = "FIELD", conflicts_with = "no_key_field", help_heading = "Target")]

@@ -8,8 +8,9 @@ use storebench_core::engine::Stop;
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{redact, redact_url};
 use storebench_transfer::{
-    Begin, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, KEY_FIELD, Packing, RetryPolicy, Room,
-    Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, copy as copy_all,
+    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
+    KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
+    StoreSourceOptions, TransferError, copy as copy_all, infer_columns,
 };
 
 use crate::args::CopyArgs;
@@ -29,8 +30,8 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         return dry_run(args, &plan, &*source, &to);
     }
     let folder = plan.folder(args)?;
-    let sink = sink(args, &plan, &to, begin(args)).map_err(failed)??;
     let shape = Shape::new(args.key.clone(), &plan.id);
+    let sink = sink(args, &plan, &to, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
@@ -106,6 +107,14 @@ impl Plan {
         let mut set = |name: &str, value: String| drop(settings.insert(name.to_owned(), value));
         set("FROM", redact_url(&args.from));
         set("TO", redact_url(&args.to));
+        for (name, format) in [("--from-format", args.from_format), ("--to-format", args.to_format)] {
+            if let Some(format) = format {
+                set(name, format.to_string());
+            }
+        }
+        if let Some(types) = &args.types {
+            set("--types", types.to_string());
+        }
         set("--op", format!("{:?}", args.op).to_lowercase());
         for (name, value) in [
             ("--from-collection", &args.from_collection),
@@ -201,9 +210,9 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
         return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store, and {} is none", args.from))));
     }
     Ok(Ok(match from {
-        Endpoint::Standard => Box::new(FileSource::stdin()),
+        Endpoint::Standard => Box::new(FileSource::stdin(file_options(args))?),
         Endpoint::Files(pattern) => match find_files(pattern) {
-            Ok(files) => Box::new(FileSource::open(&files)?),
+            Ok(files) => Box::new(FileSource::open(&files, file_options(args))?),
             Err(failure) => return Ok(Err(failure)),
         },
         Endpoint::Store(url) => {
@@ -230,6 +239,10 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
     }))
 }
 
+fn file_options(args: &CopyArgs) -> FileSourceOptions {
+    FileSourceOptions { format: args.from_format, types: args.types.clone().unwrap_or_default() }
+}
+
 fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     StoreSinkOptions {
         collection: plan.to_collection.clone().unwrap_or_default(),
@@ -242,7 +255,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     }
 }
 
-fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, begin: Begin) -> Opened<Box<dyn Sink>> {
+fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape: &Shape) -> Opened<Box<dyn Sink>> {
     let path = match to {
         Endpoint::Store(url) => {
             let store = match stores::open(url) {
@@ -263,13 +276,21 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, begin: Begin) -> Opened<Box
     }
     let folder = args.to.ends_with('/') || path.as_ref().is_some_and(|path| path.is_dir());
     let parts = path.as_ref().map(|path| parts_folder(path, &plan.id)).unwrap_or_default();
-    if begin != Begin::Resume && path.is_some() {
+    if begin(args) != Begin::Resume && path.is_some() {
         // Left by a copy that did not end and is not gone on with.
         let _ = std::fs::remove_dir_all(&parts);
     }
     let key_field = (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()));
     let packing = if folder { Packing::Plain } else { Packing::of_name(&args.to) };
-    Ok(Ok(Box::new(FileSink::open(FileSinkOptions { path, folder, parts, packing, key_field })?)))
+    let format = args.to_format.unwrap_or_else(|| if folder { Format::Jsonl } else { Format::of_name(&args.to) });
+    let mut options = FileSinkOptions { path, folder, parts, format, columns: Columns::default(), packing, key_field };
+    if format.has_columns() {
+        options.columns = match FileSink::columns(&options)? {
+            Some(columns) => columns,
+            None => infer_columns(source, &source.splits(plan.parallel)?, shape, options.key_field.as_deref())?,
+        };
+    }
+    Ok(Ok(Box::new(FileSink::open(options)?)))
 }
 
 /// Beside the target, so that parts can be moved there.

@@ -199,11 +199,12 @@ impl<'a> Worker<'a> {
                 bytes -= ended.records.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
             }
             if let Some(spool) = &mut self.spool {
+                let nulls = self.shared.request.sink.keeps_nulls();
                 self.refused.clear();
                 self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
                 for (position, (key, body, _)) in ended.records.iter().enumerate() {
                     if !self.refused.contains(&position) {
-                        spool.add(key, hash::of_record(key, body, &[]))?;
+                        spool.add(key, hash::of_record(key, body, &[], nulls))?;
                     }
                 }
             }

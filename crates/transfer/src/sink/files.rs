@@ -1,22 +1,27 @@
-//! Records into files of JSON lines: a part for each split, made one file (or moved into one folder) when
-//! all are whole.
+//! Records into files: a part for each split, made one file (or moved into one folder) when all are whole.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
-use storebench_core::store::{ErrorKind, LocalFuture};
+use storebench_core::store::LocalFuture;
 
-use super::{Again, Ended, Refusal, Sink, Writer};
+use super::encode::Encoder;
+use super::{Again, Ended, Sink, Writer, join};
+use crate::columns::Columns;
 use crate::error::TransferError;
+use crate::format::Format;
 use crate::records::Records;
-use crate::shape::{Shape, members};
+use crate::shape::Shape;
 use crate::source::{Packing, Room, Split};
 use crate::verify::{FileTarget, Target};
 
 /// About so much is handed to the system at once.
 const WRITE_BYTES: usize = 1 << 20;
+
+/// Beside the parts: what a copy that goes on needs to write the others alike.
+const COLUMNS: &str = "columns.json";
 
 /// Where records are written to.
 #[derive(Debug, Clone)]
@@ -27,6 +32,10 @@ pub struct FileSinkOptions {
     pub folder: bool,
     /// Folder for parts until all are whole; on the same file system as the target.
     pub parts: PathBuf,
+    /// How records stand in files.
+    pub format: Format,
+    /// The columns, of formats that have some.
+    pub columns: Columns,
     /// How files are packed.
     pub packing: Packing,
     /// The field that gets the key; none to leave it out.
@@ -52,33 +61,46 @@ impl FileSink {
             if options.folder {
                 std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
             }
+            if options.format.has_columns() {
+                let text = serde_json::to_vec(&options.columns).unwrap_or_default();
+                std::fs::write(options.parts.join(COLUMNS), text).map_err(|e| failed(&options.parts, e))?;
+            }
         }
         Ok(Self { options })
+    }
+
+    /// The columns that a copy which did not end has written with.
+    ///
+    /// # Errors
+    /// They are there and cannot be read.
+    pub fn columns(options: &FileSinkOptions) -> Result<Option<Columns>, TransferError> {
+        let path = options.parts.join(COLUMNS);
+        let broken =
+            |what: String| TransferError::BadInput(format!("{}: {what}; copy anew by --restart", path.display()));
+        match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| broken(e.to_string())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(broken(e.to_string())),
+        }
     }
 
     fn part(&self, number: u32) -> PathBuf {
         self.options.parts.join(format!("part-{number:05}"))
     }
 
-    /// All parts one behind the other; both packings allow it.
+    /// All parts as one file.
     fn join(&self, path: &Path, splits: &[Split]) -> Result<(), TransferError> {
         let whole = self.options.parts.join("whole");
-        let failed = |e: &io::Error| TransferError::write(path, e);
-        let mut out = File::create(&whole).map_err(|e| failed(&e))?;
-        for split in splits {
-            let mut part = File::open(self.part(split.number)).map_err(|e| failed(&e))?;
-            // The kernel copies, or shares the blocks where the file system can.
-            io::copy(&mut part, &mut out).map_err(|e| failed(&e))?;
-        }
-        out.sync_all().map_err(|e| failed(&e))?;
-        std::fs::rename(&whole, path).map_err(|e| failed(&e))?;
+        let parts: Vec<PathBuf> = splits.iter().map(|split| self.part(split.number)).collect();
+        join::join(&self.options, &parts, &whole).map_err(|e| TransferError::write(path, &e))?;
+        std::fs::rename(&whole, path).map_err(|e| TransferError::write(path, &e))?;
         sync_folder(path)
     }
 
     fn move_parts(&self, folder: &Path, splits: &[Split]) -> Result<(), TransferError> {
         for split in splits {
             let part = self.part(split.number);
-            let target = part_in(folder, split.number);
+            let target = part_in(folder, split.number, self.options.format);
             match std::fs::rename(&part, &target) {
                 // Moved before a crash.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && target.exists() => {}
@@ -91,8 +113,8 @@ impl FileSink {
 }
 
 /// The file of a split in a folder.
-pub(crate) fn part_in(folder: &Path, split: u32) -> PathBuf {
-    folder.join(format!("part-{split:05}.jsonl"))
+pub(crate) fn part_in(folder: &Path, split: u32, format: Format) -> PathBuf {
+    folder.join(format!("part-{split:05}.{format}"))
 }
 
 /// Makes renames within a file's folder survive a power failure.
@@ -115,8 +137,7 @@ impl Sink for FileSink {
 
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
-            Ok(Box::new(PartWriter { sink: self, part: None, number: 0, lines: Vec::new(), ended: Vec::new() })
-                as Box<dyn Writer + '_>)
+            Ok(Box::new(PartWriter { sink: self, part: None, number: 0, ended: Vec::new() }) as Box<dyn Writer + '_>)
         })
     }
 
@@ -134,11 +155,19 @@ impl Sink for FileSink {
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let refused = |what: &str| Err(TransferError::BadInput(format!("{what}, so it cannot be verified")));
         let Some(path) = &self.options.path else { return refused("what went to standard output is out of reach") };
+        if matches!(self.options.format, Format::Csv | Format::Tsv) {
+            return refused("a table of texts does not keep what is a number or null");
+        }
         let Some(field) = &self.options.key_field else {
             return refused("without keys nobody can tell what is missing");
         };
         let shape = Shape::carried_by(field);
-        Ok(Box::new(FileTarget { path: path.clone(), folder: self.options.folder, shape }))
+        let FileSinkOptions { folder, format, .. } = self.options;
+        Ok(Box::new(FileTarget { path: path.clone(), folder, format, shape }))
+    }
+
+    fn keeps_nulls(&self) -> bool {
+        self.options.format != Format::Parquet
     }
 
     fn again(&self) -> Again {
@@ -146,38 +175,10 @@ impl Sink for FileSink {
     }
 }
 
-enum Packer {
-    Plain(File),
-    Gzip(flate2::write::GzEncoder<File>),
-    Zstd(zstd::stream::write::Encoder<'static, File>),
-    Stdout,
-}
-
-impl Packer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Plain(out) => out.write_all(bytes),
-            Self::Gzip(out) => out.write_all(bytes),
-            Self::Zstd(out) => out.write_all(bytes),
-            Self::Stdout => io::stdout().lock().write_all(bytes),
-        }
-    }
-
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Plain(out) => out.sync_all(),
-            Self::Gzip(out) => out.finish()?.sync_all(),
-            Self::Zstd(out) => out.finish()?.sync_all(),
-            Self::Stdout => io::stdout().lock().flush(),
-        }
-    }
-}
-
 struct PartWriter<'a> {
     sink: &'a FileSink,
-    part: Option<Packer>,
+    part: Option<Encoder<'a>>,
     number: u32,
-    lines: Vec<u8>,
     ended: Vec<Ended>,
 }
 
@@ -198,17 +199,10 @@ impl Writer for PartWriter<'_> {
     fn begin(&mut self, split: &Split) -> Result<(), TransferError> {
         self.number = split.number;
         let options = &self.sink.options;
-        if options.path.is_none() {
-            self.part = Some(Packer::Stdout);
-            return Ok(());
-        }
-        let made = File::create(self.unfinished()).and_then(|file| {
-            Ok(match options.packing {
-                Packing::Plain => Packer::Plain(file),
-                Packing::Gzip => Packer::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::fast())),
-                Packing::Zstd => Packer::Zstd(zstd::stream::write::Encoder::new(file, 3)?),
-            })
-        });
+        let made = match &options.path {
+            None => Encoder::stdout(options),
+            Some(_) => File::create(self.unfinished()).and_then(|file| Encoder::part(options, file)),
+        };
         self.part = Some(made.map_err(|e| self.failed(&e))?);
         Ok(())
     }
@@ -218,15 +212,9 @@ impl Writer for PartWriter<'_> {
     }
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
-        self.lines.clear();
-        let mut refused = Vec::new();
-        for (position, (key, body, _)) in records.iter().enumerate() {
-            if let Err(why) = line(key, body, self.sink.options.key_field.as_deref(), &mut self.lines) {
-                refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 1 });
-            }
-        }
-        let written = self.part.as_mut().map_or(Ok(()), |part| part.write(&self.lines));
-        written.map_err(|e| self.failed(&e))?;
+        let Some(part) = &mut self.part else { return Ok(()) };
+        let refused = part.write(&records);
+        let refused = refused.map_err(|e| self.failed(&e))?;
         self.ended.push(Ended { records, refused, ..Ended::default() });
         Ok(())
     }
@@ -245,75 +233,5 @@ impl Writer for PartWriter<'_> {
             sync_folder(&whole)?;
         }
         Ok(())
-    }
-}
-
-/// Appends a document as one line. Blanks of a document that would end the line are left out.
-///
-/// # Errors
-/// Why the key cannot stand in it.
-fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Vec<u8>) -> Result<(), String> {
-    let begin = out.len();
-    let trimmed = body.trim_ascii();
-    match key_field {
-        None => out.extend_from_slice(trimmed),
-        Some(name) if trimmed.first() != Some(&b'{') => {
-            return Err(format!("it is no JSON object, so its key has no place in it as `{name}`"));
-        }
-        Some(name) if memchr::memmem::find(trimmed, name.as_bytes()).is_some() => {
-            renamed(key, trimmed, name, out)?;
-        }
-        Some(name) => members::with_first(trimmed, name, key, out),
-    }
-    // JSON holds line ends between its tokens only: within texts they are escaped.
-    if memchr::memchr2(b'\n', b'\r', &out[begin..]).is_some() {
-        let mut kept = begin;
-        for at in begin..out.len() {
-            if !matches!(out[at], b'\n' | b'\r') {
-                out[kept] = out[at];
-                kept += 1;
-            }
-        }
-        out.truncate(kept);
-    }
-    out.push(b'\n');
-    Ok(())
-}
-
-/// As [`line`], where the document may have a field of the key's name: the same key may stand there.
-fn renamed(key: &str, body: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), String> {
-    let text = std::str::from_utf8(body).map_err(|e| format!("it is not UTF-8: {e}"))?;
-    let mut found = Vec::new();
-    members::find(text, &[name.to_owned()], &mut found).map_err(|e| format!("it is no JSON: {e}"))?;
-    match found.first().copied().flatten() {
-        None => members::with_first(body, name, key, out),
-        Some(value) if serde_json::from_str::<String>(value.get()).is_ok_and(|value| value == key) => {
-            out.extend_from_slice(body);
-        }
-        Some(_) => return Err(format!("it has a field `{name}` that is not its key; give another --key-field")),
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_document_is_one_line() {
-        let mut out = Vec::new();
-        line("k\n", b"{\r\n \"a\": \"x\\ny\"\n}", Some("_id"), &mut out).unwrap();
-        assert_eq!(out, b"{\"_id\":\"k\\n\",\"a\": \"x\\ny\"}\n");
-        out.clear();
-        line("k", b"[1]\n", None, &mut out).unwrap();
-        line("k", b"{ }", Some("_id"), &mut out).unwrap();
-        line("k", b"{\"_id\":\"k\"}", Some("_id"), &mut out).unwrap();
-        line("k", b"{\"a\":\"_id\"}", Some("_id"), &mut out).unwrap();
-        let expected = b"[1]\n{\"_id\":\"k\"}\n{\"_id\":\"k\"}\n{\"_id\":\"k\",\"a\":\"_id\"}\n";
-        assert_eq!(out, expected);
-        let length = out.len();
-        assert!(line("k", b"[1]", Some("_id"), &mut out).unwrap_err().contains("no JSON object"));
-        assert!(line("k", b"{\"_id\":\"j\"}", Some("_id"), &mut out).unwrap_err().contains("--key-field"));
-        assert_eq!(out.len(), length);
     }
 }

@@ -1,6 +1,9 @@
 //! Where records go.
 
+mod encode;
 mod files;
+mod join;
+mod line;
 mod slots;
 mod store;
 
@@ -73,6 +76,11 @@ pub trait Sink: Send + Sync {
 
     /// What a copy that goes on may write again.
     fn again(&self) -> Again;
+
+    /// Whether a field that is null can be told from one that is not there.
+    fn keeps_nulls(&self) -> bool {
+        true
+    }
 
     /// What reads back what was written.
     ///

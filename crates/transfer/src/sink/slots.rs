@@ -22,6 +22,8 @@ use crate::verify::hash;
 const COLLECTION: CollectionId = CollectionId(0);
 /// So many records that a store fails one after another, with none written between, mean that it takes none.
 const FAILED_IN_A_ROW: u64 = 1_000;
+/// And so many at the end of a split that the split does not count as done.
+const FAILED_AT_THE_END: u64 = 10;
 
 /// A batch, or a part of one, that goes to the store as one request.
 struct Piece {
@@ -92,6 +94,7 @@ pub(super) struct Slots<'a> {
     /// Requests at once: fewer while the store says that it is too much.
     window: f64,
     failed_in_a_row: u64,
+    last_failure: String,
     token: u64,
     keys: BatchBuf,
     /// Members that are the store's own.
@@ -120,6 +123,7 @@ impl<'a> Slots<'a> {
             answers: Vec::new(),
             window: f64::from(options.in_flight),
             failed_in_a_row: 0,
+            last_failure: String::new(),
             token: 0,
             keys: BatchBuf::new(),
             own: store.capabilities().own_members,
@@ -221,7 +225,7 @@ impl<'a> Slots<'a> {
         let Some(batch) = &mut self.batches[piece.batch] else { return };
         let same = |item: &usize| {
             let (key, body, _) = batch.ended.records.get(piece.position(*item)).unwrap_or_default();
-            let hash = |body: &[u8]| hash::of_record(key, body, self.own);
+            let hash = |body: &[u8]| hash::of_record(key, body, self.own, true);
             stored.get(key).is_some_and(|stored| *stored == body || hash(stored) == hash(body))
         };
         let other: Vec<usize> = (0..length).filter(|item| !same(item)).collect();
@@ -284,18 +288,20 @@ impl<'a> Slots<'a> {
 
     /// A store that fails everything (a full disk) is not asked to fail the rest of the source, too.
     fn count_failures(&mut self, kinds: impl Iterator<Item = ErrorKind>, error: &OpError) -> Result<(), TransferError> {
-        self.failed_in_a_row += kinds.filter(|kind| *kind == ErrorKind::Failed).count() as u64;
-        if self.failed_in_a_row < FAILED_IN_A_ROW {
-            return Ok(());
+        let failed = kinds.filter(|kind| *kind == ErrorKind::Failed).count() as u64;
+        self.failed_in_a_row += failed;
+        if failed > 0 {
+            self.last_failure = error.to_string();
         }
-        Err(of_store(
-            self.store,
-            StoreError::Failed(format!(
-                "{} records failed one after another, so the copy has ended; the last: {error}. Mend it and go on \
-                 with --resume",
-                self.failed_in_a_row
-            )),
-        ))
+        if self.failed_in_a_row < FAILED_IN_A_ROW { Ok(()) } else { Err(self.fails()) }
+    }
+
+    fn fails(&self) -> TransferError {
+        let text = format!(
+            "{} records failed one after another, so the copy has ended; the last: {}. Mend it and go on with --resume",
+            self.failed_in_a_row, self.last_failure
+        );
+        of_store(self.store, StoreError::Failed(text))
     }
 
     fn try_again(&mut self, mut piece: Piece, error: &OpError, whole: bool) -> Result<(), TransferError> {
@@ -376,6 +382,10 @@ impl<'a> Slots<'a> {
 }
 
 impl Writer for Slots<'_> {
+    fn end(&mut self) -> Result<(), TransferError> {
+        if self.failed_in_a_row < FAILED_AT_THE_END { Ok(()) } else { Err(self.fails()) }
+    }
+
     fn has_room(&self) -> bool {
         self.open < self.options.in_flight as usize && self.ready.len() < self.options.in_flight as usize
     }

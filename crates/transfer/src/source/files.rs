@@ -1,4 +1,4 @@
-//! Files of JSON lines on this machine, and standard input.
+//! Files on this machine, and standard input.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,9 +11,14 @@ use std::task::{Context, Poll};
 
 use storebench_core::store::LocalFuture;
 
+use super::array::ArrayReader;
+use super::csv::CsvReader;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
+use super::parquet::{self, ParquetReader};
 use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable};
+use crate::columns::ColumnTypes;
 use crate::error::TransferError;
+use crate::format::Format;
 use crate::records::{Origin, Records};
 use crate::shape::{Maker, Shape};
 
@@ -59,12 +64,23 @@ struct InputFile {
     bytes: u64,
     modified: String,
     packing: Packing,
+    format: Format,
 }
 
-/// Files of JSON lines, or standard input.
+/// How files are read.
+#[derive(Debug, Clone, Default)]
+pub struct FileSourceOptions {
+    /// How records stand in them; none for what their names tell.
+    pub format: Option<Format>,
+    /// Types of the columns of CSV and TSV; the others are text.
+    pub types: ColumnTypes,
+}
+
+/// Files, or standard input.
 pub struct FileSource {
     files: Vec<InputFile>,
     stdin: bool,
+    options: FileSourceOptions,
     /// Lines before an offset of a file, where they were counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
 }
@@ -74,14 +90,26 @@ impl FileSource {
     ///
     /// # Errors
     /// Which one is not there or no file.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, TransferError> {
-        let files = paths.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
-        Ok(Self { files, stdin: false, counted: Mutex::default() })
+    pub fn open(paths: &[PathBuf], options: FileSourceOptions) -> Result<Self, TransferError> {
+        let files = paths.iter().map(|path| look(path, options.format)).collect::<Result<_, _>>()?;
+        Ok(Self { files, stdin: false, options, counted: Mutex::default() })
     }
 
     /// Standard input.
-    pub fn stdin() -> Self {
-        Self { files: Vec::new(), stdin: true, counted: Mutex::default() }
+    ///
+    /// # Errors
+    /// Parquet cannot be read as it comes.
+    pub fn stdin(options: FileSourceOptions) -> Result<Self, TransferError> {
+        if options.format == Some(Format::Parquet) {
+            return Err(TransferError::BadInput(
+                "Parquet is read from its end: give a file, not standard input".into(),
+            ));
+        }
+        Ok(Self { files: Vec::new(), stdin: true, options, counted: Mutex::default() })
+    }
+
+    fn format(&self, file: u32) -> Format {
+        self.files.get(file as usize).map_or(self.options.format.unwrap_or(Format::Jsonl), |input| input.format)
     }
 
     fn name(&self, file: u32) -> String {
@@ -112,7 +140,7 @@ impl FileSource {
     }
 }
 
-fn look(path: &Path) -> Result<InputFile, TransferError> {
+fn look(path: &Path, format: Option<Format>) -> Result<InputFile, TransferError> {
     let refused = |what: &str| TransferError::BadInput(format!("{}: {what}", path.display()));
     let found = path.metadata().map_err(|e| refused(&format!("cannot be read: {e}; is the path right?")))?;
     if found.is_dir() {
@@ -128,6 +156,7 @@ fn look(path: &Path) -> Result<InputFile, TransferError> {
         bytes: found.len(),
         modified: modified.map(|t| t.as_nanos().to_string()).unwrap_or_default(),
         packing: Packing::of_magic(&first),
+        format: format.unwrap_or_else(|| Format::of_name(&path.display().to_string())),
     })
 }
 
@@ -151,7 +180,7 @@ impl Source for FileSource {
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
-        let plain = |f: &&InputFile| f.packing == Packing::Plain && f.bytes > 0;
+        let plain = |f: &&InputFile| f.packing == Packing::Plain && f.format == Format::Jsonl && f.bytes > 0;
         let total: u64 = self.files.iter().filter(plain).map(|f| f.bytes).sum();
         let each = (total / u64::from(parallel.max(1) * 4)).clamp(LEAST_SPLIT_BYTES, SPLIT_BYTES);
         let mut parts = Vec::new();
@@ -160,6 +189,11 @@ impl Source for FileSource {
         }
         for (number, file) in self.files.iter().enumerate() {
             let number = number as u32;
+            if file.format == Format::Parquet {
+                let groups = parquet::row_groups(&file.path)?.into_iter().enumerate();
+                parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
+                continue;
+            }
             if !plain(&file) {
                 parts.push((Part::File { file: number }, Some(file.bytes)));
                 continue;
@@ -186,18 +220,34 @@ impl Source for FileSource {
             let (file, start, end) = match split.part {
                 Part::Bytes { file, start, end } => (file, start, end),
                 Part::File { file } => (file, 0, u64::MAX),
+                Part::RowGroup { file, group } => {
+                    let path = &self.files[file as usize].path;
+                    let reader = ParquetReader::new(path, group, shape.maker(), file)?;
+                    return Ok(Box::new(reader) as Box<dyn Reader + 'a>);
+                }
                 Part::Keys { .. } => return Err(TransferError::BadInput("files have no key ranges".into())),
             };
             let read = Arc::new(AtomicU64::new(0));
             let input = self.input(file, start, &read)?;
-            let name = self.name(file);
-            let lines = Lines::new(input, start, end);
-            Ok(Box::new(LineReader { lines, maker: shape.maker(), file, name, read }) as Box<dyn Reader + 'a>)
+            let (name, maker) = (self.name(file), shape.maker());
+            Ok(match self.format(file) {
+                Format::Json => Box::new(ArrayReader::new(input, maker, file, name, read)) as Box<dyn Reader + 'a>,
+                format @ (Format::Csv | Format::Tsv) => {
+                    let types = &self.options.types;
+                    Box::new(CsvReader::new(input, format.delimiter(), types, maker, file, name, read)?)
+                }
+                Format::Jsonl | Format::Parquet => {
+                    Box::new(LineReader { lines: Lines::new(input, start, end), maker, file, name, read })
+                }
+            })
         })
     }
 
     fn place(&self, split: &Split, origin: Origin) -> String {
         let name = self.name(origin.unit);
+        if self.format(origin.unit) == Format::Parquet {
+            return format!("{name}, row {}", origin.at + 1);
+        }
         match self.line(origin.unit, origin.at) {
             Some(line) => format!("{name}, line {line}"),
             None if matches!(split.part, Part::File { .. }) => format!("{name}, byte {} unpacked", origin.at),
@@ -304,7 +354,7 @@ impl Reader for LineReader<'_> {
 }
 
 /// An error on the way out of a file: of the system, or of what the file is packed with.
-fn broken(name: &str, error: &io::Error) -> TransferError {
+pub(super) fn broken(name: &str, error: &io::Error) -> TransferError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => TransferError::Source(format!(
             "{name} is cut off: it ends in the middle of what it is packed with; what stands before the end was copied, \

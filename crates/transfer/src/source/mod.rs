@@ -1,10 +1,13 @@
 //! Where records come from.
 
+mod array;
+mod csv;
 mod files;
 mod lines;
+mod parquet;
 mod store;
 
-pub use files::{FileSource, Packing};
+pub use files::{FileSource, FileSourceOptions, Packing};
 pub use store::{StoreSource, StoreSourceOptions};
 
 use std::task::{Context, Poll};
@@ -44,6 +47,13 @@ pub enum Part {
     File {
         /// Number of the file.
         file: u32,
+    },
+    /// A row group of a Parquet file.
+    RowGroup {
+        /// Number of the file.
+        file: u32,
+        /// Number of the group, from 0.
+        group: u32,
     },
     /// Documents of a store whose keys lie in a range, in the store's order.
     Keys {

@@ -24,6 +24,8 @@ const PAGE_BYTES: u64 = 1 << 20;
 /// Documents of a page, at first and at most.
 const FIRST_PAGE: u32 = 100;
 const LARGEST_PAGE: u32 = 5_000;
+/// Keys that are asked for to cut a range off: more make ranges more alike, and some stores search for each.
+const SAMPLES_A_RANGE: usize = 4;
 /// Key ranges for each worker, so that one that ends early finds another.
 const RANGES_A_WORKER: u32 = 4;
 
@@ -110,7 +112,7 @@ impl Source for StoreSource {
         let splittable = !(self.theirs && self.store.describe().scheme.starts_with("ravendb"));
         let mut bounds = Vec::new();
         if ranges > 1 && splittable {
-            let wanted = ranges as usize * 32;
+            let wanted = ranges as usize * SAMPLES_A_RANGE;
             match self.store.sample_keys(COLLECTION, wanted, 1) {
                 Ok(mut keys) => {
                     keys.sort_unstable();

@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 
 use super::{Target, hash};
 use crate::error::TransferError;
+use crate::format::Format;
 use crate::records::Records;
 use crate::shape::Shape;
 use crate::sink::part_in;
-use crate::source::{FileSource, Room, Source, Split};
+use crate::source::{FileSource, FileSourceOptions, Room, Source, Split};
 
 /// Files that a copy has made.
 pub(crate) struct FileTarget {
     pub(crate) path: PathBuf,
     /// Whether each split is a file of its own in a folder.
     pub(crate) folder: bool,
+    /// How records stand in them.
+    pub(crate) format: Format,
     /// Finds keys.
     pub(crate) shape: Shape,
 }
@@ -31,8 +34,9 @@ impl Target for FileTarget {
         if !self.folder && split.number != 0 {
             return Ok(());
         }
-        let path = if self.folder { part_in(&self.path, split.number) } else { self.path.clone() };
-        let source = FileSource::open(&[path])?;
+        let options = FileSourceOptions { format: Some(self.format), ..FileSourceOptions::default() };
+        let path = if self.folder { part_in(&self.path, split.number, self.format) } else { self.path.clone() };
+        let source = FileSource::open(&[path], options)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
@@ -49,7 +53,7 @@ impl Target for FileTarget {
                         return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
                     }
                     for (key, body, _) in records.iter().filter(|(key, _, _)| wanted(key)) {
-                        found(key, hash::of_record(key, body, &[]));
+                        found(key, hash::of_record(key, body, &[], self.format != Format::Parquet));
                     }
                     if !more {
                         break;

@@ -18,10 +18,12 @@ const BYTES: u64 = 8;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The hash of a key and its document. Members in any order, blanks, escapes and ways to write a number do
-/// not count; what is no JSON counts as its bytes. `own` are top-level members that are left out.
-pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str]) -> u128 {
+/// not count; what is no JSON counts as its bytes. `own` are top-level members that are left out; without
+/// `nulls` so are members that are null, however deep.
+pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str], nulls: bool) -> u128 {
     let mut parser = serde_json::Deserializer::from_slice(body);
-    let body = match HashVisitor(own).deserialize(&mut parser).and_then(|hash| parser.end().map(|()| hash)) {
+    let body = match (HashVisitor { own, nulls }).deserialize(&mut parser).and_then(|hash| parser.end().map(|()| hash))
+    {
         Ok(hash) => hash,
         Err(_) => xxh3_128_with_seed(body, BYTES),
     };
@@ -33,9 +35,17 @@ pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str]) -> u128 {
 
 /// Hashes a value; of an object without the members of these names.
 #[derive(Clone, Copy)]
-struct HashVisitor<'n>(&'n [&'n str]);
+struct HashVisitor<'n> {
+    own: &'n [&'n str],
+    nulls: bool,
+}
 
-const ALL: HashVisitor<'static> = HashVisitor(&[]);
+impl HashVisitor<'_> {
+    /// For what is within.
+    fn inner(self) -> HashVisitor<'static> {
+        HashVisitor { own: &[], nulls: self.nulls }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for HashVisitor<'_> {
     type Value = u128;
@@ -113,7 +123,7 @@ impl<'de> Visitor<'de> for HashVisitor<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u128, A::Error> {
         let mut hasher = Xxh3::with_seed(LIST);
-        while let Some(item) = list.next_element_seed(ALL)? {
+        while let Some(item) = list.next_element_seed(self.inner())? {
             hasher.update(&item.to_le_bytes());
         }
         Ok(hasher.digest128())
@@ -121,12 +131,15 @@ impl<'de> Visitor<'de> for HashVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u128, A::Error> {
         let (mut sum, mut count) = (0u128, 0u64);
-        while let Some(name) = map.next_key_seed(Name(self.0))? {
+        while let Some(name) = map.next_key_seed(Name(self.own))? {
             let Some(name) = name else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let value = map.next_value_seed(ALL)?;
+            let value = map.next_value_seed(self.inner())?;
+            if !self.nulls && value == xxh3_128_with_seed(b"", NULL) {
+                continue;
+            }
             let mut member = [0; 32];
             member[..16].copy_from_slice(&name.to_le_bytes());
             member[16..].copy_from_slice(&value.to_le_bytes());
@@ -146,7 +159,7 @@ mod tests {
 
     #[test]
     fn ways_of_writing_do_not_count() {
-        let hash = |json: &str| of_record("k", json.as_bytes(), &[]);
+        let hash = |json: &str| of_record("k", json.as_bytes(), &[], true);
         let one = hash(r#"{"a":1,"b":{"c":[1,2.5,"é"],"d":null}}"#);
         assert_eq!(one, hash("{ \"b\" : {\"d\":null, \"c\":[1.0, 2.50, \"\\u00e9\"]},\n \"a\":1e0 }"));
         assert_eq!(hash("9007199254740992"), hash("9007199254740992.0"));
@@ -154,9 +167,16 @@ mod tests {
 
     #[test]
     fn a_store_s_own_members_are_left_out_at_the_top_only() {
-        let own = |json: &str| of_record("k", json.as_bytes(), &["_rev"]);
-        assert_eq!(own(r#"{"_rev":"1","a":{"_rev":2}}"#), of_record("k", br#"{"a":{"_rev":2}}"#, &[]));
+        let own = |json: &str| of_record("k", json.as_bytes(), &["_rev"], true);
+        assert_eq!(own(r#"{"_rev":"1","a":{"_rev":2}}"#), of_record("k", br#"{"a":{"_rev":2}}"#, &[], true));
         assert_ne!(own(r#"{"a":{"_rev":2}}"#), own(r#"{"a":{}}"#));
+    }
+
+    #[test]
+    fn nulls_are_left_out_where_a_format_has_none() {
+        let hash = |json: &str| of_record("k", json.as_bytes(), &[], false);
+        assert_eq!(hash(r#"{"a":null,"b":[{"c":null,"d":1}]}"#), hash(r#"{"b":[{"d":1}]}"#));
+        assert_ne!(hash("[null]"), hash("[]"));
     }
 
     #[test]
@@ -191,8 +211,8 @@ mod tests {
             "no json",
             "",
         ];
-        let mut hashes: Vec<u128> = texts.iter().map(|text| of_record("k", text.as_bytes(), &[])).collect();
-        hashes.extend(texts.iter().map(|text| of_record("l", text.as_bytes(), &[])));
+        let mut hashes: Vec<u128> = texts.iter().map(|text| of_record("k", text.as_bytes(), &[], true)).collect();
+        hashes.extend(texts.iter().map(|text| of_record("l", text.as_bytes(), &[], true)));
         hashes.sort_unstable();
         hashes.dedup();
         assert_eq!(hashes.len(), texts.len() * 2);

@@ -82,7 +82,8 @@ impl StoreTarget {
             caller.call(&request, |result| match result {
                 Ok(reply) => {
                     let rows = reply.rows.unwrap_or_default();
-                    hashes.extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::of_record(key, body, own))));
+                    hashes
+                        .extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::of_record(key, body, own, true))));
                 }
                 Err(error) => failed = Some(error),
             });

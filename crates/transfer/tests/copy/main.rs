@@ -4,6 +4,7 @@
 
 mod faulty;
 mod files;
+mod formats;
 mod once;
 mod resume;
 mod retries;
@@ -17,8 +18,9 @@ use std::time::Duration;
 use storebench_core::engine::Stop;
 use storebench_core::store::{AnyStore, Durability};
 use storebench_transfer::{
-    Begin, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, KEY_FIELD, Packing, Reject, RetryPolicy,
-    Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, Verb, copy,
+    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
+    KEY_FIELD, Packing, Reject, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
+    StoreSourceOptions, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
@@ -87,7 +89,8 @@ impl Lab {
 }
 
 fn files(paths: &[&Path]) -> FileSource {
-    FileSource::open(&paths.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>()).unwrap()
+    let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
+    FileSource::open(&paths, FileSourceOptions::default()).unwrap()
 }
 
 fn file_sink(lab: &Lab, name: &str) -> FileSink {
@@ -95,6 +98,8 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
     FileSink::open(FileSinkOptions {
         folder: false,
         parts: lab.path(&format!(".{name}.parts")),
+        format: Format::of_name(name),
+        columns: Columns::default(),
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
         path: Some(path),

@@ -1,0 +1,106 @@
+//! How records stand in files.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How records stand in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// JSON lines.
+    Jsonl,
+    /// One JSON array.
+    Json,
+    /// Comma-separated values (RFC 4180); the first row names the columns.
+    Csv,
+    /// The same, separated by tabs.
+    Tsv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl Format {
+    /// Every format, in the order tables show them.
+    pub const ALL: [Self; 5] = [Self::Jsonl, Self::Json, Self::Csv, Self::Tsv, Self::Parquet];
+
+    /// The name, and the ending of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::Parquet => "parquet",
+        }
+    }
+
+    /// What a file's name tells, packed or not; JSON lines where it tells nothing.
+    pub fn of_name(name: &str) -> Self {
+        let mut parts = name.rsplit('.');
+        let mut ending = parts.next().unwrap_or_default();
+        if matches!(ending, "gz" | "zst" | "zstd") {
+            ending = parts.next().unwrap_or_default();
+        }
+        match ending {
+            "json" => Self::Json,
+            "csv" => Self::Csv,
+            "tsv" | "tab" => Self::Tsv,
+            "parquet" | "pq" => Self::Parquet,
+            _ => Self::Jsonl,
+        }
+    }
+
+    /// What separates the fields of a row.
+    pub(crate) fn delimiter(self) -> u8 {
+        if self == Self::Tsv { b'\t' } else { b',' }
+    }
+
+    /// Whether it has columns, which are to be known before the first record is written.
+    pub fn has_columns(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv | Self::Parquet)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A format that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no format; there are jsonl, json, csv, tsv and parquet")]
+pub struct FormatError(String);
+
+impl FromStr for Format {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| FormatError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_formats() {
+        for (name, format) in [
+            ("a.jsonl", Format::Jsonl),
+            ("a.jsonl.gz", Format::Jsonl),
+            ("a.json", Format::Json),
+            ("b/a.csv.zst", Format::Csv),
+            ("a.tsv", Format::Tsv),
+            ("a.parquet", Format::Parquet),
+            ("a", Format::Jsonl),
+            ("a.gz", Format::Jsonl),
+        ] {
+            assert_eq!(Format::of_name(name), format, "{name}");
+        }
+        assert!(Format::ALL.iter().all(|format| format.name().parse() == Ok(*format)));
+        assert!("xml".parse::<Format>().is_err());
+    }
+}

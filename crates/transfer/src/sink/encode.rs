@@ -1,0 +1,270 @@
+//! Records into the bytes of one file.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow_json::ReaderBuilder;
+use arrow_json::reader::Decoder;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use serde_json::Value;
+use storebench_core::store::ErrorKind;
+
+use super::Refusal;
+use super::files::FileSinkOptions;
+use super::line::line;
+use crate::columns::{Columns, Kind};
+use crate::format::Format;
+use crate::records::Records;
+use crate::source::Packing;
+
+/// Integers beyond this are not exact as doubles.
+const EXACT: u64 = 1 << 53;
+
+/// Writes one file, or standard output.
+pub(super) enum Encoder<'a> {
+    Lines { out: Packer, key_field: Option<&'a str>, lines: Vec<u8> },
+    Rows { out: Packer, key_field: Option<&'a str>, columns: &'a Columns, delimiter: u8, rows: Vec<u8> },
+    Parquet(Box<ParquetEncoder<'a>>),
+}
+
+impl<'a> Encoder<'a> {
+    /// A part of a file. What is joined by bytes is packed now, the rest when it is joined.
+    pub(super) fn part(options: &'a FileSinkOptions, file: File) -> io::Result<Self> {
+        let key_field = options.key_field.as_deref();
+        Ok(match options.format {
+            Format::Jsonl => Self::Lines { out: Packer::new(file, options.packing)?, key_field, lines: Vec::new() },
+            Format::Json => Self::Lines { out: Packer::Plain(file), key_field, lines: Vec::new() },
+            Format::Csv | Format::Tsv => {
+                let mut encoder = Self::rows(options, Packer::Plain(file));
+                if options.folder {
+                    encoder.head()?;
+                }
+                encoder
+            }
+            Format::Parquet => Self::Parquet(Box::new(ParquetEncoder::new(file, &options.columns, key_field)?)),
+        })
+    }
+
+    /// Standard output; the head of a table is written by whoever comes first.
+    pub(super) fn stdout(options: &'a FileSinkOptions) -> io::Result<Self> {
+        let key_field = options.key_field.as_deref();
+        Ok(match options.format {
+            Format::Jsonl => Self::Lines { out: Packer::Stdout, key_field, lines: Vec::new() },
+            Format::Csv | Format::Tsv => Self::rows(options, Packer::Stdout),
+            Format::Json | Format::Parquet => {
+                return Err(io::Error::other(format!("{} is written as a whole: give a file", options.format)));
+            }
+        })
+    }
+
+    fn rows(options: &'a FileSinkOptions, out: Packer) -> Self {
+        let (key_field, delimiter) = (options.key_field.as_deref(), options.format.delimiter());
+        Self::Rows { out, key_field, columns: &options.columns, delimiter, rows: Vec::new() }
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        match self {
+            Self::Rows { out, columns, delimiter, .. } => out.write(&head(columns, *delimiter)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds records; gives those that cannot stand in such a file.
+    pub(super) fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
+        match self {
+            Self::Lines { out, key_field, lines } => {
+                lines.clear();
+                let refused = refusals(records, |key, body| line(key, body, *key_field, lines));
+                out.write(lines)?;
+                Ok(refused)
+            }
+            Self::Rows { out, key_field, columns, delimiter, rows } => {
+                rows.clear();
+                let mut writer = csv::WriterBuilder::new().delimiter(*delimiter).from_writer(rows);
+                let mut failed = None;
+                let refused = refusals(records, |key, body| {
+                    let fields = row(key, body, *key_field, columns)?;
+                    if let Err(error) = writer.write_record(&fields) {
+                        failed.get_or_insert(error);
+                    }
+                    Ok(())
+                });
+                let rows = writer.into_inner().map_err(|e| io::Error::other(e.to_string()))?;
+                if let Some(error) = failed {
+                    return Err(error.into());
+                }
+                out.write(rows)?;
+                Ok(refused)
+            }
+            Self::Parquet(encoder) => encoder.write(records),
+        }
+    }
+
+    /// Everything is on disk.
+    pub(super) fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Lines { out, .. } | Self::Rows { out, .. } => out.finish(),
+            Self::Parquet(encoder) => encoder.finish(),
+        }
+    }
+}
+
+fn refusals(records: &Records, mut write: impl FnMut(&str, &[u8]) -> Result<(), String>) -> Vec<Refusal> {
+    let mut refused = Vec::new();
+    for (position, (key, body, _)) in records.iter().enumerate() {
+        if let Err(why) = write(key, body) {
+            refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 1 });
+        }
+    }
+    refused
+}
+
+/// The first row of a table.
+pub(super) fn head(columns: &Columns, delimiter: u8) -> io::Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
+    writer.write_record(columns.0.iter().map(|(name, _)| name))?;
+    writer.into_inner().map_err(|e| io::Error::other(e.to_string()))
+}
+
+/// A document with its key, checked against the columns.
+fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Value, String> {
+    let parsed: Value = serde_json::from_slice(body).map_err(|e| format!("it is no JSON: {e}"))?;
+    let Value::Object(mut members) = parsed else { return Err("it is no JSON object, so it has no columns".into()) };
+    if let Some(field) = key_field {
+        match members.insert(field.to_owned(), key.into()) {
+            Some(other) if other != Value::from(key) => {
+                return Err(format!("it has a field `{field}` that is not its key; give another --key-field"));
+            }
+            _ => {}
+        }
+    }
+    for (name, value) in &members {
+        let kind = columns.get(name).ok_or_else(|| {
+            format!("its field `{name}` was in none of the first records, so there is no column for it")
+        })?;
+        fits(kind, value).map_err(|what| format!("column `{name}`: {what}"))?;
+    }
+    Ok(Value::Object(members))
+}
+
+/// Whether a value is one of a column.
+fn fits(kind: &Kind, value: &Value) -> Result<(), String> {
+    let fits = match (kind, value) {
+        (_, Value::Null) | (Kind::Json, _) | (Kind::Boolean, Value::Bool(_)) | (Kind::Text, Value::String(_)) => true,
+        (Kind::Integer, Value::Number(number)) => number.is_i64(),
+        (Kind::Number, Value::Number(number)) => {
+            let whole = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            whole.is_none_or(|whole| whole <= EXACT)
+        }
+        (Kind::List(of), Value::Array(items)) => return items.iter().try_for_each(|item| fits(of, item)),
+        (Kind::Object(known), Value::Object(members)) => {
+            return members.iter().try_for_each(|(name, value)| {
+                let kind = known.iter().find(|(known, _)| known == name).map(|(_, kind)| kind);
+                let kind = kind.ok_or_else(|| format!("`{name}` was in none of the first records"))?;
+                fits(kind, value).map_err(|what| format!("`{name}`: {what}"))
+            });
+        }
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let mut text = value.to_string();
+    if text.len() > 60 {
+        text = text.chars().take(60).chain(['…']).collect();
+    }
+    Err(match kind {
+        Kind::Unknown => format!("it was null in the first records, and is {text}"),
+        Kind::Number => format!("{text} is no number that a double keeps"),
+        Kind::List(_) | Kind::Object(_) => format!("{text} is of another kind than in the first records"),
+        kind => format!("{text} is no {}", format!("{kind:?}").to_lowercase()),
+    })
+}
+
+fn row(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Vec<String>, String> {
+    let Value::Object(mut members) = members(key, body, key_field, columns)? else { return Ok(Vec::new()) };
+    Ok(columns
+        .0
+        .iter()
+        .map(|(name, _)| match members.remove(name) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text,
+            Some(value) => value.to_string(),
+        })
+        .collect())
+}
+
+/// Writes a Parquet file.
+pub(super) struct ParquetEncoder<'a> {
+    out: ArrowWriter<File>,
+    decoder: Decoder,
+    columns: &'a Columns,
+    key_field: Option<&'a str>,
+}
+
+impl<'a> ParquetEncoder<'a> {
+    fn new(file: File, columns: &'a Columns, key_field: Option<&'a str>) -> io::Result<Self> {
+        let schema = Arc::new(columns.arrow());
+        let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let out = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties)).map_err(io::Error::other)?;
+        let decoder = ReaderBuilder::new(schema).with_batch_size(1 << 20).build_decoder().map_err(io::Error::other)?;
+        Ok(Self { out, decoder, columns, key_field })
+    }
+
+    fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
+        let mut rows = Vec::with_capacity(records.len());
+        let refused = refusals(records, |key, body| {
+            rows.push(members(key, body, self.key_field, self.columns)?);
+            Ok(())
+        });
+        self.decoder.serialize(&rows).map_err(io::Error::other)?;
+        if let Some(batch) = self.decoder.flush().map_err(io::Error::other)? {
+            self.out.write(&batch).map_err(io::Error::other)?;
+        }
+        Ok(refused)
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.out.into_inner().map_err(io::Error::other)?.sync_all()
+    }
+}
+
+/// Where bytes go.
+pub(super) enum Packer {
+    Plain(File),
+    Gzip(flate2::write::GzEncoder<File>),
+    Zstd(zstd::stream::write::Encoder<'static, File>),
+    Stdout,
+}
+
+impl Packer {
+    pub(super) fn new(file: File, packing: Packing) -> io::Result<Self> {
+        Ok(match packing {
+            Packing::Plain => Self::Plain(file),
+            Packing::Gzip => Self::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::fast())),
+            Packing::Zstd => Self::Zstd(zstd::stream::write::Encoder::new(file, 3)?),
+        })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.write_all(bytes),
+            Self::Gzip(out) => out.write_all(bytes),
+            Self::Zstd(out) => out.write_all(bytes),
+            Self::Stdout => io::stdout().lock().write_all(bytes),
+        }
+    }
+
+    pub(super) fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.sync_all(),
+            Self::Gzip(out) => out.finish()?.sync_all(),
+            Self::Zstd(out) => out.finish()?.sync_all(),
+            Self::Stdout => io::stdout().lock().flush(),
+        }
+    }
+}

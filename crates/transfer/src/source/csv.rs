@@ -1,0 +1,118 @@
+//! Comma- and tab-separated values: a record for each row, a field for each column.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use super::{Reader, Room, Unreadable};
+use crate::columns::{ColumnTypes, Kind};
+use crate::error::TransferError;
+use crate::records::{Origin, Records};
+use crate::shape::{Maker, members};
+
+pub(super) struct CsvReader<'a, R> {
+    rows: csv::Reader<R>,
+    row: csv::ByteRecord,
+    columns: Vec<(String, Kind)>,
+    maker: Maker<'a>,
+    file: u32,
+    name: String,
+    json: Vec<u8>,
+    read: Arc<AtomicU64>,
+}
+
+impl<'a, R: Read> CsvReader<'a, R> {
+    /// Reads the first row, which names the columns.
+    pub(super) fn new(
+        input: R,
+        delimiter: u8,
+        types: &ColumnTypes,
+        maker: Maker<'a>,
+        file: u32,
+        name: String,
+        read: Arc<AtomicU64>,
+    ) -> Result<Self, TransferError> {
+        let mut rows =
+            csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).buffer_capacity(1 << 18).from_reader(input);
+        let header = rows.headers().map_err(|e| broken(&name, &e))?.clone();
+        let kind = |column: &str| {
+            types.0.iter().find(|(named, _)| named == column).map_or(Kind::Text, |(_, kind)| kind.clone())
+        };
+        let columns: Vec<(String, Kind)> =
+            header.iter().map(|column| (column.trim_start_matches('\u{feff}').to_owned(), kind(column))).collect();
+        if let Some((missing, _)) = types.0.iter().find(|(named, _)| !columns.iter().any(|(column, _)| column == named))
+        {
+            return Err(TransferError::BadInput(format!(
+                "{name} has no column `{missing}`; its first row names: {}",
+                header.iter().collect::<Vec<_>>().join(", ")
+            )));
+        }
+        Ok(Self { rows, row: csv::ByteRecord::new(), columns, maker, file, name, json: Vec::new(), read })
+    }
+
+    /// The row as a JSON object.
+    fn object(&mut self) -> Result<(), String> {
+        if self.row.len() != self.columns.len() {
+            return Err(format!("the row has {} fields, and the first row {}", self.row.len(), self.columns.len()));
+        }
+        self.json.clear();
+        self.json.push(b'{');
+        for ((column, kind), field) in self.columns.iter().zip(&self.row) {
+            if self.json.len() > 1 {
+                self.json.push(b',');
+            }
+            members::write_string(column, &mut self.json);
+            self.json.push(b':');
+            let field = std::str::from_utf8(field).map_err(|_| format!("column `{column}` is not UTF-8"))?;
+            kind.write_json(field, &mut self.json).map_err(|what| format!("column `{column}`: {what}"))?;
+        }
+        self.json.push(b'}');
+        Ok(())
+    }
+
+    /// The row as it is told where it is rejected.
+    fn text(&self) -> String {
+        let fields: Vec<String> = self.row.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+        serde_json::to_string(&fields).unwrap_or_default()
+    }
+}
+
+fn broken(name: &str, error: &csv::Error) -> TransferError {
+    match error.kind() {
+        csv::ErrorKind::Io(e) => super::files::broken(name, e),
+        _ => TransferError::Source(format!("{name}: {error}")),
+    }
+}
+
+impl<R: Read> Reader for CsvReader<'_, R> {
+    fn poll_read(
+        &mut self,
+        _: &mut Context<'_>,
+        room: Room,
+        into: &mut Records,
+        bad: &mut Vec<Unreadable>,
+    ) -> Poll<Result<bool, TransferError>> {
+        while into.len() < room.records && into.bytes() < room.bytes {
+            match self.rows.read_byte_record(&mut self.row) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Ready(Ok(false)),
+                Err(error) => return Poll::Ready(Err(broken(&self.name, &error))),
+            }
+            let origin = Origin { unit: self.file, at: self.row.position().map_or(0, csv::Position::byte) };
+            let made = self.object().and_then(|()| {
+                let json = std::str::from_utf8(&self.json).map_err(|e| e.to_string())?;
+                self.maker.text(json, origin, into)
+            });
+            if let Err(why) = made {
+                let exact = self.row.iter().all(|field| std::str::from_utf8(field).is_ok());
+                bad.push(Unreadable { origin, key: None, why, text: self.text(), exact });
+            }
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,204 @@
+//! Every format, there and back; what does not fit is told.
+
+use serde_json::{Value, json};
+use storebench_transfer::{ColumnTypes, infer_columns};
+
+use super::*;
+
+/// Lines that every format can hold: fields of one kind each, some missing.
+fn table(count: usize) -> String {
+    (0..count)
+        .map(|n| {
+            let mut document = json!({
+                "_id": format!("k{n:05}"),
+                "name": format!("é, \"{n}\"\n漢\t"),
+                "n": n as i64 - 7,
+                "share": n as f64 + 0.5,
+                "yes": n % 2 == 0,
+                "tags": ["a", format!("{n}")],
+                "deep": {"x": n, "list": [{"y": [n]}]},
+            });
+            if n % 3 == 0 {
+                document.as_object_mut().unwrap().remove("share");
+            }
+            format!("{document}\n")
+        })
+        .collect()
+}
+
+/// Writes a store's documents into a file with columns.
+fn sink_with_columns(lab: &Lab, store: &Arc<dyn AnyStore>, name: &str) -> FileSink {
+    let source = store_source(store);
+    let shape = Shape::new(None, "test");
+    let columns = infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap();
+    FileSink::open(FileSinkOptions {
+        path: Some(lab.path(name)),
+        folder: name.ends_with('/'),
+        parts: lab.path(&format!(".{name}.parts")),
+        format: if name.ends_with('/') { Format::Parquet } else { Format::of_name(name) },
+        columns,
+        packing: Packing::of_name(name),
+        key_field: Some(KEY_FIELD.to_owned()),
+    })
+    .unwrap()
+}
+
+fn filled(lines: &str) -> Arc<dyn AnyStore> {
+    let lab = Lab::new();
+    let store = memory();
+    let report = lab.copy(&files(&[&lab.write("in.jsonl", lines)]), &store_sink(&store, Verb::Insert)).unwrap();
+    assert_eq!(report.counts.rejected, 0);
+    store
+}
+
+fn values(lines: &[String]) -> Vec<Value> {
+    lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_format_gives_back_what_it_got() {
+    let store = filled(&table(5_000));
+    let before = values(&contents(&Lab::new(), &store));
+    let types: ColumnTypes = "n=integer,share=number,yes=boolean,tags=json,deep=json".parse().unwrap();
+    for name in ["a.json", "a.json.gz", "a.csv", "a.csv.zst", "a.tsv", "a.parquet"] {
+        let tables = name.contains("sv");
+        let lab = Lab { verify: !tables, ..Lab::new() };
+        let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (5_000, 0), "{name}: {:?}", lab.rejects().first());
+        assert!(tables || report.verified.unwrap().equal, "{name}");
+        let again = memory();
+        let types = if tables { types.clone() } else { ColumnTypes::default() };
+        let source = FileSource::open(&[lab.path(name)], FileSourceOptions { format: None, types }).unwrap();
+        let lab = Lab::new();
+        let report = lab.copy(&source, &store_sink(&again, Verb::Insert)).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (5_000, 0), "{name}: {:?}", lab.rejects().first());
+        let mut after = values(&contents(&lab, &again));
+        if tables {
+            // What was missing is null in a table.
+            for document in &mut after {
+                document.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            }
+        }
+        assert!(after == before, "{name}: {:?} {:?}", after.first(), before.first());
+    }
+}
+
+#[test]
+fn parquet_parts_become_one_file_or_a_folder() {
+    let store = filled(&table(30_000));
+    let mut lab = Lab { verify: true, ..Lab::new() };
+    lab.parallel = 4;
+    let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "a.parquet")).unwrap();
+    assert!(report.splits > 4 && report.verified.unwrap().equal);
+    let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "parts/")).unwrap();
+    assert!(report.verified.unwrap().equal);
+    let parts = std::fs::read_dir(lab.path("parts")).unwrap().count() as u64;
+    assert_eq!(parts, report.splits);
+    // Row groups are read side by side.
+    let splits = files(&[&lab.path("a.parquet")]).splits(4).unwrap();
+    assert_eq!(splits.len() as u64, report.splits);
+}
+
+#[test]
+fn what_does_not_fit_a_column_is_rejected_and_never_made_text() {
+    let mut lines = table(12_000);
+    for (n, other) in [
+        json!({"_id": "x0", "n": "seven"}),
+        json!({"_id": "x1", "n": 1.5}),
+        json!({"_id": "x2", "share": 9_007_199_254_740_993u64}),
+        json!({"_id": "x3", "name": 7}),
+        json!({"_id": "x4", "tags": ["a", 1]}),
+        json!({"_id": "x5", "deep": {"z": 1}}),
+        json!({"_id": "x6", "later": 1}),
+        json!({"_id": "x7", "n": null, "share": 9_007_199_254_740_992u64}),
+        json!({"_id": "x8", "n": 9_223_372_036_854_775_808u64}),
+    ]
+    .iter()
+    .enumerate()
+    {
+        lines += &format!("{other}\n");
+        assert!(n < 9);
+    }
+    let store = filled(&lines);
+    for name in ["a.parquet", "a.csv"] {
+        let lab = Lab::new();
+        let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (12_001, 8), "{name}");
+        let rejects = lab.rejects();
+        for (key, part) in [
+            ("x0", "column `n`: \"seven\" is no integer"),
+            ("x1", "column `n`: 1.5 is no integer"),
+            ("x2", "column `share`: 9007199254740993 is no number that a double keeps"),
+            ("x3", "column `name`: 7 is no text"),
+            ("x4", "column `tags`: 1 is no text"),
+            ("x5", "column `deep`: `z` was in none of the first records"),
+            ("x6", "`later` was in none of the first records"),
+            ("x8", "column `n`: 9223372036854775808 is no integer"),
+        ] {
+            let reject = rejects.iter().find(|reject| reject.key.as_deref() == Some(key)).unwrap();
+            assert!(reject.why.contains(part), "{name}: {reject:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_no_records_are_told() {
+    let lab = Lab::new();
+    let text = "_id,n,note\na,1,\"two\nlines\"\nb,x,\nc,2\nd,3,\"q\"\"q\",4\n,5,\ne,,last\n";
+    let path = lab.write("a.csv", text);
+    let types = "n=integer".parse().unwrap();
+    let source = FileSource::open(&[path.clone()], FileSourceOptions { format: None, types }).unwrap();
+    let store = memory();
+    let report = lab.copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (2, 4));
+    let told: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.from, reject.why)).collect();
+    for ((from, why), (line, part)) in told.iter().zip([
+        ("line 4", "column `n`: `x` is no integer"),
+        ("line 5", "the row has 2 fields, and the first row 3"),
+        ("line 6", "the row has 4 fields"),
+        ("line 7", "the key is empty"),
+    ]) {
+        assert!(from.ends_with(line) && why.contains(part), "{from}: {why}");
+    }
+    let rows = contents(&lab, &store);
+    assert_eq!(rows[0], "{\"_id\":\"a\",\"n\":1,\"note\":\"two\\nlines\"}");
+    assert_eq!(rows[1], "{\"_id\":\"e\",\"n\":null,\"note\":\"last\"}");
+    let types = "m=integer".parse().unwrap();
+    let source = FileSource::open(&[path], FileSourceOptions { format: None, types }).unwrap();
+    let error = Lab::new().copy(&source, &store_sink(&store, Verb::Upsert)).unwrap_err().to_string();
+    assert!(error.contains("no column `m`") && error.contains("_id, n, note"), "{error}");
+}
+
+#[test]
+fn a_list_that_is_broken_ends_the_copy_and_a_broken_element_does_not() {
+    let copy = |text: &str| {
+        let lab = Lab::new();
+        let store = memory();
+        let report = lab.copy(&files(&[&lab.write("a.json", text)]), &store_sink(&store, Verb::Insert));
+        report.map(|report| (report.counts.written, report.counts.rejected)).map_err(|e| e.to_string())
+    };
+    assert_eq!(copy("[]"), Ok((0, 0)));
+    assert_eq!(copy(" [ {\"_id\":\"a,]\\\"\"} , {\"_id\":\"b\",\"x\":[{}]}\n]\n"), Ok((2, 0)));
+    assert_eq!(copy("[{\"_id\":\"a\"},{\"n\":1},{\"_id\":01},7,{\"_id\":\"b\"}]"), Ok((2, 3)));
+    for (text, part) in [
+        ("", "begins with `[`"),
+        ("{\"_id\":\"a\"}", "begins with `[`"),
+        ("[{\"_id\":\"a\"}", "does not end"),
+        ("[{\"_id\":\"a\"},{\"_id\":", "does not end"),
+        ("[{\"_id\":\"a\"}] x", "behind the list"),
+    ] {
+        let error = copy(text).unwrap_err();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_parquet_file_that_is_cut_off_is_refused() {
+    let store = filled(&table(500));
+    let lab = Lab::new();
+    lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "a.parquet")).unwrap();
+    let whole = std::fs::read(lab.path("a.parquet")).unwrap();
+    let cut = lab.write("cut.parquet", &whole[..whole.len() - 10]);
+    let error = lab.copy(&files(&[&cut]), &store_sink(&store, Verb::Upsert)).unwrap_err();
+    assert!(matches!(&error, TransferError::BadInput(text) if text.contains("no whole Parquet file")), "{error}");
+}
