@@ -317,3 +317,51 @@ fn a_dry_run_writes_nothing() {
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.out.contains("nothing was written") && !cli.path("b.db").exists(), "{done:?}");
 }
+
+/// Says something to a CouchDB by HTTP.
+fn couch(port: u16, method: &str, path: &str, body: &str) -> String {
+    use std::io::Read as _;
+
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let length = body.len();
+    let head = "Host: h\r\nContent-Type: application/json\r\nConnection: close";
+    write!(stream, "{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    answer
+}
+
+#[test]
+fn a_view_is_read_by_keys_and_ranges_of_somebody_s_database() {
+    let server = Server::start("pouchdb-server");
+    couch(server.port, "PUT", "/visits", "");
+    let map = "function (doc) { emit([doc.day, doc.hour], null); }";
+    let design = serde_json::json!({"views": {"hour": {"map": map}}}).to_string();
+    couch(server.port, "PUT", "/visits/_design/by", &design);
+    let documents: Vec<Value> = (0..2_400)
+        .map(|n| {
+            serde_json::json!({
+                "_id": format!("v{n:04}"), "day": format!("2014040{}", 1 + n % 2), "hour": format!("{:02}", n / 2 % 24), "n": n,
+            })
+        })
+        .collect();
+    couch(server.port, "POST", "/visits/_bulk_docs", &serde_json::json!({"docs": documents}).to_string());
+    let cli = Cli::new();
+    // 40 keys: the hours 0 to 19 of two days, 50 documents each.
+    let keys = r#"["20140401",((00-19))];["20140402",((00-19))]"#;
+    let view = ["copy", &server.url, "v.jsonl", "--from-collection", "visits", "--view", "by/hour", "--keys", keys];
+    let done = cli.run_args(&[&view[..], &["-p", "4", "--verify", "--json"]].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    let report = report(&done);
+    assert_eq!((count(&report, "written"), report["splits"].as_u64()), (2_000, Some(40)));
+    let wanted: BTreeMap<String, Value> = documents
+        .into_iter()
+        .filter(|document| document["hour"].as_str().unwrap() < "20")
+        .map(|document| (document["_id"].as_str().unwrap().to_owned(), document))
+        .collect();
+    assert_eq!(by_key(&cli.path("v.jsonl")), wanted);
+    let wrong = cli.run("copy sqlite:b.db v.jsonl --from-collection a --view by/hour");
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(wrong.err.contains("cannot do `view`"), "{wrong:?}");
+}

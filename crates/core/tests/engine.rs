@@ -553,7 +553,8 @@ fn views_are_asked_for_as_the_study_says() {
         seen.dedup();
         seen
     };
-    let rows = |rows: &str, limit: u32| vec![format!("View {{ view: \"a/b\", rows: {rows}, limit: {limit} }}")];
+    let rows =
+        |rows: &str, limit: u32| vec![format!("View {{ view: \"a/b\", rows: {rows}, skip: 0, limit: {limit} }}")];
     assert_eq!(asked("limit = 3"), rows("All", 3));
     assert_eq!(asked("keys = [\"a\", 7]"), rows(r#"Keys("[\"a\",7]")"#, 10));
     assert_eq!(asked("start = [1, \"x\"]"), rows(r#"Range { start: Some("[1,\"x\"]"), end: None }"#, 10));

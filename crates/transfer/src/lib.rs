@@ -46,4 +46,5 @@ pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
     StoreSourceOptions, Unreadable,
 };
+pub use source::{ViewKeys, ViewKeysError, ViewSource};
 pub use verify::{Differing, Target, Verification};

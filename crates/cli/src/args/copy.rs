@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use storebench_core::store::Durability;
 use storebench_core::units::{ByteSize, Count, Span};
-use storebench_transfer::{ColumnTypes, Format, KeyRule, Verb};
+use storebench_transfer::{ColumnTypes, Format, KeyRule, Verb, ViewKeys};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -45,6 +45,15 @@ pub(crate) struct CopyArgs {
     /// The field or column that holds documents in your own collection, in stores where that is not fixed
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_body: Option<String>,
+
+    /// Read the documents of a view's rows instead of a whole collection
+    #[arg(long, value_name = "DESIGN/VIEW", help_heading = "Source")]
+    pub(crate) view: Option<String>,
+
+    /// Keys of the view's rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of
+    /// its numbers, as wide as they are written, as in '["20140401",((00-19))]' or '"page-((1-400))"'
+    #[arg(long, value_name = "KEYS", requires = "view", help_heading = "Source")]
+    pub(crate) keys: Option<ViewKeys>,
 
     /// How records stand in the files that are read: jsonl, json, csv, tsv or parquet [default: by their names]
     #[arg(long, value_name = "FORMAT", help_heading = "Source")]

@@ -10,7 +10,7 @@ use storebench_lab::results::{redact, redact_url};
 use storebench_transfer::{
     Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
     KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TransferError, copy as copy_all, infer_columns,
+    StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns,
 };
 
 use crate::args::CopyArgs;
@@ -120,12 +120,16 @@ impl Plan {
             ("--from-collection", &args.from_collection),
             ("--from-key", &args.from_key),
             ("--from-body", &args.from_body),
+            ("--view", &args.view),
             ("--to-collection", &to_collection),
             ("--key-field", &args.key_field),
         ] {
             if let Some(value) = value {
                 set(name, value.clone());
             }
+        }
+        if let Some(keys) = &args.keys {
+            set("--keys", keys.to_string());
         }
         if let Some(rule) = &args.key {
             set("--key", rule.to_string());
@@ -203,6 +207,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
         ("--from-collection", &args.from_collection),
         ("--from-key", &args.from_key),
         ("--from-body", &args.from_body),
+        ("--view", &args.view),
     ];
     if let (Some((flag, _)), false) =
         (only_stores.iter().find(|(_, v)| v.is_some()), matches!(from, Endpoint::Store(_)))
@@ -230,6 +235,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
                 collection,
                 key: args.from_key.clone(),
                 body: args.from_body.clone(),
+                view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
                 drop_attachments: args.drop_attachments,
                 timeout: args.timeout.0,
                 retry: retry(args),

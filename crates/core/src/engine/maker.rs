@@ -402,7 +402,7 @@ impl Maker {
             (OpKind::Scan, _) => Op::Scan { start: key, end: None, limit },
             (OpKind::View, _) => {
                 let rows = if recipe.field.is_empty() { recipe.rows.asked() } else { ViewRows::Keys(&self.value) };
-                Op::View { view: &recipe.view, rows, limit }
+                Op::View { view: &recipe.view, rows, skip: 0, limit }
             }
         };
         Request {

@@ -167,6 +167,8 @@ pub enum Op<'a> {
         view: &'a str,
         /// Which of its rows.
         rows: ViewRows<'a>,
+        /// So many of the first are left out.
+        skip: u32,
         /// At most so many rows.
         limit: u32,
     },

@@ -33,6 +33,7 @@ pub(super) fn answer(request: &Request, design: &str, name: &str, cluster: &Clus
             && end.as_ref().is_none_or(|end| collate(key, end) != Ordering::Greater)
     };
     let limit = given("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+    let skip = given("skip").and_then(|skip| skip.parse().ok()).unwrap_or(0);
     let default = cluster.collection_uid("_default", "_default").unwrap_or_default();
     let mut rows: Vec<(Value, String)> = cluster
         .documents()
@@ -45,7 +46,7 @@ pub(super) fn answer(request: &Request, design: &str, name: &str, cluster: &Clus
         .collect();
     rows.sort_by(|(a, a_id), (b, b_id)| collate(a, b).then_with(|| a_id.cmp(b_id)));
     let total = rows.len();
-    let shown = rows.into_iter().filter(|(key, _)| wanted(key)).take(limit);
+    let shown = rows.into_iter().filter(|(key, _)| wanted(key)).skip(skip).take(limit);
     let shown: Vec<Value> = shown.map(|(key, id)| json!({ "id": id, "key": key, "value": null })).collect();
     Answer::json(200, &json!({ "total_rows": total, "rows": shown }))
 }

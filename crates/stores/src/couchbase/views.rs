@@ -32,11 +32,12 @@ pub(super) struct Asked {
 impl Asked {
     /// What an operation asks; none for one that is no view query.
     pub(super) fn of(op: &Op<'_>) -> Option<Self> {
-        let Op::View { view, rows, limit } = *op else { return None };
+        let Op::View { view, rows, skip, limit } = *op else { return None };
         let (design, view) = view.split_once('/').unwrap_or((view, view));
         // A node that fails is an error, not a smaller result.
         let mut query =
             vec![("reduce", "false".to_owned()), ("on_error", "stop".to_owned()), ("limit", limit.to_string())];
+        query.extend((skip > 0).then(|| ("skip", skip.to_string())));
         let mut keys = None;
         match rows {
             ViewRows::All => {}
@@ -144,10 +145,10 @@ mod tests {
     #[test]
     fn a_range_has_both_ends_and_keys_go_in_the_body() {
         let range = ViewRows::Range { start: Some("\"a\""), end: None };
-        let asked = Asked::of(&Op::View { view: "by/user", rows: range, limit: 3 }).unwrap();
+        let asked = Asked::of(&Op::View { view: "by/user", rows: range, skip: 0, limit: 3 }).unwrap();
         assert_eq!((asked.design.as_str(), asked.view.as_str()), ("by", "user"));
         assert_eq!(asked.query[2..], [("limit", "3".to_owned()), ("startkey", "\"a\"".to_owned())]);
-        let asked = Asked::of(&Op::View { view: "by/user", rows: ViewRows::Keys("[1]"), limit: 3 }).unwrap();
+        let asked = Asked::of(&Op::View { view: "by/user", rows: ViewRows::Keys("[1]"), skip: 0, limit: 3 }).unwrap();
         assert_eq!(asked.keys.as_deref(), Some("[1]"));
         assert_eq!(Asked::of(&Op::Read { key: "a" }), None);
     }

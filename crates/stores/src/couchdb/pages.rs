@@ -56,12 +56,15 @@ impl CouchDialect {
                 out.body().extend_from_slice(selector(field, value, limit, self.stale).as_bytes());
                 return Ok(limit > 0);
             }
-            Op::View { view, rows, limit } => {
+            Op::View { view, rows, skip, limit } => {
                 (memory.left, memory.asked) = (limit, u32::MAX);
                 let (design, name) = view.split_once('/').unwrap_or((view, view));
                 let method = if matches!(rows, ViewRows::Keys(_)) { Method::Post } else { Method::Get };
                 out.begin(method).raw(&collection.path).raw("_design/").segment(design).raw("/_view/").segment(name);
                 out.raw("?reduce=false&include_docs=true&limit=").number(u64::from(limit)).only_reads();
+                if skip > 0 {
+                    out.raw("&skip=").number(u64::from(skip));
+                }
                 out.raw(if self.stale { "&update=lazy" } else { "" });
                 match rows {
                     ViewRows::All => {}

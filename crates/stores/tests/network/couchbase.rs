@@ -676,7 +676,7 @@ fn views_of_the_default_collection_are_asked_by_keys_and_ranges() {
     store.prepare(&theirs, Prepare::ReadOnly).unwrap();
     let mut c = caller(&store, &options());
     let mut ask = |view: &str, rows, limit| {
-        let reply = call(&mut c, Op::View { view, rows, limit })?;
+        let reply = call(&mut c, Op::View { view, rows, skip: 0, limit })?;
         let rows = reply.as_reply().rows.unwrap();
         Ok(rows.iter().map(|(key, body)| (key.to_owned(), body.len())).collect::<Vec<_>>())
     };
@@ -699,6 +699,7 @@ fn views_of_the_default_collection_are_asked_by_keys_and_ranges() {
     // The server keeps no views of other collections.
     let another = self::fake(FakeOptions::default());
     let ours = prepared(&another);
-    let refused = call(&mut caller(&ours, &options()), Op::View { view: "by/user", rows: ViewRows::All, limit: 1 });
+    let refused =
+        call(&mut caller(&ours, &options()), Op::View { view: "by/user", rows: ViewRows::All, skip: 0, limit: 1 });
     assert_eq!(refused.unwrap_err().kind, ErrorKind::Refused);
 }

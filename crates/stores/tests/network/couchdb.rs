@@ -144,9 +144,10 @@ fn reading_and_sampling_their_database_changes_nothing() {
     let mut ask = Ask::new(&*store, 4);
     assert!(keys.iter().take(20).all(|key| ask.read(key).is_some()));
     assert_eq!(ask.run(Op::Prefix { prefix: "users/00", limit: 3 }).unwrap().as_reply().documents, 3);
-    let view = ask.run(Op::View { view: "by/user", rows: ViewRows::Keys("[\"u7\"]"), limit: 1_000 }).unwrap();
+    let view = ask.run(Op::View { view: "by/user", rows: ViewRows::Keys("[\"u7\"]"), skip: 0, limit: 1_000 }).unwrap();
     assert_eq!(view.as_reply().documents, 80);
-    let mut rows = |rows| ask.run(Op::View { view: "by/user", rows, limit: 1_000 }).unwrap().as_reply().documents;
+    let mut rows =
+        |rows| ask.run(Op::View { view: "by/user", rows, skip: 0, limit: 1_000 }).unwrap().as_reply().documents;
     assert_eq!(rows(ViewRows::All), 1_000);
     let range = |start, end| ViewRows::Range { start, end };
     // The last key is one of them: 80 documents a user.
@@ -154,7 +155,12 @@ fn reading_and_sampling_their_database_changes_nothing() {
     assert_eq!(rows(range(None, Some("\"u0\""))), 80);
     assert_eq!(rows(range(Some("\"u9\""), None)), 80);
     assert_eq!(rows(range(Some("\"a b\u{fc}&c\""), Some("\"a c\""))), 0);
-    assert_eq!(ask.run(Op::View { view: "by/user", rows: ViewRows::All, limit: 5 }).unwrap().as_reply().documents, 5);
+    assert_eq!(
+        ask.run(Op::View { view: "by/user", rows: ViewRows::All, skip: 0, limit: 5 }).unwrap().as_reply().documents,
+        5
+    );
+    let skipped = Op::View { view: "by/user", rows: ViewRows::Keys("[\"u7\"]"), skip: 75, limit: 1_000 };
+    assert_eq!(ask.run(skipped).unwrap().as_reply().documents, 5);
     for op in [Op::Upsert { key: "users/000001", body: b"{}" }, Op::Delete { key: "users/000001" }] {
         assert_eq!(ask.run(op).unwrap_err().kind, ErrorKind::Refused);
     }

@@ -135,7 +135,7 @@ fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -
     let Value::Object(mut members) = parsed else { return Err("it is no JSON object, so it has no columns".into()) };
     if let Some(field) = key_field {
         match members.insert(field.to_owned(), key.into()) {
-            Some(other) if other != Value::from(key) => {
+            Some(other) if other.as_str() != Some(key) => {
                 return Err(format!("it has a field `{field}` that is not its key; give another --key-field"));
             }
             _ => {}

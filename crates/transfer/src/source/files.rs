@@ -225,7 +225,9 @@ impl Source for FileSource {
                     let reader = ParquetReader::new(path, group, shape.maker(), file)?;
                     return Ok(Box::new(reader) as Box<dyn Reader + 'a>);
                 }
-                Part::Keys { .. } => return Err(TransferError::BadInput("files have no key ranges".into())),
+                Part::Keys { .. } | Part::View { .. } => {
+                    return Err(TransferError::BadInput("files have no key ranges".into()));
+                }
             };
             let read = Arc::new(AtomicU64::new(0));
             let input = self.input(file, start, &read)?;

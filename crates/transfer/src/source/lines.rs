@@ -170,7 +170,7 @@ mod tests {
     fn lines_end_in_many_ways() {
         let text = "\u{feff}{}\r\n\n  \n[1]\n\r\nlast".as_bytes();
         let found = all(text, 0, u64::MAX);
-        assert_eq!(found, [(0, "{}".into()), (10, "[1]".into()), (16, "last".to_owned())]);
+        assert_eq!(found, [(0, "{}".into()), (11, "[1]".into()), (17, "last".to_owned())]);
         assert!(all(b"", 0, u64::MAX).is_empty());
     }
 

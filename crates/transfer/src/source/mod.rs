@@ -6,9 +6,11 @@ mod files;
 mod lines;
 mod parquet;
 mod store;
+mod view_keys;
 
 pub use files::{FileSource, FileSourceOptions, Packing};
-pub use store::{StoreSource, StoreSourceOptions};
+pub use store::{StoreSource, StoreSourceOptions, ViewSource};
+pub use view_keys::{ViewKeys, ViewKeysError};
 
 use std::task::{Context, Poll};
 
@@ -54,6 +56,11 @@ pub enum Part {
         file: u32,
         /// Number of the group, from 0.
         group: u32,
+    },
+    /// Rows of a view.
+    View {
+        /// Their key, as JSON; none for all rows.
+        key: Option<String>,
     },
     /// Documents of a store whose keys lie in a range, in the store's order.
     Keys {

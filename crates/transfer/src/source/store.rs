@@ -1,4 +1,4 @@
-//! Documents of a store, in ranges of keys.
+//! Documents of a store, in ranges of keys or by the rows of a view.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use storebench_core::engine::Clock;
 use storebench_core::store::{
     AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
-    OwnedReply, Prepare, Reply, Request, Session, StoreError, Token,
+    OwnedReply, Prepare, Reply, Request, Session, StoreError, Token, ViewRows,
 };
 use storebench_core::workload::Body;
 
-use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable};
+use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, ViewKeys};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
 use crate::retry::{Draw, RetryPolicy, Tries};
@@ -38,12 +38,23 @@ pub struct StoreSourceOptions {
     pub key: Option<String>,
     /// The field or column that holds the document, in stores where that is not fixed.
     pub body: Option<String>,
+    /// The view whose rows are read, instead of the whole collection.
+    pub view: Option<ViewSource>,
     /// Whether attachments may be left behind; otherwise a document that has some is rejected.
     pub drop_attachments: bool,
     /// How long a page may take.
     pub timeout: Duration,
     /// How a page that fails is tried again.
     pub retry: RetryPolicy,
+}
+
+/// Rows of a view: the documents that they stand for.
+#[derive(Debug, Clone)]
+pub struct ViewSource {
+    /// `design/view`.
+    pub view: String,
+    /// The keys of the rows; none for all rows.
+    pub keys: Option<ViewKeys>,
 }
 
 /// Documents of one collection.
@@ -61,8 +72,13 @@ impl StoreSource {
     /// # Errors
     /// It is not there, or the store cannot list documents in the order of their keys.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSourceOptions) -> Result<Self, TransferError> {
-        session::needs(&*store, OpKind::Scan, "reading a whole collection")?;
-        if store.inspect().map_err(|e| of_store(&*store, e))? == Namespace::Absent {
+        match &options.view {
+            None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
+            Some(_) => session::needs(&*store, OpKind::View, "--view")?,
+        }
+        // A server may hold nothing of Storebench's and much of others'.
+        let absent = store.inspect().map_err(|e| of_store(&*store, e))? == Namespace::Absent;
+        if absent && store.capabilities().embedded {
             return Err(of_store(
                 &*store,
                 StoreError::Unreachable("there is nothing to read; is the URL right?".into()),
@@ -95,7 +111,8 @@ fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> 
 
 impl Source for StoreSource {
     fn describe(&self) -> String {
-        format!("{}, {}", self.store.describe().url, self.options.collection)
+        let view = self.options.view.as_ref().map(|view| format!(", view {}", view.view)).unwrap_or_default();
+        format!("{}, {}{view}", self.store.describe().url, self.options.collection)
     }
 
     fn fingerprint(&self) -> String {
@@ -107,6 +124,11 @@ impl Source for StoreSource {
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
+        if let Some(view) = &self.options.view {
+            let keys = view.keys.as_ref().map_or(vec![None], |keys| keys.0.iter().cloned().map(Some).collect());
+            let split = |(number, key)| Split { number: number as u32, part: Part::View { key }, bytes: None };
+            return Ok(keys.into_iter().enumerate().map(split).collect());
+        }
         let ranges = if parallel > 1 { parallel * RANGES_A_WORKER } else { 1 };
         // A store that orders keys in a way of its own may order those of others so that ranges overlap.
         let splittable = !(self.theirs && self.store.describe().scheme.starts_with("ravendb"));
@@ -140,8 +162,14 @@ impl Source for StoreSource {
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
         Box::pin(async move {
-            let Part::Keys { start, end } = &split.part else {
-                return Err(TransferError::BadInput("a store is read by key ranges".into()));
+            let walk = match (&split.part, &self.options.view) {
+                (Part::Keys { start, end }, _) => {
+                    Walk::Keys { start: start.as_deref().unwrap_or_default(), end: end.as_deref(), after: None }
+                }
+                (Part::View { key }, Some(view)) => {
+                    Walk::View { view: &view.view, key: key.as_ref().map(|key| format!("[{key}]")), skip: 0 }
+                }
+                _ => return Err(TransferError::BadInput("a store is not read by bytes".into())),
             };
             let request = SessionRequest { durability: None, timeout: self.options.timeout, in_flight: 1 };
             let (session, clock) = session::open(&*self.store, &request).await?;
@@ -151,9 +179,7 @@ impl Source for StoreSource {
                 clock,
                 source: self,
                 timer: Timer::new(),
-                after: None,
-                start: start.clone().unwrap_or_default(),
-                end: end.as_deref(),
+                walk,
                 limit: FIRST_PAGE,
                 page: None,
                 next: 0,
@@ -190,15 +216,30 @@ enum State {
     Ended,
 }
 
+/// Where a reader is.
+enum Walk<'a> {
+    /// In a range of keys. Behind a key that was read the next page begins with it.
+    Keys { start: &'a str, end: Option<&'a str>, after: Option<String> },
+    /// Among the rows of a view with one key (the text of a list of it), or all.
+    View { view: &'a str, key: Option<String>, skip: u32 },
+}
+
+impl Walk<'_> {
+    /// Rows that a page holds though they were read already.
+    fn again(&self) -> u32 {
+        match self {
+            Walk::Keys { after, .. } => u32::from(after.is_some()),
+            Walk::View { .. } => 0,
+        }
+    }
+}
+
 struct Scan<'a> {
     session: Box<dyn Session>,
     clock: Arc<dyn Clock>,
     source: &'a StoreSource,
     timer: Timer,
-    /// The last key that was read: the next page begins with it.
-    after: Option<String>,
-    start: String,
-    end: Option<&'a str>,
+    walk: Walk<'a>,
     limit: u32,
     page: Option<OwnedReply>,
     next: usize,
@@ -220,10 +261,15 @@ impl Scan<'_> {
         self.tries.begin(now_ns);
         let deadline_ns = now_ns + self.source.options.timeout.as_nanos() as u64;
         self.state = State::Asked { deadline_ns };
-        let start = self.after.as_deref().unwrap_or(&self.start);
-        // The first row behind the beginning is the one that was read last.
-        let limit = self.limit + u32::from(self.after.is_some());
-        let request = Request { collection: COLLECTION, op: Op::Scan { start, end: self.end, limit }, contents: true };
+        let limit = self.limit + self.walk.again();
+        let op = match &self.walk {
+            Walk::Keys { start, end, after } => Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit },
+            Walk::View { view, key, skip } => {
+                let rows = key.as_deref().map_or(ViewRows::All, ViewRows::Keys);
+                Op::View { view, rows, skip: *skip, limit }
+            }
+        };
+        let request = Request { collection: COLLECTION, op, contents: true };
         let (state, token) = (&mut self.state, self.token);
         let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
             if given.0 == token {
@@ -293,9 +339,9 @@ impl Scan<'_> {
         self.tries = Tries::default();
         let reply = page.as_reply();
         let rows = reply.rows.unwrap_or_default();
-        let asked = self.limit + u32::from(self.after.is_some());
-        let skip = match (&self.after, rows.get(0)) {
-            (Some(after), Some((first, _))) => usize::from(first == after),
+        let asked = self.limit + self.walk.again();
+        let skip = match (&self.walk, rows.get(0)) {
+            (Walk::Keys { after: Some(after), .. }, Some((first, _))) => usize::from(first == after),
             _ => 0,
         };
         let whole = rows.len() as u64 >= u64::from(asked);
@@ -313,7 +359,10 @@ impl Scan<'_> {
         match last.filter(|_| whole) {
             None => self.state = State::Ended,
             Some(last) => {
-                self.after = Some(last);
+                match &mut self.walk {
+                    Walk::Keys { after, .. } => *after = Some(last),
+                    Walk::View { skip, .. } => *skip += asked,
+                }
                 self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
                 self.ask();
             }

@@ -129,6 +129,7 @@ fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
         collection: "books".into(),
         key: None,
         body: None,
+        view: None,
         drop_attachments: false,
         timeout: Duration::from_secs(10),
         retry: RetryPolicy::default(),

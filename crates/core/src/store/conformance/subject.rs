@@ -166,7 +166,7 @@ impl<'a> Subject<'a> {
             OpKind::Page => (indexed, Op::Page { field: "user", value: "\"a\"", limit: 1 }),
             OpKind::Prefix => (documents, Op::Prefix { prefix: "a", limit: 1 }),
             OpKind::Scan => (documents, Op::Scan { start: "a", end: None, limit: 1 }),
-            OpKind::View => (documents, Op::View { view: "a/b", rows: ViewRows::All, limit: 1 }),
+            OpKind::View => (documents, Op::View { view: "a/b", rows: ViewRows::All, skip: 0, limit: 1 }),
         }
     }
 }

@@ -119,7 +119,7 @@ fn what_a_collection_cannot_hold_is_refused_and_changes_nothing() {
         Op::MergePatch { key: "a", patch: b"{" },
         Op::Page { field: "user", value: "{}", limit: 1 },
         Op::Page { field: "user", value: "oops", limit: 1 },
-        Op::View { view: "a/b", rows: ViewRows::All, limit: 1 },
+        Op::View { view: "a/b", rows: ViewRows::All, skip: 0, limit: 1 },
     ] {
         assert_eq!(call(&mut s, op).unwrap_err(), ErrorKind::Refused, "{op:?}");
     }

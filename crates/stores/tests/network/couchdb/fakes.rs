@@ -281,7 +281,7 @@ fn senseless_answers_end_every_operation_once() {
         Op::Page { field: "user", value: "1", limit: 3 },
         Op::Prefix { prefix: "a", limit: 3 },
         Op::Scan { start: "", end: None, limit: 3 },
-        Op::View { view: "a/b", rows: ViewRows::Keys("[1]"), limit: 3 },
+        Op::View { view: "a/b", rows: ViewRows::Keys("[1]"), skip: 0, limit: 3 },
     ];
     for round in 0..60 {
         let ended = ask.all(&ops, Duration::from_secs(60));

@@ -1,0 +1,140 @@
+//! Keys of a view's rows, with numeric ranges.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// More keys than this are taken for a mistake.
+const MOST: usize = 10_000_000;
+
+/// Keys, each the text of a JSON value, in order and once each.
+///
+/// A text holds keys separated by `;`. In a key `((a-b))` stands for each number from a to b, as wide as `a`
+/// is written: within a text it is a part of the text, elsewhere a text of its own where it is padded with
+/// zeros (JSON has no such number), and a number where it is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewKeys(pub Vec<String>);
+
+/// Keys that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{what}; write keys as JSON, several separated by `;`, with ranges as in [\"20140401\",((00-19))] or \"page-((1-400))\""
+)]
+pub struct ViewKeysError {
+    what: String,
+}
+
+impl FromStr for ViewKeys {
+    type Err = ViewKeysError;
+
+    fn from_str(text: &str) -> Result<Self, ViewKeysError> {
+        let mut keys = Vec::new();
+        for part in split(text) {
+            expand(part.trim(), String::new(), false, &mut keys)?;
+        }
+        for key in &keys {
+            serde_json::from_str::<serde::de::IgnoredAny>(key)
+                .map_err(|e| ViewKeysError { what: format!("`{key}` is no JSON: {e}") })?;
+        }
+        let mut seen = std::collections::HashSet::new();
+        keys.retain(|key| seen.insert(key.clone()));
+        Ok(Self(keys))
+    }
+}
+
+impl fmt::Display for ViewKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(";"))
+    }
+}
+
+/// Parts between semicolons that are in no text.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut begin, mut within, mut escaped) = (Vec::new(), 0, false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if within => escaped = true,
+            '"' => within = !within,
+            ';' if !within => {
+                parts.push(&text[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[begin..]);
+    parts
+}
+
+/// Adds the keys of `rest`, each behind what was made of what stands before it.
+fn expand(rest: &str, before: String, within: bool, keys: &mut Vec<String>) -> Result<(), ViewKeysError> {
+    let wrong = |what: String| Err(ViewKeysError { what });
+    let Some(open) = rest.find("((") else {
+        if keys.len() >= MOST {
+            return wrong(format!("these are more than {MOST} keys"));
+        }
+        keys.push(before + rest);
+        return Ok(());
+    };
+    let head = &rest[..open];
+    let quotes = head.replace("\\\\", "").replace("\\\"", "").matches('"').count();
+    let within = within ^ (quotes % 2 == 1);
+    let Some(close) = rest[open..].find("))") else { return wrong(format!("`{rest}` has `((` without `))`")) };
+    let range = &rest[open + 2..open + close];
+    let bounds = range.split_once('-').and_then(|(from, to)| {
+        let (from, to) = (from.trim(), to.trim());
+        Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?, from.len(), from.len() > 1 && from.starts_with('0')))
+    });
+    let Some((from, to, width, padded)) = bounds.filter(|(from, to, ..)| from <= to) else {
+        return wrong(format!("`(({range}))` is no range of numbers"));
+    };
+    if to - from >= MOST as u64 {
+        return wrong(format!("`(({range}))` are more than {MOST} keys"));
+    }
+    for number in from..=to {
+        let number = format!("{number:0width$}");
+        let number = if padded && !within { format!("\"{number}\"") } else { number };
+        expand(&rest[open + close + 2..], format!("{before}{head}{number}"), within, keys)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str) -> Vec<String> {
+        text.parse::<ViewKeys>().unwrap().0
+    }
+
+    #[test]
+    fn ranges_stand_for_their_numbers() {
+        assert_eq!(
+            keys(r#"["20140401",((00-19))]"#)[..2],
+            [r#"["20140401","00"]"#.to_owned(), r#"["20140401","01"]"#.to_owned()]
+        );
+        assert_eq!(keys(r#"["20140401",((00-19))]"#).len(), 20);
+        assert_eq!(keys("((8-11))"), ["8", "9", "10", "11"]);
+        assert_eq!(
+            keys(r#""p-((08-11))" ; "a;b";7"#),
+            [r#""p-08""#, r#""p-09""#, r#""p-10""#, r#""p-11""#, r#""a;b""#, "7"]
+        );
+        assert_eq!(keys("[((1-2)),((3-4))]"), ["[1,3]", "[1,4]", "[2,3]", "[2,4]"]);
+        assert_eq!(keys("((1-3));2"), ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn what_is_no_key_is_told() {
+        for (text, part) in [
+            ("", "is no JSON"),
+            ("[1", "is no JSON"),
+            ("((1-", "without `))`"),
+            ("((9-1))", "no range"),
+            ("((a-b))", "no range"),
+            ("((0-99999999))", "more than"),
+        ] {
+            let error = text.parse::<ViewKeys>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}
