@@ -28,6 +28,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -s h -l help -d 'Pri
 complete -c storebench -n "__fish_storebench_needs_command" -s V -l version -d 'Print version'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "run" -d 'Run a study on its stores, and judge what was measured'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "bench" -d 'Measure one store quickly, the study given by flags'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Move documents between files and stores, in parallel, losing nothing'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Say what a study would do: documents, trials, time and disk; nothing is touched'
@@ -90,6 +91,48 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l remove-a
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-collection -d 'The collection to read: one that Storebench made, or what the store calls one of yours (a table, database, bucket, collection or key prefix)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-key -d 'The field or column that holds keys in your own collection, in stores where that is not fixed' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-body -d 'The field or column that holds documents in your own collection, in stores where that is not fixed' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l view -d 'Read the documents of a view\'s rows instead of a whole collection' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d 'Keys of the view\'s rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of its numbers, as wide as they are written, as in \'["20140401",((00-19))]\' or \'"page-((1-400))"\'' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv or parquet [default: by their names]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'The collection to write [default: the name of the source\'s collection or file]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l op -d 'What is done with each record' -r -f -a "upsert\t'Store it, whether or not its key exists'
+insert\t'Store it; a key that exists is refused'
+replace\t'Store it where its key exists; others are refused'
+append\t'Add its text behind the stored one'
+prepend\t'Add its text before the stored one'
+delete\t'Remove the document with its key'
+merge\t'Merge it into the stored document (JSON Merge Patch, RFC 7396)'
+counter\t'Add it, an integer, to the stored one'"
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l durability -d 'What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that the store can promise of it]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-format -d 'How records stand in the file that is written: jsonl, json, csv, tsv or parquet [default: by its name]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key-field -d 'The field that gets the key in files [default: _id]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key -d 'The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`) [default: of a file the field `_id`, of a store the document\'s key]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l in-flight -d 'Requests in flight on each worker\'s connection' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rate-docs -d 'Documents per second, at most, over all workers' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rate-bytes -d 'Bytes of documents per second, at most, over all workers' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l timeout -d 'How long one try of a request may take' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l tries -d 'Tries of one request that fails for now, the first included' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-cap -d 'The longest wait between two tries' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-total -d 'No further try begins after so long' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rejects -d 'The file of records that did not arrive, one JSON object a line [default: rejects.jsonl in the copy\'s folder]' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'Exit with 0 though so many records did not arrive' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l out -d 'Folder that gets a folder for each copy' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-attachments -d 'Leave attachments behind; without it a document that has some does not arrive'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-key-field -d 'Leave keys out of files'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l verify -d 'Read back what was written, and compare it with what was read'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d 'Go on with a copy that did not end'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l restart -d 'Begin anew where a copy did not end'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l dry-run -d 'Only look: what would be read, in how many parts, and where it would go'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l json -d 'Print the result as one JSON document instead of one line'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l scale -d 'Multiply how many documents there are; their shape stays' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l from -d 'Index of the first document' -r

@@ -94,6 +94,11 @@ pub struct CopyReport {
     pub interrupted: bool,
 }
 
+/// The JSON Schema of a [`CopyReport`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(CopyReport)
+}
+
 /// How far a copy is, for people who wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
