@@ -32,7 +32,7 @@ mod timer;
 mod verify;
 
 pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind};
-pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy, schema};
+pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy, name_of, schema};
 pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::infer_columns;

@@ -91,6 +91,8 @@ impl Counts {
 enum Entry {
     /// All of a split is written and acknowledged.
     Done { split: u32, counts: Counts },
+    /// The target was made what it is to be.
+    Finished,
     /// Of a split whose records may not be written twice: some are about to be sent.
     Sending { split: u32, partly: Partly },
 }
@@ -116,6 +118,8 @@ pub(crate) struct Manifest {
     /// Splits that are done.
     pub(crate) done: BTreeMap<u32, Counts>,
     pub(crate) partly: BTreeMap<u32, Partly>,
+    /// Whether the target was made what it is to be.
+    pub(crate) finished: bool,
     _lock: File,
 }
 
@@ -140,7 +144,8 @@ impl Manifest {
         file.sync_all().map_err(failed)?;
         std::fs::rename(&part, &path).map_err(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        Ok(Self { path, file: Mutex::new(file), header, done: BTreeMap::new(), partly: BTreeMap::new(), _lock: lock })
+        let (done, partly) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { path, file: Mutex::new(file), header, done, partly, finished: false, _lock: lock })
     }
 
     /// Reads the log of a copy that did not end.
@@ -160,7 +165,7 @@ impl Manifest {
         if header.format != FORMAT {
             return Err(broken(format!("its format is `{}`, this version reads `{FORMAT}`", header.format)));
         }
-        let (mut done, mut partly) = (BTreeMap::new(), BTreeMap::new());
+        let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
         let mut whole = line.len() as u64;
         for number in 2.. {
             line.clear();
@@ -173,6 +178,7 @@ impl Manifest {
                     done.insert(split, counts);
                     partly.remove(&split);
                 }
+                Entry::Finished => finished = true,
                 Entry::Sending { split, partly: at } => {
                     partly.insert(split, at);
                 }
@@ -181,12 +187,17 @@ impl Manifest {
         }
         drop(lines);
         file.set_len(whole).map_err(failed)?;
-        Ok(Self { path, file: Mutex::new(file), header, done, partly, _lock: lock })
+        Ok(Self { path, file: Mutex::new(file), header, done, partly, finished, _lock: lock })
     }
 
     /// A split is done: once this returns, no resume reads it again.
     pub(crate) fn done(&self, split: u32, counts: Counts) -> Result<(), TransferError> {
         self.add(&Entry::Done { split, counts })
+    }
+
+    /// The target is what it is to be.
+    pub(crate) fn finished(&self) -> Result<(), TransferError> {
+        self.add(&Entry::Finished)
     }
 
     /// Records of a split are about to be sent that may not be sent twice; those before are settled.
@@ -247,10 +258,12 @@ mod tests {
         log.sending(0, partly).unwrap();
         log.sending(1, Partly::default()).unwrap();
         log.done(1, counts).unwrap();
+        log.finished().unwrap();
         let Err(TransferError::BadInput(busy)) = Manifest::resume(folder.path()) else { panic!("not locked") };
         assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
         drop(log);
         let log = Manifest::resume(folder.path()).unwrap();
+        assert!(log.finished);
         assert_eq!(log.header, header());
         assert_eq!(log.done, [(1, counts), (2, counts)].into());
         assert_eq!(log.partly, [(0, partly)].into());

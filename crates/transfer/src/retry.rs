@@ -94,7 +94,7 @@ mod tests {
         let waits = waits(&policy, 0);
         assert_eq!(waits.len(), 11, "12 tries have 11 waits between them");
         for (n, wait) in waits.iter().enumerate() {
-            let bound = (20 * MS << n).min(1_000 * MS);
+            let bound = ((20 * MS) << n).min(1_000 * MS);
             assert!((bound / 2..=bound).contains(wait), "{n}: {wait}");
         }
         assert!(waits.iter().any(|w| *w != waits[10]), "there is jitter");

@@ -10,7 +10,7 @@ use storebench_lab::results::{redact, redact_url};
 use storebench_transfer::{
     Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
     KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns,
+    StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns, name_of,
 };
 
 use crate::args::CopyArgs;
@@ -146,7 +146,7 @@ impl Plan {
         }
         let cwd = std::env::current_dir().unwrap_or_default();
         // The place counts: relative paths mean other files elsewhere.
-        let id = fingerprint(&format!("{settings:?} {}", cwd.display()));
+        let id = name_of(&format!("{settings:?} {}", cwd.display()));
         let parallel = args
             .parallel
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
@@ -186,14 +186,6 @@ impl Plan {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Ok(args.out.join(format!("{prefix}{now}")))
     }
-}
-
-fn fingerprint(text: &str) -> String {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }
 
 fn retry(args: &CopyArgs) -> RetryPolicy {

@@ -94,6 +94,11 @@ pub struct CopyReport {
     pub interrupted: bool,
 }
 
+/// A name for what was asked for: the same text gives the same name, in every version.
+pub fn name_of(settings: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(settings.as_bytes()))
+}
+
 /// The JSON Schema of a [`CopyReport`].
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(CopyReport)
@@ -254,8 +259,9 @@ pub fn copy(
     }
     progress(shared.progress());
     let interrupted = stop.asked() && shared.splits_done.load(Ordering::Relaxed) < shared.progress().splits;
-    if !interrupted {
+    if !interrupted && !shared.manifest.finished {
         request.sink.finish(&shared.manifest.header.splits)?;
+        shared.manifest.finished()?;
     }
     let seconds = begun.elapsed().as_secs_f64();
     let mut verified = None;
@@ -268,7 +274,9 @@ pub fn copy(
         // Only tidies up.
         let _ = std::fs::remove_dir_all(request.folder.join("written"));
     }
-    request.sink.close()?;
+    if !interrupted {
+        request.sink.close()?;
+    }
     let counts = *shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
     let (snapshot, why) = match request.source.snapshot() {
         Snapshot::Yes(why) => (true, why),

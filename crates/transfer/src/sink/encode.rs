@@ -48,7 +48,7 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Standard output; the head of a table is written by whoever comes first.
+    /// Standard output.
     pub(super) fn stdout(options: &'a FileSinkOptions) -> io::Result<Self> {
         let key_field = options.key_field.as_deref();
         Ok(match options.format {
@@ -65,7 +65,8 @@ impl<'a> Encoder<'a> {
         Self::Rows { out, key_field, columns: &options.columns, delimiter, rows: Vec::new() }
     }
 
-    fn head(&mut self) -> io::Result<()> {
+    /// Writes the first row, where there is one.
+    pub(super) fn head(&mut self) -> io::Result<()> {
         match self {
             Self::Rows { out, columns, delimiter, .. } => out.write(&head(columns, *delimiter)?),
             _ => Ok(()),

@@ -56,6 +56,10 @@ impl FileSink {
         let failed = |path: &Path, e: io::Error| {
             TransferError::BadInput(format!("{}: cannot be written: {e}; use another path", path.display()))
         };
+        if options.path.is_none() {
+            let wrong = |e: io::Error| TransferError::BadInput(format!("standard output cannot be written: {e}"));
+            Encoder::stdout(&options).and_then(|mut out| out.head()).map_err(wrong)?;
+        }
         if let Some(path) = &options.path {
             std::fs::create_dir_all(&options.parts).map_err(|e| failed(&options.parts, e))?;
             if options.folder {
@@ -147,8 +151,6 @@ impl Sink for FileSink {
             Some(folder) if self.options.folder => self.move_parts(folder, splits)?,
             Some(path) => self.join(path, splits)?,
         }
-        // Only tidies up: what was asked for is whole.
-        let _ = std::fs::remove_dir_all(&self.options.parts);
         Ok(())
     }
 
@@ -164,6 +166,14 @@ impl Sink for FileSink {
         let shape = Shape::carried_by(field);
         let FileSinkOptions { folder, format, .. } = self.options;
         Ok(Box::new(FileTarget { path: path.clone(), folder, format, shape }))
+    }
+
+    fn close(&self) -> Result<(), TransferError> {
+        if self.options.path.is_some() {
+            // Only tidies up: what was asked for is whole, and known to be.
+            let _ = std::fs::remove_dir_all(&self.options.parts);
+        }
+        Ok(())
     }
 
     fn keeps_nulls(&self) -> bool {

@@ -66,7 +66,8 @@ pub trait Sink: Send + Sync {
         Ok(())
     }
 
-    /// Nothing more is written or read back.
+    /// Nothing more is written or read back, and the log says that everything was finished: takes away what
+    /// only a copy that goes on would need.
     ///
     /// # Errors
     /// The target's.

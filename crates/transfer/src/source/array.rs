@@ -111,7 +111,9 @@ impl<'a, R: Read> ArrayReader<'a, R> {
             let byte = self.peek().map_err(|e| super::files::broken(&self.name, &e))?;
             match (&self.state, byte) {
                 (State::Before, Some(b'[')) => self.state = State::Element,
-                (State::Before, _) => return Err(self.broken("a list of documents begins with `[`")),
+                (State::Before, _) => return Err(self.broken(
+                    "a list of documents begins with `[`; if it holds a document on each line, say --from-format jsonl",
+                )),
                 (State::Ended, None) => return Ok(None),
                 (State::Ended, Some(_)) => return Err(self.broken("something stands behind the list")),
                 (State::Element | State::Comma, Some(b']')) => self.state = State::Ended,

@@ -1,6 +1,5 @@
 //! The memory store with sessions that fail as a test wants.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use storebench_core::store::{
@@ -78,11 +77,9 @@ impl Store for Faulty {
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         Store::prepare(&self.memory, layout, how)
     }
-    fn open(&self, options: &SessionOptions) -> impl Future<Output = Result<FaultySession, StoreError>> {
-        async {
-            let memory = Store::open(&self.memory, options).await?;
-            Ok(FaultySession { memory, decide: Arc::clone(&self.decide) })
-        }
+    async fn open(&self, options: &SessionOptions) -> Result<FaultySession, StoreError> {
+        let memory = Store::open(&self.memory, options).await?;
+        Ok(FaultySession { memory, decide: Arc::clone(&self.decide) })
     }
     fn remove(&self) -> Result<(), StoreError> {
         Store::remove(&self.memory)

@@ -147,7 +147,7 @@ fn rows_that_are_no_records_are_told() {
     let text = "_id,n,note\na,1,\"two\nlines\"\nb,x,\nc,2\nd,3,\"q\"\"q\",4\n,5,\ne,,last\n";
     let path = lab.write("a.csv", text);
     let types = "n=integer".parse().unwrap();
-    let source = FileSource::open(&[path.clone()], FileSourceOptions { format: None, types }).unwrap();
+    let source = FileSource::open(std::slice::from_ref(&path), FileSourceOptions { format: None, types }).unwrap();
     let store = memory();
     let report = lab.copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 4));

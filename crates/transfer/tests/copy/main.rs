@@ -31,6 +31,7 @@ struct Lab {
     stop: Arc<Stop>,
     stop_after: Option<u64>,
     verify: bool,
+    keep_log: bool,
 }
 
 impl Lab {
@@ -42,6 +43,7 @@ impl Lab {
             stop: Arc::new(Stop::new()),
             stop_after: None,
             verify: false,
+            keep_log: false,
         }
     }
 
@@ -76,7 +78,7 @@ impl Lab {
                 self.stop.ask();
             }
         });
-        if report.as_ref().is_ok_and(|report| !report.interrupted) {
+        if !self.keep_log && report.as_ref().is_ok_and(|report| !report.interrupted) {
             std::fs::remove_file(self.path("copy/log.jsonl")).unwrap();
         }
         report

@@ -68,3 +68,16 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
     let report = lab.copy(&files(&[&other]), &store_sink(&sound, Verb::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.before.written), (60_001, 0));
 }
+
+#[test]
+fn a_copy_that_broke_after_its_file_was_whole_can_be_gone_on_with() {
+    let store = memory();
+    let mut lab = Lab { keep_log: true, ..Lab::new() };
+    Lab::new().copy(&files(&[&lab.write("a.jsonl", lines(3_000))]), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
+    // As if it had been killed before its log was put away.
+    lab.begin = Begin::Resume;
+    let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
+    assert_eq!((report.counts.written, report.before.written), (3_000, 3_000));
+    assert_eq!(sorted(&std::fs::read_to_string(lab.path("out.jsonl")).unwrap()), sorted(&lines(3_000)));
+}
