@@ -29,7 +29,7 @@ Exit codes:
   2    bad input, or a place that holds what Storebench did not make: nothing was touched
   3    the store could not be reached";
 
-/// Benchmarks document stores and says what each result is worth.
+/// Loads, moves and measures document stores, and says what each result is worth.
 ///
 /// Results go to stdout, progress and messages to stderr.
 #[derive(Debug, Parser)]
