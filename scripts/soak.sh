@@ -13,11 +13,13 @@ began=$SECONDS
 code=0
 python3 scripts/count-tests.py "${command[@]}" | tee "$output" || code=$?
 
+# Before the file is begun, which would make the tree dirty.
+commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 processor=$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
 memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
 {
     echo "date     $(date -u +%Y-%m-%dT%H:%MZ)"
-    echo "commit   $(git describe --always --dirty 2>/dev/null || echo unknown)"
+    echo "commit   $commit"
     echo "machine  $(nproc) x ${processor:-unknown processor}, $memory"
     echo "kernel   $(uname -sr)"
     echo "rustc    $(rustc --version)"
