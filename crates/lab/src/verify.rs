@@ -11,7 +11,7 @@ use storebench_core::documents::{Catalog, Documents};
 use storebench_core::engine::{Caller, RealClock, Stop};
 use storebench_core::store::{
     AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Namespace, Op, OpError, OpKind,
-    PhaseStart, Prepare, ReadConsistency, Request, SessionOptions, StoreError,
+    PhaseStart, Prepare, Request, SessionOptions, StoreError,
 };
 use storebench_core::workload::{Body, OpName, Study, collection_of};
 
@@ -295,14 +295,10 @@ impl<'a> Reader<'a> {
         if can.supports(OpKind::Read).is_none() {
             return Err(StoreError::NotSupported("this store cannot read single documents".into()));
         }
-        let consistency = [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
-            .into_iter()
-            .find(|c| can.consistency.iter().any(|(have, _)| have == c))
-            .unwrap_or_default();
         let options = SessionOptions {
             // Nothing is written.
             durability: can.durability.first().map_or(Durability::OS, |(d, _)| *d),
-            consistency,
+            consistency: can.default_consistency(),
             timeout: TIMEOUT,
             in_flight: 1,
             clock: Arc::new(RealClock::new()),
@@ -458,7 +454,7 @@ operations = 1
     fn options() -> SessionOptions {
         SessionOptions {
             durability: Durability::MEMORY,
-            consistency: ReadConsistency::Strong,
+            consistency: storebench_core::store::ReadConsistency::Strong,
             timeout: TIMEOUT,
             in_flight: 1,
             clock: Arc::new(RealClock::new()),

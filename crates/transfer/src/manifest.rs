@@ -43,7 +43,7 @@ pub struct Counts {
     pub written: u64,
     /// Records that did not arrive; each is in the file of rejects.
     pub rejected: u64,
-    /// Records that were left out as asked.
+    /// Records that needed nothing: a delete did not find their keys.
     pub skipped: u64,
     /// Records that an insert found in the target already, the same.
     pub there_already: u64,

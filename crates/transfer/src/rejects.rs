@@ -70,6 +70,17 @@ impl Rejects {
         out.flush().and_then(|()| out.get_ref().sync_data()).map_err(|e| TransferError::write(&self.path, &e))
     }
 
+    /// Refuses a file that is there already: it may be the only trace of another copy's records.
+    pub(crate) fn begin(&self) -> Result<(), TransferError> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) if found.is_file() && found.len() > 0 => Err(TransferError::BadInput(format!(
+                "{} is there already; move it away, or name another file with --rejects",
+                self.path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Leaves out what splits that will be read again have rejected, and a line that was cut off.
     pub(crate) fn keep_only(&self, splits: &BTreeSet<u32>) -> Result<(), TransferError> {
         let failed = |e: &io::Error| TransferError::write(&self.path, e);
@@ -78,7 +89,8 @@ impl Rejects {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(failed(&e)),
         };
-        let part = self.path.with_extension("part");
+        let mut part = self.path.clone().into_os_string();
+        part.push(".part");
         let mut kept = BufWriter::new(File::create(&part).map_err(|e| failed(&e))?);
         for line in old.split(b'\n') {
             let line = line.map_err(|e| failed(&e))?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use storebench_core::keys::Rng;
+
 /// Capped exponential back-off with jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
@@ -43,30 +45,12 @@ impl Tries {
 
     /// A try has failed: when the next may begin; none when it was the last. The wait is drawn evenly from
     /// the upper half of `min(cap, first × 2ⁿ)`.
-    pub(crate) fn next_ns(&mut self, policy: &RetryPolicy, now_ns: u64, draw: &mut Draw) -> Option<u64> {
+    pub(crate) fn next_ns(&mut self, policy: &RetryPolicy, now_ns: u64, draw: &mut Rng) -> Option<u64> {
         let bound = policy.first.saturating_mul(1 << self.failed.min(20)).min(policy.cap).as_nanos() as u64;
         self.failed = self.failed.saturating_add(1);
         let due_ns = now_ns + bound / 2 + draw.below(bound / 2 + 1);
         let within = due_ns.saturating_sub(self.first_ns.unwrap_or(now_ns)) <= policy.total.as_nanos() as u64;
         (self.failed < policy.tries && within).then_some(due_ns)
-    }
-}
-
-/// Random numbers for jitter (SplitMix64, Steele et al. 2014).
-#[derive(Debug, Clone)]
-pub(crate) struct Draw(u64);
-
-impl Draw {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % bound.max(1)
     }
 }
 
@@ -77,7 +61,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn waits(policy: &RetryPolicy, took_ns: u64) -> Vec<u64> {
-        let (mut tries, mut draw, mut now_ns) = (Tries::default(), Draw::new(3), 1_000);
+        let (mut tries, mut draw, mut now_ns) = (Tries::default(), Rng::new(3), 1_000);
         let mut waits = Vec::new();
         loop {
             tries.begin(now_ns);

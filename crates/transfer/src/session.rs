@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_core::engine::{Clock, RealClock};
-use storebench_core::store::{
-    AnyStore, Capabilities, Durability, OpKind, PhaseStart, ReadConsistency, Session, SessionOptions,
-};
+use storebench_core::store::{AnyStore, Durability, OpKind, PhaseStart, Session, SessionOptions};
 
 use crate::error::TransferError;
 
@@ -37,28 +35,16 @@ pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<
             )));
         }
         Some(wanted) => wanted,
-        None => default_durability(&can),
+        None => can.default_durability().map_or(Durability::OS, |(level, _)| level),
     };
-    let consistency = [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
-        .into_iter()
-        .find(|wanted| can.consistency.iter().any(|(have, _)| have == wanted))
-        .unwrap_or_default();
     Ok(SessionOptions {
         durability,
-        consistency,
+        consistency: can.default_consistency(),
         timeout: request.timeout,
         in_flight: request.in_flight,
         clock: Arc::new(RealClock::new()),
         phase_start: PhaseStart::new(),
     })
-}
-
-fn default_durability(can: &Capabilities) -> Durability {
-    [Durability::FSYNC, Durability::OS, Durability::MEMORY]
-        .into_iter()
-        .find(|wanted| can.promises(*wanted).is_some())
-        .or_else(|| can.durability.first().map(|(d, _)| *d))
-        .unwrap_or(Durability::OS)
 }
 
 /// Opens a session.

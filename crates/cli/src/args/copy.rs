@@ -97,6 +97,10 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "RULE", help_heading = "Records")]
     pub(crate) key: Option<KeyRule>,
 
+    /// Write this field's value instead of the document: for append and prepend a text, for counter an integer
+    #[arg(long, value_name = "FIELD", help_heading = "Records")]
+    pub(crate) value: Option<String>,
+
     /// Workers, each with connections of its own [default: one for each processor]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
     pub(crate) parallel: Option<u32>,
@@ -184,15 +188,15 @@ pub(crate) enum OpText {
     Insert,
     /// Store it where its key exists; others are refused
     Replace,
-    /// Add its text behind the stored one
+    /// Add its text (see --value) behind the stored one
     Append,
-    /// Add its text before the stored one
+    /// Add its text (see --value) before the stored one
     Prepend,
     /// Remove the document with its key
     Delete,
     /// Merge it into the stored document (JSON Merge Patch, RFC 7396)
     Merge,
-    /// Add it, an integer, to the stored one
+    /// Add its integer (see --value) to the stored one
     Counter,
 }
 

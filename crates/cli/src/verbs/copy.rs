@@ -30,7 +30,10 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         return dry_run(args, &plan, &*source, &to);
     }
     let folder = plan.folder(args)?;
-    let shape = Shape::new(args.key.clone(), &plan.id);
+    let mut shape = Shape::new(args.key.clone(), &plan.id);
+    if let Some(field) = &args.value {
+        shape = shape.with_value(field);
+    }
     let sink = sink(args, &plan, &to, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
@@ -123,6 +126,7 @@ impl Plan {
             ("--view", &args.view),
             ("--to-collection", &to_collection),
             ("--key-field", &args.key_field),
+            ("--value", &args.value),
         ] {
             if let Some(value) = value {
                 set(name, value.clone());
@@ -133,6 +137,10 @@ impl Plan {
         }
         if let Some(rule) = &args.key {
             set("--key", rule.to_string());
+        }
+        if let Some(rejects) = &args.rejects {
+            // What is left out of it when the copy goes on must be this copy's.
+            set("--rejects", rejects.display().to_string());
         }
         if args.drop_attachments {
             set("--drop-attachments", "given".to_owned());
@@ -184,7 +192,10 @@ impl Plan {
             )));
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        Ok(args.out.join(format!("{prefix}{now}")))
+        let name = |more: u32| {
+            args.out.join(if more == 1 { format!("{prefix}{now}") } else { format!("{prefix}{now}-{more}") })
+        };
+        Ok((1..).map(name).find(|folder| !folder.exists()).unwrap_or_else(|| name(1)))
     }
 }
 
@@ -250,6 +261,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         durability: args.durability,
         timeout: args.timeout.0,
         retry: retry(args),
+        may_fail: args.max_errors.0,
     }
 }
 

@@ -176,11 +176,7 @@ impl PhasePlan {
                     return refuse(format!("this store cannot promise durability `{d}`; it can: {}", can.join("; ")));
                 }
             },
-            None => match [Durability::FSYNC, Durability::OS, Durability::MEMORY]
-                .into_iter()
-                .find_map(promised)
-                .or_else(|| capabilities.durability.first().copied())
-            {
+            None => match capabilities.default_durability() {
                 Some(found) => found,
                 None => return refuse("this store declares no durability at all".into()),
             },
@@ -191,10 +187,7 @@ impl PhasePlan {
                 let can: Vec<_> = capabilities.consistency.iter().map(|(c, _)| c.to_string()).collect();
                 return refuse(format!("this store cannot promise `{c}` reads; it can: {}", can.join(", ")));
             }
-            None => [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
-                .into_iter()
-                .find(|c| capabilities.consistency.iter().any(|(have, _)| have == c))
-                .unwrap_or_default(),
+            None => capabilities.default_consistency(),
         };
         let amount = match (phase.loads(), phase.duration, phase.operations) {
             (true, ..) => Amount::Load,

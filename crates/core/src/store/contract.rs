@@ -179,6 +179,23 @@ impl Capabilities {
         self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)
     }
 
+    /// The durability where none is asked for: the strongest of fsync, os and none that can be promised, or
+    /// else the first that can; with what it is set to.
+    pub fn default_durability(&self) -> Option<(Durability, &'static str)> {
+        [Durability::FSYNC, Durability::OS, Durability::MEMORY]
+            .into_iter()
+            .find_map(|level| self.promises(level).map(|means| (level, means)))
+            .or_else(|| self.durability.first().copied())
+    }
+
+    /// The read consistency where none is asked for: the strongest.
+    pub fn default_consistency(&self) -> ReadConsistency {
+        [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
+            .into_iter()
+            .find(|wanted| self.consistency.iter().any(|(have, _)| have == wanted))
+            .unwrap_or_default()
+    }
+
     /// What a durability level is set to, if it can be promised.
     pub fn promises(&self, durability: Durability) -> Option<&'static str> {
         self.durability.iter().find(|(d, _)| *d == durability).map(|(_, text)| *text)

@@ -194,7 +194,8 @@ pub fn copy(
         // Refused before anything is written.
         request.sink.target()?;
     }
-    let manifest = open_manifest(request)?;
+    let rejects = Rejects::new(request.rejects.clone());
+    let manifest = open_manifest(request, &rejects)?;
     let before = manifest.done.values().chain(manifest.partly.values().map(|p| &p.counts)).fold(
         Counts::default(),
         |mut sum, counts| {
@@ -204,9 +205,9 @@ pub fn copy(
     );
     let todo: Vec<Split> =
         manifest.header.splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
-    let rejects = Rejects::new(request.rejects.clone());
-    let kept: BTreeSet<u32> = manifest.done.keys().chain(manifest.partly.keys()).copied().collect();
-    rejects.keep_only(&kept)?;
+    if request.begin == Begin::Resume {
+        rejects.keep_only(&manifest.done.keys().chain(manifest.partly.keys()).copied().collect())?;
+    }
     let shared = Shared {
         request,
         rejects,
@@ -299,7 +300,7 @@ pub fn copy(
     })
 }
 
-fn open_manifest(request: &CopyRequest<'_>) -> Result<Manifest, TransferError> {
+fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifest, TransferError> {
     let folder = &request.folder;
     let refused = |what: String| Err(TransferError::BadInput(what));
     let unfinished = is_unfinished(folder);
@@ -332,7 +333,7 @@ fn open_manifest(request: &CopyRequest<'_>) -> Result<Manifest, TransferError> {
             }
             return Ok(manifest);
         }
-        Begin::Fresh | Begin::Restart => {}
+        Begin::Fresh | Begin::Restart => rejects.begin()?,
     }
     Manifest::begin(folder, || {
         let splits = request.source.splits(request.parallel)?;

@@ -56,6 +56,8 @@ struct Worker<'a> {
     /// What was written, to be verified.
     spool: Option<Spool>,
     refused: Vec<usize>,
+    /// Members that are the target's own.
+    own: &'static [&'static str],
 }
 
 impl<'a> Worker<'a> {
@@ -73,6 +75,7 @@ impl<'a> Worker<'a> {
             spare: Vec::new(),
             spool: None,
             refused: Vec::new(),
+            own: shared.request.sink.own_members(),
         }
     }
 
@@ -90,6 +93,12 @@ impl<'a> Worker<'a> {
         let mut settled = 0;
         loop {
             if self.shared.ends() {
+                if once && settled > self.partly.settled + self.partly.doubtful {
+                    // Everything that was sent has ended, so nothing is in doubt.
+                    let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
+                    self.shared.rejects.sync()?;
+                    self.shared.manifest.sending(self.split.number, partly)?;
+                }
                 return Ok(());
             }
             let mut records = self.spare.pop().unwrap_or_default();
@@ -199,16 +208,17 @@ impl<'a> Worker<'a> {
                 bytes -= ended.records.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
             }
             if let Some(spool) = &mut self.spool {
-                let nulls = self.shared.request.sink.keeps_nulls();
+                let (own, nulls) = (self.own, self.shared.request.sink.keeps_nulls());
                 self.refused.clear();
                 self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
                 for (position, (key, body, _)) in ended.records.iter().enumerate() {
                     if !self.refused.contains(&position) {
-                        spool.add(key, hash::of_record(key, body, &[], nulls))?;
+                        spool.add(key, hash::of_record(key, body, own, nulls))?;
                     }
                 }
             }
-            let written = (ended.records.len() - ended.refused.len()) as u64;
+            let written = (ended.records.len() - ended.refused.len()) as u64 - ended.absent;
+            self.counts.skipped += ended.absent;
             self.counts.written += written;
             self.counts.there_already += ended.there_already;
             self.counts.retries += ended.retries;
@@ -241,7 +251,7 @@ impl<'a> Worker<'a> {
             error: error.to_owned(),
             why: why.to_owned(),
             tries,
-            record: record(records.before(position).unwrap_or(body)),
+            record: record(&request.shape.original(key, records.before(position), body)),
         })
     }
 

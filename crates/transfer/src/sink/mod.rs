@@ -40,6 +40,8 @@ pub struct Ended {
     pub records: Records,
     /// Which of them were not written, in no order.
     pub refused: Vec<Refusal>,
+    /// Records whose key a delete did not find: nothing was to be done.
+    pub absent: u64,
     /// Records that an insert found there already, the same: written by an earlier try, or by a copy that was
     /// killed.
     pub there_already: u64,
@@ -77,6 +79,11 @@ pub trait Sink: Send + Sync {
 
     /// What a copy that goes on may write again.
     fn again(&self) -> Again;
+
+    /// Top-level members of documents that are the target's own, and so no part of what was written.
+    fn own_members(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Whether a field that is null can be told from one that is not there.
     fn keeps_nulls(&self) -> bool {

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use storebench_core::engine::Clock;
+use storebench_core::keys::Rng;
 use storebench_core::store::{
     AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OwnedReply, Reply, Request, Session, StoreError, Token,
 };
@@ -14,7 +16,7 @@ use super::store::{StoreSinkOptions, Verb};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
 use crate::records::Records;
-use crate::retry::{Draw, Tries};
+use crate::retry::Tries;
 use crate::session::of_store;
 use crate::timer::Timer;
 use crate::verify::hash;
@@ -25,6 +27,9 @@ const FAILED_IN_A_ROW: u64 = 1_000;
 /// And so many at the end of a split that the split does not count as done.
 const FAILED_AT_THE_END: u64 = 10;
 
+/// Sessions so far: each draws other waits, so that they do not come back at the same moment.
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+
 /// A batch, or a part of one, that goes to the store as one request.
 struct Piece {
     /// Which batch.
@@ -32,8 +37,6 @@ struct Piece {
     /// Which of its records.
     part: Part,
     tries: Tries,
-    /// An earlier try may have been done.
-    doubtful: bool,
     /// The store has them already, perhaps from an earlier try: they are read and compared.
     compares: bool,
 }
@@ -56,7 +59,7 @@ struct Batch {
 
 impl Piece {
     fn of(batch: usize, part: Part) -> Self {
-        Self { batch, part, tries: Tries::default(), doubtful: false, compares: false }
+        Self { batch, part, tries: Tries::default(), compares: false }
     }
 
     /// The position in the batch of one of its records.
@@ -82,7 +85,7 @@ pub(super) struct Slots<'a> {
     session: Box<dyn Session>,
     clock: Arc<dyn Clock>,
     timer: Timer,
-    draw: Draw,
+    draw: Rng,
     batches: Vec<Option<Batch>>,
     open: usize,
     /// To be sent as soon as there is room.
@@ -114,7 +117,7 @@ impl<'a> Slots<'a> {
             session,
             clock,
             timer: Timer::new(),
-            draw: Draw::new(std::process::id().into()),
+            draw: Rng::stream(std::process::id().into(), SESSIONS.fetch_add(1, Ordering::Relaxed)),
             batches: Vec::new(),
             open: 0,
             ready: VecDeque::new(),
@@ -193,10 +196,18 @@ impl<'a> Slots<'a> {
                 _ => self.refuse(&piece, reject.item, &reject.error),
             }
         }
-        if reply.rejects.len() < self.len(&piece) {
-            self.failed_in_a_row = 0;
-        } else {
-            self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &reply.rejects[0].error)?;
+        match reply.rejects.first() {
+            Some(first) if reply.rejects.len() >= self.len(&piece) => {
+                self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &first.error)?;
+            }
+            _ => self.failed_in_a_row = 0,
+        }
+        if self.options.verb == Verb::Delete {
+            let there = reply.documents as usize + reply.rejects.len();
+            let absent = self.len(&piece).saturating_sub(there) as u64;
+            if let Some(batch) = &mut self.batches[piece.batch] {
+                batch.ended.absent += absent;
+            }
         }
         let whole = reply.rejects.first().map(|reject| reject.error.clone());
         if !found.is_empty() {
@@ -206,9 +217,7 @@ impl<'a> Slots<'a> {
             self.add(part);
         }
         if let (false, Some(error)) = (again.is_empty(), whole) {
-            let doubtful = reply.rejects.iter().any(|r| r.error.kind == ErrorKind::OutcomeUnknown);
-            let mut part = self.part(&piece, &again);
-            part.doubtful |= doubtful;
+            let part = self.part(&piece, &again);
             self.try_again(part, &error, false)?;
         }
         self.done(piece.batch);
@@ -243,13 +252,9 @@ impl<'a> Slots<'a> {
     /// A whole request has failed.
     fn failed(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         match error.kind {
-            ErrorKind::Temporary => {
-                self.window = (self.window / 2.0).max(1.0);
-                self.try_again(piece, error, true)
-            }
+            ErrorKind::Temporary => self.slow_down(piece, error),
             ErrorKind::OutcomeUnknown if piece.compares || self.options.verb.repeatable() => {
-                self.window = (self.window / 2.0).max(1.0);
-                self.try_again(Piece { doubtful: true, ..piece }, error, true)
+                self.slow_down(piece, error)
             }
             // One of many may be the reason: halves find it.
             ErrorKind::Refused | ErrorKind::Failed if self.len(&piece) > 1 => {
@@ -259,11 +264,6 @@ impl<'a> Slots<'a> {
                     let part = self.part(&piece, half);
                     self.add(part);
                 }
-                self.done(piece.batch);
-                Ok(())
-            }
-            // Done by an earlier try whose answer did not come.
-            ErrorKind::NotFound if self.options.verb == Verb::Delete && piece.doubtful => {
                 self.done(piece.batch);
                 Ok(())
             }
@@ -286,6 +286,11 @@ impl<'a> Slots<'a> {
         }
     }
 
+    fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+        self.window = (self.window / 2.0).max(1.0);
+        self.try_again(piece, error, true)
+    }
+
     /// A store that fails everything (a full disk) is not asked to fail the rest of the source, too.
     fn count_failures(&mut self, kinds: impl Iterator<Item = ErrorKind>, error: &OpError) -> Result<(), TransferError> {
         let failed = kinds.filter(|kind| *kind == ErrorKind::Failed).count() as u64;
@@ -293,12 +298,14 @@ impl<'a> Slots<'a> {
         if failed > 0 {
             self.last_failure = error.to_string();
         }
-        if self.failed_in_a_row < FAILED_IN_A_ROW { Ok(()) } else { Err(self.fails()) }
+        let most = FAILED_IN_A_ROW.max(self.options.may_fail.saturating_add(1));
+        if self.failed_in_a_row < most { Ok(()) } else { Err(self.fails()) }
     }
 
     fn fails(&self) -> TransferError {
         let text = format!(
-            "{} records failed one after another, so the copy has ended; the last: {}. Mend it and go on with --resume",
+            "{} records failed one after another, so the copy has ended; the last: {}. Mend the store and go on with \
+             --resume; where it is the records that it fails, let as many be rejected by --max-errors",
             self.failed_in_a_row, self.last_failure
         );
         of_store(self.store, StoreError::Failed(text))
@@ -383,7 +390,8 @@ impl<'a> Slots<'a> {
 
 impl Writer for Slots<'_> {
     fn end(&mut self) -> Result<(), TransferError> {
-        if self.failed_in_a_row < FAILED_AT_THE_END { Ok(()) } else { Err(self.fails()) }
+        let most = FAILED_AT_THE_END.max(self.options.may_fail.saturating_add(1));
+        if self.failed_in_a_row < most { Ok(()) } else { Err(self.fails()) }
     }
 
     fn has_room(&self) -> bool {
@@ -396,10 +404,23 @@ impl Writer for Slots<'_> {
             self.batches.len() - 1
         });
         let verb = self.options.verb;
-        let pieces = if verb.many() { 1 } else { records.len() };
-        self.batches[batch] = Some(Batch { ended: Ended { records, ..Ended::default() }, pieces });
+        let before = self.ready.len();
+        let mut refused = Vec::new();
+        if verb.many() {
+            self.ready.push_back(Piece::of(batch, Part::All));
+        } else {
+            for (position, (_, body, _)) in records.iter().enumerate() {
+                if verb == Verb::Counter && integer(body).is_none() {
+                    let why = "it is no integer of 64 bits; name the field that holds it with --value".to_owned();
+                    refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
+                } else {
+                    self.ready.push_back(Piece::of(batch, Part::One(position)));
+                }
+            }
+        }
+        let pieces = self.ready.len() - before;
+        self.batches[batch] = Some(Batch { ended: Ended { records, refused, ..Ended::default() }, pieces });
         self.open += 1;
-        self.ready.extend((0..pieces).map(|n| Piece::of(batch, if verb.many() { Part::All } else { Part::One(n) })));
         self.send();
         Ok(())
     }
@@ -458,9 +479,14 @@ fn operation<'r>(verb: Verb, batch: &'r Records, piece: &'r Piece, keys: &'r mut
         Verb::Prepend => Op::Prepend { key, bytes: body },
         Verb::Merge => Op::MergePatch { key, patch: body },
         Verb::Counter => {
-            let delta = std::str::from_utf8(body).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            // `put` has refused what is none.
+            let delta = integer(body).unwrap_or_default();
             Op::Counter { key, delta, initial: delta }
         }
         _ => Op::Replace { key, body },
     }
+}
+
+fn integer(body: &[u8]) -> Option<i64> {
+    std::str::from_utf8(body).ok()?.trim().parse().ok()
 }

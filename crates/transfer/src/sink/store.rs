@@ -127,6 +127,9 @@ pub struct StoreSinkOptions {
     pub timeout: Duration,
     /// How what fails for now is tried again.
     pub retry: RetryPolicy,
+    /// So many records may be rejected: a store that fails more of them one after another is taken to be
+    /// broken, and the copy ends.
+    pub may_fail: u64,
 }
 
 /// One collection of a store.
@@ -203,6 +206,10 @@ impl Sink for StoreSink {
 
     fn close(&self) -> Result<(), TransferError> {
         self.store.close().map_err(|e| of_store(&*self.store, e))
+    }
+
+    fn own_members(&self) -> &'static [&'static str] {
+        self.store.capabilities().own_members
     }
 
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use storebench_core::engine::Clock;
+use storebench_core::keys::Rng;
 use storebench_core::store::{
     AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
     OwnedReply, Prepare, Reply, Request, Session, StoreError, Token, ViewRows,
@@ -14,7 +15,7 @@ use storebench_core::workload::Body;
 use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, ViewKeys};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
-use crate::retry::{Draw, RetryPolicy, Tries};
+use crate::retry::{RetryPolicy, Tries};
 use crate::session::{self, SessionRequest, of_store};
 use crate::shape::{Maker, Shape, Strip};
 use crate::timer::Timer;
@@ -186,7 +187,7 @@ impl Source for StoreSource {
                 state: State::Idle,
                 token: 0,
                 tries: Tries::default(),
-                draw: Draw::new(u64::from(split.number)),
+                draw: Rng::new(u64::from(split.number)),
                 maker: shape.maker(),
                 strip: Strip::new(can.own_members, can.attachments_member, self.options.drop_attachments),
                 unit: split.number,
@@ -246,7 +247,7 @@ struct Scan<'a> {
     state: State,
     token: u64,
     tries: Tries,
-    draw: Draw,
+    draw: Rng,
     maker: Maker<'a>,
     strip: Strip,
     unit: u32,

@@ -58,11 +58,14 @@ impl Lab {
     }
 
     fn copy(&self, source: &dyn Source, sink: &dyn Sink) -> Result<CopyReport, TransferError> {
-        let shape = Shape::new(None, "test");
+        self.copy_shaped(source, sink, &Shape::new(None, "test"))
+    }
+
+    fn copy_shaped(&self, source: &dyn Source, sink: &dyn Sink, shape: &Shape) -> Result<CopyReport, TransferError> {
         let request = CopyRequest {
             source,
             sink,
-            shape: &shape,
+            shape,
             op: "upsert",
             parallel: self.parallel,
             docs_per_s: None,
@@ -117,6 +120,7 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
         in_flight: 4,
         durability: Some(Durability::OS),
         timeout: Duration::from_secs(10),
+        may_fail: 0,
         retry: RetryPolicy { first: Duration::from_micros(100), ..RetryPolicy::default() },
     }
 }
@@ -147,11 +151,10 @@ fn lines(count: usize) -> String {
 }
 
 /// Everything in a store, as sorted lines.
-fn contents(lab: &Lab, store: &Arc<dyn AnyStore>) -> Vec<String> {
+fn contents(store: &Arc<dyn AnyStore>) -> Vec<String> {
     let other = Lab::new();
     let report = other.copy(&store_source(store), &file_sink(&other, "all.jsonl")).unwrap();
     assert_eq!(report.counts.rejected, 0);
-    let _ = lab;
     sorted(&std::fs::read_to_string(other.path("all.jsonl")).unwrap())
 }
 

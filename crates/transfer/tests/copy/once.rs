@@ -78,3 +78,20 @@ fn writer_of_bytes(store: &dyn AnyStore) -> impl FnMut(&str, &[u8]) {
         });
     }
 }
+
+#[test]
+fn an_interrupted_copy_is_in_doubt_about_nothing() {
+    let text: String = (0..30_000).map(|n| format!("{{\"_id\":\"c{:02}\",\"n\":1}}\n", n % 50)).collect();
+    let mut lab = Lab::new();
+    lab.parallel = 1;
+    lab.stop_after = Some(500);
+    let path = lab.write("a.jsonl", &text);
+    let store = memory();
+    let shape = Shape::new(None, "test").with_value("n");
+    let report = lab.copy_shaped(&files(&[&path]), &store_sink(&store, Verb::Counter), &shape).unwrap();
+    assert!(report.interrupted, "{report:?}");
+    let lab = Lab { begin: Begin::Resume, stop: Arc::new(Stop::new()), stop_after: None, ..lab };
+    let report = lab.copy_shaped(&files(&[&path]), &store_sink(&store, Verb::Counter), &shape).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (30_000, 0), "{:?}", lab.rejects().first());
+    assert!(report.before.written >= 500 && report.before.written < 30_000);
+}

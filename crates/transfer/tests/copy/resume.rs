@@ -26,7 +26,7 @@ fn what_was_done_is_not_done_again_and_the_rest_is() {
         let report = lab.copy(&files(&[&path]), &store_sink(&sound, Verb::Insert)).unwrap();
         assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (60_000, 60_000, 0));
         assert!(lab.rejects().is_empty(), "what is read again is not rejected twice");
-        assert_eq!(contents(&lab, &sound), sorted(&lines(60_000)), "{requests}");
+        assert_eq!(contents(&sound), sorted(&lines(60_000)), "{requests}");
     }
 }
 
@@ -65,6 +65,8 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
     let other = lab.write("a.jsonl", lines(60_001));
     assert!(refused(&lab, &other).contains("has changed"));
     lab.begin = Begin::Restart;
+    assert!(refused(&lab, &other).contains("--rejects"), "what the first one rejected is still wanted");
+    std::fs::rename(lab.path("rejects.jsonl"), lab.path("first.jsonl")).unwrap();
     let report = lab.copy(&files(&[&other]), &store_sink(&sound, Verb::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.before.written), (60_001, 0));
 }
@@ -80,4 +82,14 @@ fn a_copy_that_broke_after_its_file_was_whole_can_be_gone_on_with() {
     let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
     assert_eq!((report.counts.written, report.before.written), (3_000, 3_000));
     assert_eq!(sorted(&std::fs::read_to_string(lab.path("out.jsonl")).unwrap()), sorted(&lines(3_000)));
+}
+
+#[test]
+fn a_file_of_rejects_that_is_there_is_not_touched() {
+    let lab = Lab::new();
+    lab.write("rejects.jsonl", "of another copy\n");
+    let path = lab.write("a.jsonl", lines(3));
+    let error = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Upsert)).unwrap_err();
+    assert!(matches!(&error, TransferError::BadInput(text) if text.contains("--rejects")), "{error}");
+    assert_eq!(std::fs::read_to_string(lab.path("rejects.jsonl")).unwrap(), "of another copy\n");
 }

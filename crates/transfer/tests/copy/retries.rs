@@ -35,11 +35,11 @@ fn what_fails_for_now_is_tried_again() {
         calls += 1;
         if calls % 3 == 0 { Fate::Done } else { Fate::Fails(temporary()) }
     });
-    let (lab, report, sound) = run(Verb::Upsert, 2_000, store);
+    let (_lab, report, sound) = run(Verb::Upsert, 2_000, store);
     let counts = report.unwrap().counts;
     assert_eq!((counts.written, counts.rejected), (2_000, 0));
     assert!(counts.retries >= 20, "{counts:?}");
-    assert_eq!(contents(&lab, &sound), sorted(&lines(2_000)));
+    assert_eq!(contents(&sound), sorted(&lines(2_000)));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn one_record_that_a_store_refuses_does_not_take_its_batch_along() {
     let reject = &lab.rejects()[0];
     assert_eq!((reject.key.as_deref(), reject.why.as_str(), reject.tries), (Some("k000777"), "too large", 1));
     assert_eq!(reject.record["n"], 777);
-    assert_eq!(contents(&lab, &sound).len(), 1_999);
+    assert_eq!(contents(&sound).len(), 1_999);
 }
 
 #[test]
@@ -88,31 +88,69 @@ fn an_insert_whose_answer_is_lost_is_no_conflict_with_itself() {
             }
         });
         let options = StoreSinkOptions { timeout: Duration::from_millis(50), ..sink_options(Verb::Insert) };
-        let (lab, report, sound) = run_with(options, 1_000, store);
+        let (_lab, report, sound) = run_with(options, 1_000, store);
         let counts = report.unwrap().counts;
         assert_eq!((counts.written, counts.rejected), (1_000, 0), "{silent}");
         assert!(counts.there_already > 0 && counts.retries > 0, "{counts:?}");
-        assert_eq!(contents(&lab, &sound), sorted(&lines(1_000)));
+        assert_eq!(contents(&sound), sorted(&lines(1_000)));
     }
+}
+
+/// Copies into counters, adding the field `n`.
+fn count(lab: &Lab, text: &str, store: &Arc<dyn AnyStore>) -> CopyReport {
+    let (source, sink) = (files(&[&lab.write("a.jsonl", text)]), store_sink(store, Verb::Counter));
+    lab.copy_shaped(&source, &sink, &Shape::new(None, "test").with_value("n")).unwrap()
 }
 
 #[test]
 fn a_counter_whose_answer_is_lost_is_listed_and_not_done_again() {
     let lab = Lab::new();
-    let text: String = (0..100).map(|n| format!("{{\"_id\":\"c{n:03}\"}}\n")).collect();
+    let text: String = (0..100).map(|n| format!("{{\"_id\":\"c{:02}\",\"n\":{n}}}\n", n % 10)).collect();
     let mut calls = 0;
-    let store = Faulty::new(move |_| {
+    let faulty: Arc<dyn AnyStore> = Arc::new(Faulty::new(move |_| {
         calls += 1;
         if calls == 50 { Fate::DoneBut(OpError::new(ErrorKind::OutcomeUnknown, "reset")) } else { Fate::Done }
-    });
-    let faulty: Arc<dyn AnyStore> = Arc::new(store);
-    let sink = store_sink(&faulty, Verb::Append);
-    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &sink).unwrap();
-    // Nothing is there to append to, but for the one whose answer is lost that is not known.
-    assert_eq!((report.counts.written, report.counts.rejected), (0, 100));
-    let unknown: Vec<_> = lab.rejects().into_iter().filter(|reject| reject.error == "outcome-unknown").collect();
-    assert_eq!(unknown.len(), 1);
-    assert_eq!(unknown[0].tries, 1);
+    }));
+    let report = count(&lab, &text, &faulty);
+    assert_eq!((report.counts.written, report.counts.rejected), (99, 1));
+    let reject = &lab.rejects()[0];
+    assert_eq!((reject.error.as_str(), reject.tries), ("outcome-unknown", 1));
+    let line: serde_json::Value = serde_json::from_str(text.lines().nth(49).unwrap()).unwrap();
+    assert_eq!(reject.record, line, "the record as it came");
+}
+
+#[test]
+fn what_is_no_integer_is_not_counted_as_nothing() {
+    let lab = Lab::new();
+    let text =
+        "{\"_id\":\"a\",\"n\":4}\n{\"_id\":\"a\",\"n\":\"x\"}\n{\"_id\":\"a\",\"n\":1.5}\n{\"_id\":\"a\",\"n\":-1}\n";
+    let store = memory();
+    let report = count(&lab, text, &store);
+    assert_eq!((report.counts.written, report.counts.rejected), (2, 2));
+    assert!(lab.rejects().iter().all(|reject| reject.why.contains("no integer of 64 bits") && reject.tries == 0));
+    // Whole documents are no integers either.
+    let lab = Lab::new();
+    let report = lab.copy(&files(&[&lab.write("b.jsonl", text)]), &store_sink(&store, Verb::Counter)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (0, 4));
+    assert_eq!(lab.rejects()[0].record, serde_json::json!({"_id": "a", "n": 4}));
+}
+
+#[test]
+fn as_many_failures_as_are_allowed_end_nothing() {
+    let store = |_: ()| {
+        Faulty::new(|request| match request.op {
+            Op::BulkWrite { items, .. } if items.iter().any(|(key, _)| key >= "k000900") => {
+                Fate::Fails(OpError::new(ErrorKind::Failed, "poison"))
+            }
+            _ => Fate::Done,
+        })
+    };
+    let (_, report, _) = run(Verb::Upsert, 1_000, store(()));
+    assert!(report.unwrap_err().to_string().contains("--max-errors"));
+    let options = StoreSinkOptions { may_fail: 100, ..sink_options(Verb::Upsert) };
+    let (lab, report, _) = run_with(options, 1_000, store(()));
+    assert_eq!(report.unwrap().counts.rejected, 100);
+    assert_eq!(lab.rejects().len(), 100);
 }
 
 #[test]
@@ -136,6 +174,7 @@ fn a_replace_of_what_is_not_there_is_told_one_by_one() {
     assert_eq!((report.counts.written, report.counts.rejected), (500, 200));
     assert!(lab.rejects().iter().all(|reject| reject.error == "not-found"));
     let report = Lab::new().copy(&files(&[&lab.path("b.jsonl")]), &store_sink(&sound, Verb::Delete)).unwrap();
-    assert_eq!((report.counts.written, report.counts.rejected), (700, 0));
-    assert!(contents(&lab, &sound).is_empty());
+    // 200 of the keys were never there.
+    assert_eq!((report.counts.read, report.counts.written, report.counts.skipped), (700, 500, 200));
+    assert!(contents(&sound).is_empty());
 }
