@@ -14,8 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Servers for tests, which know nothing of us.
     ("storebench-fakes", &[]),
     ("storebench-lab", &["storebench-core"]),
-    // Its tests copy between real stores.
-    ("storebench-transfer", &["storebench-core", "storebench-stores"]),
+    // Its tests copy between real stores and fakes.
+    ("storebench-transfer", &["storebench-core", "storebench-fakes", "storebench-stores"]),
     // Its tests run against the fakes too.
     (
         "storebench",
