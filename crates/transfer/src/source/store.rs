@@ -325,7 +325,14 @@ impl Scan<'_> {
                     match due_ns {
                         Some(due_ns) => self.state = State::Waits { due_ns },
                         None => {
-                            let error = if again { StoreError::Unreachable(text) } else { StoreError::Failed(text) };
+                            let error = if again {
+                                let tries = self.tries.failed;
+                                StoreError::Unreachable(format!(
+                                    "given up after {tries} tries: {text}; what was copied stays, go on with --resume"
+                                ))
+                            } else {
+                                StoreError::Failed(text)
+                            };
                             return Poll::Ready(Err(of_store(&*self.source.store, error)));
                         }
                     }
