@@ -286,6 +286,20 @@ fn standard_streams_are_ends_too() {
 }
 
 #[test]
+fn standard_input_becomes_a_table_with_every_row() {
+    let cli = Cli::new();
+    let text: String = (0..25_000).map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n}}}\n")).collect();
+    for name in ["all.csv", "all.parquet", "all.arrow"] {
+        let mut copy =
+            cli.command(&["copy", "-", name, "--quiet"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        copy.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(copy.wait().unwrap().success(), "{name}");
+        let back = cli.run(&format!("copy {name} null: --to-collection x --json"));
+        assert_eq!(count(&report(&back), "written"), 25_000, "{name}");
+    }
+}
+
+#[test]
 fn what_cannot_be_copied_is_told_before_anything_is_written() {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(3));

@@ -12,6 +12,8 @@ use crate::source::{Room, Source, Split};
 
 /// So many records are looked at.
 const RECORDS: usize = 10_000;
+/// And no further than so many bytes of a split: those of standard input have to be kept.
+const BYTES: u64 = 64 << 20;
 
 /// The columns of the first 10,000 records, and one of text for the key before them where it gets one.
 ///
@@ -31,9 +33,12 @@ pub fn infer_columns(
     runtime.block_on(async {
         let (mut records, mut bad, mut seen) = (Records::new(), Vec::new(), 0);
         for split in splits {
-            let mut reader = source.open(split, shape).await?;
+            if seen >= RECORDS {
+                break;
+            }
+            let mut reader = source.preview(split, shape).await?;
             let mut more = true;
-            while more && seen < RECORDS {
+            while more && seen < RECORDS && reader.bytes() < BYTES {
                 records.clear();
                 let room = Room { records: 1_000, bytes: 4 << 20 };
                 more = poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;

@@ -17,7 +17,7 @@ Exit codes:
 
 /// Move documents between files and stores, in parallel, losing nothing
 ///
-/// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`; text also
+/// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, `.arrow`; text also
 /// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder to write to ends with `/`), or `-` for
 /// standard input or output.
 ///
@@ -55,7 +55,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "KEYS", requires = "view", help_heading = "Source")]
     pub(crate) keys: Option<ViewKeys>,
 
-    /// How records stand in the files that are read: jsonl, json, csv, tsv or parquet [default: by their names]
+    /// How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]
     #[arg(long, value_name = "FORMAT", help_heading = "Source")]
     pub(crate) from_format: Option<Format>,
 
@@ -80,7 +80,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "LEVEL", help_heading = "Target")]
     pub(crate) durability: Option<Durability>,
 
-    /// How records stand in the file that is written: jsonl, json, csv, tsv or parquet [default: by its name]
+    /// How records stand in the file that is written: jsonl, json, csv, tsv, parquet or arrow [default: by its name]
     #[arg(long, value_name = "FORMAT", help_heading = "Target")]
     pub(crate) to_format: Option<Format>,
 

@@ -177,7 +177,7 @@ impl Sink for FileSink {
     }
 
     fn keeps_nulls(&self) -> bool {
-        self.options.format != Format::Parquet
+        self.options.format.keeps_nulls()
     }
 
     fn again(&self) -> Again {

@@ -6,6 +6,7 @@ mod join;
 mod line;
 mod slots;
 mod store;
+mod tables;
 
 pub(crate) use files::part_in;
 pub use files::{FileSink, FileSinkOptions};

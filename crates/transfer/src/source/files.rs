@@ -14,8 +14,7 @@ use storebench_core::store::LocalFuture;
 use super::array::ArrayReader;
 use super::csv::CsvReader;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
-use super::parquet::{self, ParquetReader};
-use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable};
+use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, arrow, parquet};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
@@ -79,7 +78,8 @@ pub struct FileSourceOptions {
 /// Files, or standard input.
 pub struct FileSource {
     files: Vec<InputFile>,
-    stdin: bool,
+    /// Standard input, where it is that: what a look ahead has taken out of it.
+    stdin: Option<Arc<Mutex<Vec<u8>>>>,
     options: FileSourceOptions,
     /// Lines before an offset of a file, where they were counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
@@ -92,7 +92,7 @@ impl FileSource {
     /// Which one is not there or no file.
     pub fn open(paths: &[PathBuf], options: FileSourceOptions) -> Result<Self, TransferError> {
         let files = paths.iter().map(|path| look(path, options.format)).collect::<Result<_, _>>()?;
-        Ok(Self { files, stdin: false, options, counted: Mutex::default() })
+        Ok(Self { files, stdin: None, options, counted: Mutex::default() })
     }
 
     /// Standard input.
@@ -105,7 +105,7 @@ impl FileSource {
                 "Parquet is read from its end: give a file, not standard input".into(),
             ));
         }
-        Ok(Self { files: Vec::new(), stdin: true, options, counted: Mutex::default() })
+        Ok(Self { files: Vec::new(), stdin: Some(Arc::default()), options, counted: Mutex::default() })
     }
 
     fn format(&self, file: u32) -> Format {
@@ -113,7 +113,11 @@ impl FileSource {
     }
 
     fn name(&self, file: u32) -> String {
-        if self.stdin { "standard input".to_owned() } else { self.files[file as usize].path.display().to_string() }
+        if self.stdin.is_some() {
+            "standard input".to_owned()
+        } else {
+            self.files[file as usize].path.display().to_string()
+        }
     }
 
     /// The number of the line that begins at an offset, from 1; none where counting would mean unpacking
@@ -184,13 +188,20 @@ impl Source for FileSource {
         let total: u64 = self.files.iter().filter(plain).map(|f| f.bytes).sum();
         let each = (total / u64::from(parallel.max(1) * 4)).clamp(LEAST_SPLIT_BYTES, SPLIT_BYTES);
         let mut parts = Vec::new();
-        if self.stdin {
+        if self.stdin.is_some() {
             parts.push((Part::File { file: 0 }, None));
         }
         for (number, file) in self.files.iter().enumerate() {
             let number = number as u32;
-            if file.format == Format::Parquet {
-                let groups = parquet::row_groups(&file.path)?.into_iter().enumerate();
+            let groups = match (file.format, file.packing) {
+                (Format::Parquet, _) => Some(parquet::row_groups(&file.path)?),
+                (Format::Arrow, Packing::Plain) => {
+                    arrow::parts(&file.path)?.map(|n| vec![file.bytes / u64::from(n.max(1)); n as usize])
+                }
+                _ => None,
+            };
+            if let Some(groups) = groups {
+                let groups = groups.into_iter().enumerate();
                 parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
                 continue;
             }
@@ -222,8 +233,8 @@ impl Source for FileSource {
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
                     let path = &self.files[file as usize].path;
-                    let reader = ParquetReader::new(path, group, shape.maker(), file)?;
-                    return Ok(Box::new(reader) as Box<dyn Reader + 'a>);
+                    let read = if self.format(file) == Format::Arrow { arrow::read } else { parquet::read };
+                    return Ok(Box::new(read(path, group, shape.maker(), file)?) as Box<dyn Reader + 'a>);
                 }
                 Part::Keys { .. } | Part::View { .. } => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
@@ -231,24 +242,30 @@ impl Source for FileSource {
             };
             let read = Arc::new(AtomicU64::new(0));
             let input = self.input(file, start, &read)?;
-            let (name, maker) = (self.name(file), shape.maker());
-            Ok(match self.format(file) {
-                Format::Json => Box::new(ArrayReader::new(input, maker, file, name, read)) as Box<dyn Reader + 'a>,
-                format @ (Format::Csv | Format::Tsv) => {
-                    let types = &self.options.types;
-                    Box::new(CsvReader::new(input, format.delimiter(), types, maker, file, name, read)?)
-                }
-                Format::Jsonl | Format::Parquet => {
-                    Box::new(LineReader { lines: Lines::new(input, start, end), maker, file, name, read })
-                }
-            })
+            self.reader(input, file, (start, end), read, shape)
+        })
+    }
+
+    fn preview<'a>(
+        &'a self,
+        split: &'a Split,
+        shape: &'a Shape,
+    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+        let Some(seen) = &self.stdin else { return self.open(split, shape) };
+        Box::pin(async move {
+            let read = Arc::new(AtomicU64::new(0));
+            let input = Counted { input: Ahead(Arc::clone(seen)), read: Arc::clone(&read) };
+            let input = unpacked_by_magic(input).map_err(|e| TransferError::read(&self.name(0), &e))?;
+            self.reader(input, 0, (0, u64::MAX), read, shape)
         })
     }
 
     fn place(&self, split: &Split, origin: Origin) -> String {
         let name = self.name(origin.unit);
-        if self.format(origin.unit) == Format::Parquet {
-            return format!("{name}, row {}", origin.at + 1);
+        match self.format(origin.unit) {
+            Format::Parquet => return format!("{name}, row {}", origin.at + 1),
+            Format::Arrow => return arrow::place(&name, origin.at),
+            _ => {}
         }
         match self.line(origin.unit, origin.at) {
             Some(line) => format!("{name}, line {line}"),
@@ -259,22 +276,36 @@ impl Source for FileSource {
 }
 
 impl FileSource {
+    /// Reads records between two offsets out of an opened file.
+    fn reader<'a>(
+        &'a self,
+        input: Box<dyn Read + Send>,
+        file: u32,
+        (start, end): (u64, u64),
+        read: Arc<AtomicU64>,
+        shape: &'a Shape,
+    ) -> Result<Box<dyn Reader + 'a>, TransferError> {
+        let (name, maker) = (self.name(file), shape.maker());
+        Ok(match self.format(file) {
+            Format::Json => Box::new(ArrayReader::new(input, maker, file, name, read)),
+            format @ (Format::Csv | Format::Tsv) => {
+                let types = &self.options.types;
+                Box::new(CsvReader::new(input, format.delimiter(), types, maker, file, name, read)?)
+            }
+            Format::Arrow => Box::new(arrow::read_stream(input, maker, file, name)?),
+            Format::Jsonl | Format::Parquet => {
+                Box::new(LineReader { lines: Lines::new(input, start, end), maker, file, name, read })
+            }
+        })
+    }
+
     fn input(&self, file: u32, start: u64, read: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, TransferError> {
         let name = self.name(file);
         let failed = |e: io::Error| TransferError::read(&name, &e);
-        if self.stdin {
-            let mut first = [0; 4];
-            let mut stdin = io::stdin();
-            let mut filled = 0;
-            while filled < 4 {
-                match stdin.read(&mut first[filled..]).map_err(failed)? {
-                    0 => break,
-                    more => filled += more,
-                }
-            }
-            let begun = io::Cursor::new(first[..filled].to_vec());
-            let counted = Counted { input: begun.chain(stdin), read: Arc::clone(read) };
-            return unpacked(counted, Packing::of_magic(&first[..filled])).map_err(failed);
+        if let Some(seen) = &self.stdin {
+            let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            let input = Counted { input: io::Cursor::new(seen).chain(io::stdin()), read: Arc::clone(read) };
+            return unpacked_by_magic(input).map_err(failed);
         }
         let input = &self.files[file as usize];
         let mut opened = File::open(&input.path).map_err(failed)?;
@@ -282,6 +313,25 @@ impl FileSource {
             opened.seek(SeekFrom::Start(start - 1)).map_err(failed)?;
         }
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing).map_err(failed)
+    }
+}
+
+/// What is packed as its first bytes tell.
+fn unpacked_by_magic(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut first = Vec::new();
+    input.by_ref().take(4).read_to_end(&mut first)?;
+    let packing = Packing::of_magic(&first);
+    unpacked(io::Cursor::new(first).chain(input), packing)
+}
+
+/// Standard input while only its beginning is wanted: what is taken out of it is kept.
+struct Ahead(Arc<Mutex<Vec<u8>>>);
+
+impl Read for Ahead {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = io::stdin().read(into)?;
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(&into[..read]);
+        Ok(read)
     }
 }
 

@@ -1,9 +1,12 @@
 //! Where records come from.
 
 mod array;
+mod arrow;
+mod batches;
 mod csv;
 mod files;
 mod lines;
+mod outside_json;
 mod parquet;
 mod store;
 mod view_keys;
@@ -50,7 +53,7 @@ pub enum Part {
         /// Number of the file.
         file: u32,
     },
-    /// A row group of a Parquet file.
+    /// A row group of a Parquet file; some batches of an Arrow file.
     RowGroup {
         /// Number of the file.
         file: u32,
@@ -109,6 +112,15 @@ pub trait Source: Send + Sync {
         split: &'a Split,
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>>;
+
+    /// The same for a split of which only the beginning is wanted: opened again, it holds everything still.
+    fn preview<'a>(
+        &'a self,
+        split: &'a Split,
+        shape: &'a Shape,
+    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+        self.open(split, shape)
+    }
 
     /// Where a record is, for people: `books.jsonl, line 7`.
     fn place(&self, split: &Split, origin: Origin) -> String;

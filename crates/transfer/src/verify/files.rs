@@ -53,7 +53,7 @@ impl Target for FileTarget {
                         return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
                     }
                     for (key, body, _) in records.iter().filter(|(key, _, _)| wanted(key)) {
-                        found(key, hash::of_record(key, body, &[], self.format != Format::Parquet));
+                        found(key, hash::of_record(key, body, &[], self.format.keeps_nulls()));
                     }
                     if !more {
                         break;

@@ -8,6 +8,7 @@ mod formats;
 mod once;
 mod resume;
 mod retries;
+mod types;
 mod verified;
 
 use std::collections::BTreeMap;
