@@ -264,6 +264,16 @@ fn an_interrupted_copy_says_how_to_go_on() {
     let done = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume --json");
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(count(&report(&done), "written"), 20_000);
+    // Each process measured its own part.
+    let folder = std::fs::read_dir(cli.path("storebench-runs")).unwrap().next().unwrap().unwrap().path();
+    let documents = |run: &str| {
+        let run: Value = serde_json::from_slice(&std::fs::read(folder.join(run)).unwrap()).unwrap();
+        let ops = run["trials"][0]["phases"][0]["ops"].clone();
+        ops["bulk-upsert"]["documents"].as_u64().unwrap()
+    };
+    let (first, second) = (documents("run.json"), documents("resumed-1/run.json"));
+    // Parts that were not done are written again.
+    assert!(first > 0 && second > 0 && first + second >= 20_000, "{first} {second}");
 }
 
 #[test]

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_core::engine::Stop;
+use storebench_core::measure::PhaseRecord;
+use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
-use storebench_lab::results::{redact, redact_url};
+use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
+use storebench_lab::verdicts::Level;
 use storebench_transfer::{
-    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
-    KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
+    Begin, Columns, CopyOutcome, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions,
+    Format, KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
     StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns, name_of,
 };
 
@@ -38,6 +41,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
+        splits: None,
         shape: &shape,
         op: storebench_transfer::Verb::from(args.op).name(),
         parallel: plan.parallel,
@@ -52,10 +56,15 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
-    let report = copy_all(&request, &stop, &mut |now| progress.copied(&now));
+    let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
-    let report = report.map_err(failed)?;
+    let CopyOutcome { report, record } = outcome.map_err(failed)?;
     end(&folder, &report)?;
+    let measured = keep_measurement(args, &request, &report, &record)?;
+    let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
+    if let Some(starved) = starved {
+        progress.note(&format!("the client was at its limit: {}", starved.saw));
+    }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
     } else if matches!(to, Endpoint::Standard) {
@@ -340,6 +349,33 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
         std::fs::rename(folder.join("log.jsonl"), folder.join("log.done.jsonl")).map_err(failed)?;
     }
     Ok(())
+}
+
+/// What was measured, in the files of a run.
+fn keep_measurement(
+    args: &CopyArgs,
+    request: &CopyRequest<'_>,
+    report: &CopyReport,
+    record: &PhaseRecord,
+) -> Result<RunResult, Failure> {
+    let copied = Copied {
+        from: &report.from,
+        to: &report.to,
+        store: request.sink.store().or(request.source.store()),
+        collection: request
+            .settings
+            .get("--to-collection")
+            .or(args.from_collection.as_ref())
+            .map_or("", String::as_str),
+        documents: report.counts.written - report.before.written,
+        bytes: report.counts.bytes - report.before.bytes,
+        before: report.before.written,
+        record,
+        settings: &serde_json::json!(request.settings),
+        commit: option_env!("STOREBENCH_COMMIT"),
+    };
+    keep_copy(&request.folder, &copied, &Secrets::of_ends(&args.from, &args.to))
+        .map_err(|e| Failure::spoiled(e.to_string()))
 }
 
 fn text(report: &CopyReport) -> String {

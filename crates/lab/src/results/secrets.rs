@@ -54,6 +54,11 @@ impl Secrets {
         Self::of_urls(std::iter::once(url), |name| std::env::var(name).ok())
     }
 
+    /// The secrets of both ends of a copy.
+    pub fn of_ends(from: &str, to: &str) -> Self {
+        Self::of_urls([from, to].into_iter(), |name| std::env::var(name).ok())
+    }
+
     fn of_urls<'a>(urls: impl Iterator<Item = &'a str>, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut plain: Vec<String> = variable(VARIABLE).into_iter().collect();
         for url in urls {

@@ -11,6 +11,7 @@ use storebench_core::engine::{Clock, RealClock};
 use super::Shared;
 use crate::error::TransferError;
 use crate::manifest::{Counts, Partly};
+use crate::measure::{Probe, Request};
 use crate::records::Records;
 use crate::rejects::{Reject, record};
 use crate::sink::{Again, Ended, Writer};
@@ -23,7 +24,7 @@ use crate::verify::spool::Spool;
 const SPARE: usize = 16;
 
 /// Copies splits until none is left.
-pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
+pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -35,7 +36,7 @@ pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
                 Some(writer) => writer,
                 None => writer.insert(shared.request.sink.open().await?),
             };
-            Worker::new(shared, split).copy(&mut **writer).await?;
+            Worker::new(shared, probe, split).copy(&mut **writer).await?;
         }
         Ok(())
     })
@@ -44,6 +45,9 @@ pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
 /// The copy of one split.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
+    probe: &'a Probe,
+    /// What was measured and not taken in yet.
+    requests: Vec<Request>,
     split: &'a Split,
     clock: RealClock,
     counts: Counts,
@@ -61,10 +65,12 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, split: &'a Split) -> Self {
+    fn new(shared: &'a Shared<'a>, probe: &'a Probe, split: &'a Split) -> Self {
         let partly = shared.manifest.partly.get(&split.number).copied().unwrap_or_default();
         Self {
             shared,
+            probe,
+            requests: Vec::new(),
             split,
             clock: RealClock::new(),
             counts: partly.counts,
@@ -112,6 +118,8 @@ impl<'a> Worker<'a> {
             .await?;
             self.shared.read_bytes.fetch_add(reader.bytes() - read_bytes, Ordering::Relaxed);
             read_bytes = reader.bytes();
+            reader.requests(&mut self.requests);
+            self.measure(writer);
             self.tell_unreadable()?;
             if once {
                 self.leave_out(&mut records, &mut settled)?;
@@ -169,7 +177,13 @@ impl<'a> Worker<'a> {
     /// Waits until everything that was put has ended.
     async fn drain(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
         poll_fn(|cx| writer.poll(cx, &mut self.ended)).await?;
+        self.measure(writer);
         self.settle()
+    }
+
+    fn measure(&mut self, writer: &mut dyn Writer) {
+        writer.requests(&mut self.requests);
+        self.probe.take(&mut self.requests);
     }
 
     /// Takes out of a batch what an earlier process has settled, and what it may have written.

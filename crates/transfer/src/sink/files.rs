@@ -5,13 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
-use storebench_core::store::LocalFuture;
+use storebench_core::engine::{Clock, RealClock};
+use storebench_core::store::{Durability, LocalFuture, OpKind};
 
 use super::encode::Encoder;
 use super::{Again, Ended, Sink, Writer, join};
 use crate::columns::Columns;
 use crate::error::TransferError;
 use crate::format::Format;
+use crate::measure::{Request, RequestKinds, Writes};
 use crate::records::Records;
 use crate::shape::Shape;
 use crate::source::{Packing, Room, Split};
@@ -19,6 +21,10 @@ use crate::verify::{FileTarget, Target};
 
 /// About so much is handed to the system at once.
 const WRITE_BYTES: usize = 1 << 20;
+/// Records of one write, at most.
+const BATCH: u32 = 10_000;
+/// What a write is called in measurements.
+const WRITE: OpKind = OpKind::BulkInsert;
 
 /// Beside the parts: what a copy that goes on needs to write the others alike.
 const COLUMNS: &str = "columns.json";
@@ -135,13 +141,26 @@ impl Sink for FileSink {
         self.options.path.as_ref().map_or("standard output".to_owned(), |path| path.display().to_string())
     }
 
+    fn writes(&self) -> Result<Writes, TransferError> {
+        // What is written is on disk when its split counts as done.
+        let requests = RequestKinds { kinds: vec![WRITE], batch: BATCH };
+        Ok(Writes { requests, in_flight: 1, durability: Durability::FSYNC })
+    }
+
     fn room(&self) -> Room {
-        Room { records: 10_000, bytes: WRITE_BYTES }
+        Room { records: BATCH as usize, bytes: WRITE_BYTES }
     }
 
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
-            Ok(Box::new(PartWriter { sink: self, part: None, number: 0, ended: Vec::new() }) as Box<dyn Writer + '_>)
+            Ok(Box::new(PartWriter {
+                sink: self,
+                part: None,
+                number: 0,
+                ended: Vec::new(),
+                requests: Vec::new(),
+                clock: RealClock::new(),
+            }) as Box<dyn Writer + '_>)
         })
     }
 
@@ -176,6 +195,10 @@ impl Sink for FileSink {
         Ok(())
     }
 
+    fn keeps_parts(&self) -> bool {
+        self.options.folder || self.options.path.is_none()
+    }
+
     fn keeps_nulls(&self) -> bool {
         self.options.format.keeps_nulls()
     }
@@ -190,6 +213,8 @@ struct PartWriter<'a> {
     part: Option<Encoder<'a>>,
     number: u32,
     ended: Vec<Ended>,
+    requests: Vec<Request>,
+    clock: RealClock,
 }
 
 impl PartWriter<'_> {
@@ -223,10 +248,22 @@ impl Writer for PartWriter<'_> {
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
         let Some(part) = &mut self.part else { return Ok(()) };
+        let begun_ns = self.clock.now_ns();
         let refused = part.write(&records);
         let refused = refused.map_err(|e| self.failed(&e))?;
+        self.requests.push(Request {
+            kind: WRITE,
+            outcome: Ok(()),
+            service_ns: self.clock.now_ns() - begun_ns,
+            records: (records.len() - refused.len()) as u64,
+            bytes: records.bytes() as u64,
+        });
         self.ended.push(Ended { records, refused, ..Ended::default() });
         Ok(())
+    }
+
+    fn requests(&mut self, into: &mut Vec<Request>) {
+        into.append(&mut self.requests);
     }
 
     fn poll(&mut self, _: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {

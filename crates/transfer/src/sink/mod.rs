@@ -14,9 +14,10 @@ pub use store::{StoreSink, StoreSinkOptions, Verb};
 
 use std::task::{Context, Poll};
 
-use storebench_core::store::{ErrorKind, LocalFuture};
+use storebench_core::store::{AnyStore, ErrorKind, LocalFuture};
 
 use crate::error::TransferError;
+use crate::measure::{Request, Writes};
 use crate::records::Records;
 use crate::source::{Room, Split};
 use crate::verify::Target;
@@ -55,6 +56,17 @@ pub trait Sink: Send + Sync {
     /// What it is, in a few words, without secrets.
     fn describe(&self) -> String;
 
+    /// The store that is written, where it is one.
+    fn store(&self) -> Option<&dyn AnyStore> {
+        None
+    }
+
+    /// How its writers write.
+    ///
+    /// # Errors
+    /// The target cannot promise what was asked for.
+    fn writes(&self) -> Result<Writes, TransferError>;
+
     /// How much a batch should hold.
     fn room(&self) -> Room;
 
@@ -76,6 +88,11 @@ pub trait Sink: Send + Sync {
     /// The target's.
     fn close(&self) -> Result<(), TransferError> {
         Ok(())
+    }
+
+    /// Whether some splits of a source can be written without the others.
+    fn keeps_parts(&self) -> bool {
+        true
     }
 
     /// What a copy that goes on may write again.
@@ -127,6 +144,9 @@ pub trait Writer {
     /// # Errors
     /// The target's.
     fn put(&mut self, records: Records) -> Result<(), TransferError>;
+
+    /// Moves out what was measured since the last call.
+    fn requests(&mut self, into: &mut Vec<Request>);
 
     /// Hands over batches that have ended. `Ready` when none is under way.
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>>;

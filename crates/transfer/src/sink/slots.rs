@@ -9,12 +9,14 @@ use std::time::Duration;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OwnedReply, Reply, Request, Session, StoreError, Token,
+    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError,
+    Token,
 };
 
 use super::store::{StoreSinkOptions, Verb};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
+use crate::measure;
 use crate::records::Records;
 use crate::retry::Tries;
 use crate::session::of_store;
@@ -75,6 +77,8 @@ impl Piece {
 struct InFlight {
     token: u64,
     piece: Piece,
+    kind: OpKind,
+    sent_ns: u64,
     deadline_ns: u64,
 }
 
@@ -100,6 +104,7 @@ pub(super) struct Slots<'a> {
     last_failure: String,
     token: u64,
     keys: BatchBuf,
+    requests: Vec<measure::Request>,
     /// Members that are the store's own.
     own: &'static [&'static str],
 }
@@ -129,6 +134,7 @@ impl<'a> Slots<'a> {
             last_failure: String::new(),
             token: 0,
             keys: BatchBuf::new(),
+            requests: Vec::new(),
             own: store.capabilities().own_members,
         }
     }
@@ -152,9 +158,10 @@ impl<'a> Slots<'a> {
             };
             let Some(batch) = &self.batches[piece.batch] else { continue };
             let op = operation(self.options.verb, &batch.ended.records, &piece, &mut self.keys);
+            let kind = op.kind();
             let request = Request { collection: COLLECTION, op, contents: piece.compares };
             self.session.submit(&request, Token(token), &mut out);
-            self.in_flight.push(InFlight { token, piece, deadline_ns });
+            self.in_flight.push(InFlight { token, piece, kind, sent_ns: now_ns, deadline_ns });
             sent = true;
         }
         if sent {
@@ -166,7 +173,8 @@ impl<'a> Slots<'a> {
     fn settle(&mut self, ended: &mut Vec<Ended>) -> Result<(), TransferError> {
         for (token, answer) in std::mem::take(&mut self.answers) {
             let Some(at) = self.in_flight.iter().position(|f| f.token == token) else { continue };
-            let piece = self.in_flight.swap_remove(at).piece;
+            let InFlight { piece, kind, sent_ns, .. } = self.in_flight.swap_remove(at);
+            self.measure(&piece, kind, sent_ns, &answer);
             match answer {
                 Ok(reply) if piece.compares => self.compared(piece, &reply),
                 Ok(reply) => self.written(piece, &reply)?,
@@ -180,6 +188,34 @@ impl<'a> Slots<'a> {
             }
         }
         Ok(())
+    }
+
+    fn measure(&mut self, piece: &Piece, kind: OpKind, sent_ns: u64, answer: &Result<OwnedReply, OpError>) {
+        let (outcome, records, bytes) = match answer {
+            Err(error) => (Err(error.kind), 0, 0),
+            Ok(reply) => {
+                let records = match (&piece.part, &self.batches[piece.batch]) {
+                    (Part::Some(_, records), _) => Some(records),
+                    (_, Some(batch)) => Some(&batch.ended.records),
+                    _ => None,
+                };
+                let bytes = match &piece.part {
+                    Part::One(at) => {
+                        records.and_then(|r| r.get(*at)).map_or(0, |(key, body, _)| key.len() + body.len())
+                    }
+                    _ => records.map_or(0, Records::bytes),
+                };
+                (Ok(()), self.len(piece) - reply.as_reply().rejects.len(), bytes)
+            }
+        };
+        let service_ns = self.clock.now_ns() - sent_ns;
+        self.requests.push(measure::Request {
+            kind,
+            outcome,
+            service_ns,
+            records: records as u64,
+            bytes: bytes as u64,
+        });
     }
 
     fn written(&mut self, piece: Piece, reply: &OwnedReply) -> Result<(), TransferError> {
@@ -423,6 +459,10 @@ impl Writer for Slots<'_> {
         self.open += 1;
         self.send();
         Ok(())
+    }
+
+    fn requests(&mut self, into: &mut Vec<measure::Request>) {
+        into.append(&mut self.requests);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {

@@ -12,6 +12,7 @@ use storebench_core::workload::Body;
 use super::slots::Slots;
 use super::{Again, Sink, Writer};
 use crate::error::TransferError;
+use crate::measure::{RequestKinds, Writes};
 use crate::retry::RetryPolicy;
 use crate::session::{self, SessionRequest, of_store};
 use crate::source::Room;
@@ -191,6 +192,20 @@ impl StoreSink {
 impl Sink for StoreSink {
     fn describe(&self) -> String {
         format!("{}, {}", self.store.describe().url, self.options.collection)
+    }
+
+    fn store(&self) -> Option<&dyn AnyStore> {
+        Some(&*self.store)
+    }
+
+    fn writes(&self) -> Result<Writes, TransferError> {
+        let options = session::options(&*self.store, &Self::request(&self.options))?;
+        let batch = u32::try_from(self.options.room.records).unwrap_or(u32::MAX);
+        Ok(Writes {
+            requests: RequestKinds { kinds: vec![self.options.verb.kind()], batch },
+            in_flight: options.in_flight,
+            durability: options.durability,
+        })
     }
 
     fn room(&self) -> Room {

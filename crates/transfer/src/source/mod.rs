@@ -18,9 +18,10 @@ pub use view_keys::{ViewKeys, ViewKeysError};
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
-use storebench_core::store::LocalFuture;
+use storebench_core::store::{AnyStore, LocalFuture};
 
 use crate::error::TransferError;
+use crate::measure::{Request, RequestKinds};
 use crate::records::{Origin, Records};
 use crate::shape::Shape;
 
@@ -100,6 +101,16 @@ pub trait Source: Send + Sync {
     /// Whether all records are of one moment, and if not why; for the summary.
     fn snapshot(&self) -> Snapshot;
 
+    /// The store that is read, where it is one.
+    fn store(&self) -> Option<&dyn AnyStore> {
+        None
+    }
+
+    /// Which requests its readers send, where they send some.
+    fn requests(&self) -> Option<RequestKinds> {
+        None
+    }
+
     /// Its parts, about `parallel` or more of them.
     ///
     /// # Errors
@@ -157,6 +168,9 @@ pub trait Reader {
 
     /// Bytes read so far, as the source counts them.
     fn bytes(&self) -> u64;
+
+    /// Moves out what was measured since the last call.
+    fn requests(&mut self, _into: &mut Vec<Request>) {}
 
     /// Documents so far of which a part was left behind, as was allowed.
     fn dropped(&self) -> u64 {

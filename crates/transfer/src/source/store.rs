@@ -14,6 +14,7 @@ use storebench_core::workload::Body;
 
 use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, ViewKeys};
 use crate::error::TransferError;
+use crate::measure::{self, RequestKinds};
 use crate::records::{Origin, Records};
 use crate::retry::{RetryPolicy, Tries};
 use crate::session::{self, SessionRequest, of_store};
@@ -120,6 +121,15 @@ impl Source for StoreSource {
         self.describe()
     }
 
+    fn store(&self) -> Option<&dyn AnyStore> {
+        Some(&*self.store)
+    }
+
+    fn requests(&self) -> Option<RequestKinds> {
+        let kind = if self.options.view.is_some() { OpKind::View } else { OpKind::Scan };
+        Some(RequestKinds { kinds: vec![kind], batch: LARGEST_PAGE })
+    }
+
     fn snapshot(&self) -> Snapshot {
         Snapshot::No("pages are read one after another: of what is written meanwhile some is in and some is not")
     }
@@ -193,6 +203,9 @@ impl Source for StoreSource {
                 unit: split.number,
                 read: 0,
                 bytes: 0,
+                sent_ns: 0,
+                here_ns: 0,
+                requests: Vec::new(),
             };
             scan.ask();
             Ok(Box::new(scan) as Box<dyn Reader + 'a>)
@@ -253,6 +266,10 @@ struct Scan<'a> {
     unit: u32,
     read: u64,
     bytes: u64,
+    /// When the page was asked for, and when it was seen to be there.
+    sent_ns: u64,
+    here_ns: u64,
+    requests: Vec<measure::Request>,
 }
 
 impl Scan<'_> {
@@ -260,6 +277,7 @@ impl Scan<'_> {
         self.token += 1;
         let now_ns = self.clock.now_ns();
         self.tries.begin(now_ns);
+        self.sent_ns = now_ns;
         let deadline_ns = now_ns + self.source.options.timeout.as_nanos() as u64;
         self.state = State::Asked { deadline_ns };
         let limit = self.limit + self.walk.again();
@@ -279,6 +297,13 @@ impl Scan<'_> {
         };
         self.session.submit(&request, Token(token), &mut out);
         self.session.flush();
+        self.here_ns = self.clock.now_ns();
+    }
+
+    fn measure(&mut self, outcome: Result<(), ErrorKind>, records: u64, bytes: u64) {
+        let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
+        let service_ns = self.here_ns.saturating_sub(self.sent_ns);
+        self.requests.push(measure::Request { kind, outcome, service_ns, records, bytes });
     }
 
     fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TransferError>> {
@@ -303,6 +328,7 @@ impl Scan<'_> {
                         }
                     };
                     let _ = self.session.poll(cx, &mut out);
+                    self.here_ns = self.clock.now_ns();
                     if matches!(self.state, State::Here(_)) {
                         continue;
                     }
@@ -318,10 +344,12 @@ impl Scan<'_> {
                     }
                 }
                 State::Here(Err(ref error)) => {
+                    let kind = error.kind;
                     let again = matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown);
                     let text = format!("a page of documents could not be read: {error}");
                     let due_ns =
                         self.tries.next_ns(&self.source.options.retry, now_ns, &mut self.draw).filter(|_| again);
+                    self.measure(Err(kind), 0, 0);
                     match due_ns {
                         Some(due_ns) => self.state = State::Waits { due_ns },
                         None => {
@@ -347,7 +375,8 @@ impl Scan<'_> {
         };
         let whole = rows.len() as u64 >= u64::from(asked);
         self.next = skip;
-        self.bytes += rows.total_bytes() as u64;
+        let (records, bytes) = (rows.len() - skip, rows.total_bytes() as u64);
+        self.bytes += bytes;
         let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
         if whole && rows.len() == skip {
             return Err(of_store(
@@ -357,6 +386,7 @@ impl Scan<'_> {
         }
         let mean = (rows.total_bytes() / rows.len().max(1)).max(1) as u64;
         self.page = Some(page);
+        self.measure(Ok(()), records as u64, bytes);
         match last.filter(|_| whole) {
             None => self.state = State::Ended,
             Some(last) => {
@@ -418,6 +448,10 @@ impl Reader for Scan<'_> {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn requests(&mut self, into: &mut Vec<measure::Request>) {
+        into.append(&mut self.requests);
     }
 
     fn dropped(&self) -> u64 {

@@ -66,6 +66,7 @@ impl Lab {
         let request = CopyRequest {
             source,
             sink,
+            splits: None,
             shape,
             op: "upsert",
             parallel: self.parallel,
@@ -77,11 +78,12 @@ impl Lab {
             begin: self.begin,
             verify: self.verify,
         };
-        let report = copy(&request, &self.stop, &mut |now| {
+        let outcome = copy(&request, &self.stop, &mut |now| {
             if self.stop_after.is_some_and(|enough| now.documents >= enough) {
                 self.stop.ask();
             }
         });
+        let report = outcome.map(|outcome| outcome.report);
         if !self.keep_log && report.as_ref().is_ok_and(|report| !report.interrupted) {
             std::fs::remove_file(self.path("copy/log.jsonl")).unwrap();
         }
