@@ -1,8 +1,8 @@
-"""The servers by name."""
+"""The servers by name, and what else is installed."""
 
 from collections import namedtuple
 
-from . import bench_tools, memcached, nx27017, postgres, pouchdb, ravendb, redis
+from . import bench_tools, couchbackup, memcached, nx27017, postgres, pouchdb, ravendb, redis, vega_datasets
 
 # install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
 # `takes` names the options of `servers/start` that it knows.
@@ -20,5 +20,8 @@ SERVERS = {
     "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
 }
 
+# What tests read: installed with the servers.
+DATA = {"vega-datasets": vega_datasets.install}
+
 # What is installed by name only, and never started.
-TOOLS = {"bench-tools": bench_tools.install}
+TOOLS = {"bench-tools": bench_tools.install, "couchbackup": couchbackup.install}

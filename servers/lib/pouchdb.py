@@ -1,26 +1,14 @@
 """pouchdb-server of npm: CouchDB's HTTP interface over LevelDB or memory. Not CouchDB."""
 
 import json
-import pathlib
-import shutil
 from urllib.parse import quote
 
-from . import cache, process
-
-MANIFEST = pathlib.Path(__file__).parent.parent / "pouchdb"
+from . import cache, npm, process
 
 
 def install():
-    """`npm ci` of the lock file, which checks every package against its recorded hash."""
-
-    def build(folder):
-        for name in ["package.json", "package-lock.json"]:
-            shutil.copy(MANIFEST / name, folder)
-        # LevelDB comes built in its package; nothing is compiled and no script of a package runs.
-        npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        cache.run([*npm, "--omit-lockfile-registry-resolved"], cwd=folder)
-
-    return cache.installed("pouchdb-server-4.2.0", build)
+    """LevelDB comes built in its package."""
+    return cache.installed("pouchdb-server-4.2.0", lambda folder: npm.install("pouchdb", folder))
 
 
 def start(port, folder, options):

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_core::engine::{Clock, RealClock};
-use storebench_core::store::{AnyStore, Durability, OpKind, PhaseStart, Session, SessionOptions};
+use storebench_core::keys::Rng;
+use storebench_core::store::{AnyStore, Durability, OpKind, PhaseStart, Session, SessionOptions, StoreError};
 
 use crate::error::TransferError;
+use crate::retry::{RetryPolicy, Tries};
 
 /// How a session is to behave.
 #[derive(Debug, Clone)]
@@ -60,6 +62,34 @@ pub(crate) async fn open(
     Ok((session, options.clock))
 }
 
+/// Opens a session of a store that was reached before: one that is away now may come back, as within a session.
+///
+/// # Errors
+/// As [`open`], once the store was tried as often as the policy says.
+pub(crate) async fn open_again(
+    store: &dyn AnyStore,
+    request: &SessionRequest,
+    policy: &RetryPolicy,
+) -> Result<(Box<dyn Session>, Arc<dyn Clock>), TransferError> {
+    let clock = RealClock::new();
+    let mut draw = Rng::stream(std::process::id().into(), clock.now_ns());
+    let mut tries = Tries::default();
+    loop {
+        tries.begin(clock.now_ns());
+        let error = match open(store, request).await {
+            Err(TransferError::Store { error: StoreError::Unreachable(text), .. }) => text,
+            opened => return opened,
+        };
+        let now_ns = clock.now_ns();
+        let Some(due_ns) = tries.next_ns(policy, now_ns, &mut draw) else {
+            let text =
+                format!("given up after {} tries: {error}; what was copied stays, go on with --resume", tries.failed);
+            return Err(of_store(store, StoreError::Unreachable(text)));
+        };
+        tokio::time::sleep(Duration::from_nanos(due_ns - now_ns)).await;
+    }
+}
+
 /// Refuses a store that cannot do an operation.
 ///
 /// # Errors
@@ -72,6 +102,6 @@ pub(crate) fn needs(store: &dyn AnyStore, kind: OpKind, why: &str) -> Result<(),
 }
 
 /// An error of this store.
-pub(crate) fn of_store(store: &dyn AnyStore, error: storebench_core::store::StoreError) -> TransferError {
+pub(crate) fn of_store(store: &dyn AnyStore, error: StoreError) -> TransferError {
     TransferError::Store { url: store.describe().url, error }
 }

@@ -7,11 +7,13 @@ use std::borrow::Cow;
 use storebench_core::store::{Batch, ErrorKind, OpError, OpKind, Reply};
 use storebench_core::workload::Body;
 
-use super::dialect::{CONTENDED, CouchDialect, TRIES, check_key, decode, encode, gone, row_revision, senseless};
+use super::dialect::{
+    CONTENDED, CouchDialect, TRIES, check_key, decode, encode, fault, gone, is_invalid, row_revision, senseless,
+};
 use super::json;
 use super::memory::{Awaits, Bulk, Memory};
 use crate::document::{self, EXISTS, NOT_SENT};
-use crate::http::{Answer, Method, RequestBuf, Step, status_error};
+use crate::http::{Answer, Method, RequestBuf, Step};
 
 const NO_OBJECT: OpError =
     OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("CouchDB stores JSON objects only") };
@@ -124,14 +126,15 @@ impl CouchDialect {
     ) -> Step<'a> {
         let taken = match answer {
             Err(error) => Err(error),
-            Ok(answer) if answer.status == 413 && memory.bulk.part.len() > 1 => {
+            // One of them may be the reason.
+            Ok(answer) if memory.bulk.part.len() > 1 && (answer.status == 413 || is_invalid(&answer)) => {
                 self.splits += 1;
                 memory.bulk.cut();
                 return self.ask_again(memory, out);
             }
             // Of a document that is not there it tells in its rows.
             Ok(answer) if answer.status == 404 => Err(gone(&answer)),
-            Ok(answer) if !answer.is_success() => Err(status_error(&answer, out.changes())),
+            Ok(answer) if !answer.is_success() => Err(fault(&answer, out.changes())),
             Ok(answer) => match memory.awaits {
                 Awaits::BulkRevisions => self.take_revisions(memory, &answer),
                 Awaits::BulkRead => self.take_documents(memory, &answer),

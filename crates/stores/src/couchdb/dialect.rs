@@ -71,11 +71,19 @@ pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
     OpError::new(kind, format!("the server's answer makes no sense: {}", answer.shown()))
 }
 
+/// Whether a document of the request is none that CouchDB takes. That is found before anything is written, whatever
+/// the status (PouchDB's is 500).
+pub(super) fn is_invalid(answer: &Answer<'_>) -> bool {
+    json::member(answer.body, "error").and_then(json::string).as_deref() == Some("doc_validation")
+}
+
 /// What an answer means that was not expected. The 404 of a document is a miss; that of a write, which
 /// needs no document to be there, and one that names the database are not.
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     if answer.status == 404 && (changes || database_is_gone(answer)) {
         gone(answer)
+    } else if is_invalid(answer) {
+        OpError::new(ErrorKind::Refused, answer.shown())
     } else {
         status_error(answer, changes)
     }

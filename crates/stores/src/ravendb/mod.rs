@@ -250,7 +250,7 @@ impl Store for RavenStore {
             notes: vec![
                 "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
                 "Ids of RavenDB have no case: capitals, spaces and letters beyond ASCII are written with escapes in \
-                 them, so that keys keep their case and order; an id has 2,025 bytes at most.",
+                 them, so that keys keep their case and order; an id has 512 bytes at most.",
                 "Expired documents are removed by a task, every 5 s in a database that Storebench made; until then \
                  they are read. When one expires is reckoned by the client's clock.",
                 "Counters are documents; they are exact within ±(2^53 - 1), and steps beyond are refused. RavenDB \

@@ -337,7 +337,7 @@ fn a_document_that_ravendb_refuses_leaves_the_others(server: &Server) {
     }
     let long = "k".repeat(3_000);
     let error = ask.call(Op::Upsert { key: &long, body: b"{}" }).unwrap_err();
-    assert!(error.kind == ErrorKind::Refused && error.message.contains("2025"), "{error}");
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("512"), "{error}");
     store.remove().unwrap();
 }
 

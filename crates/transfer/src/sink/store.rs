@@ -214,7 +214,8 @@ impl Sink for StoreSink {
 
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
-            let (session, clock) = session::open(&*self.store, &Self::request(&self.options)).await?;
+            let request = Self::request(&self.options);
+            let (session, clock) = session::open_again(&*self.store, &request, &self.options.retry).await?;
             Ok(Box::new(Slots::new(&*self.store, session, clock, &self.options)) as Box<dyn Writer + '_>)
         })
     }

@@ -183,7 +183,7 @@ impl Source for StoreSource {
                 _ => return Err(TransferError::BadInput("a store is not read by bytes".into())),
             };
             let request = SessionRequest { durability: None, timeout: self.options.timeout, in_flight: 1 };
-            let (session, clock) = session::open(&*self.store, &request).await?;
+            let (session, clock) = session::open_again(&*self.store, &request, &self.options.retry).await?;
             let can = self.store.capabilities();
             let mut scan = Scan {
                 session,

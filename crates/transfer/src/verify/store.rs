@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_core::engine::Caller;
-use storebench_core::store::{AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, Request, StoreError};
+use storebench_core::store::{
+    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, Request, SessionOptions, StoreError,
+};
 
 use super::spool::Spooled;
 use super::{Target, hash};
@@ -36,7 +38,7 @@ impl Target for StoreTarget {
     ) -> Result<(), TransferError> {
         let request = SessionRequest { durability: None, timeout: self.timeout, in_flight: 1 };
         let options = session::options(&*self.store, &request)?;
-        let mut caller = Caller::open(&*self.store, &options).map_err(|e| of_store(&*self.store, e))?;
+        let mut caller = self.open(&options)?;
         let mut spooled = Spooled::open(folder, split.number)?;
         let mut keys = BatchBuf::new();
         loop {
@@ -67,6 +69,17 @@ impl Target for StoreTarget {
 }
 
 impl StoreTarget {
+    fn open(&self, options: &SessionOptions) -> Result<Caller, TransferError> {
+        let mut tried = 1;
+        loop {
+            match Caller::open(&*self.store, options) {
+                Err(StoreError::Unreachable(_)) if tried < TRIES => std::thread::sleep(TRY_AGAIN_AFTER),
+                opened => return opened.map_err(|e| of_store(&*self.store, e)),
+            }
+            tried += 1;
+        }
+    }
+
     fn look(
         &self,
         caller: &mut Caller,
@@ -98,12 +111,15 @@ impl StoreTarget {
                     }
                     return Ok(());
                 }
-                Some(e) if tried < TRIES && matches!(e.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown) => {
-                    std::thread::sleep(TRY_AGAIN_AFTER);
-                }
                 Some(e) => {
+                    let for_now = matches!(e.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown);
+                    if for_now && tried < TRIES {
+                        std::thread::sleep(TRY_AGAIN_AFTER);
+                        continue;
+                    }
                     let text = format!("written documents could not be read back: {e}");
-                    return Err(of_store(&*self.store, StoreError::Unreachable(text)));
+                    let error = if for_now { StoreError::Unreachable(text) } else { StoreError::Failed(text) };
+                    return Err(of_store(&*self.store, error));
                 }
             }
         }

@@ -1,10 +1,12 @@
 //! The memory store with sessions that fail as a test wants.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use storebench_core::store::{
-    Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, OpError, Prepare, Reply,
-    Request, Session, SessionOptions, Store, StoreError, Token,
+    Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, OpError, OwnedReply,
+    Prepare, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
 };
 
 /// What becomes of a request.
@@ -15,6 +17,8 @@ pub(super) enum Fate {
     Fails(OpError),
     /// It is done, and the answer is this.
     DoneBut(OpError),
+    /// It is done, and the answer comes later, to whoever has polled for it.
+    Late,
     /// It is done, and nobody says so.
     Silent,
     /// It is not done, and is said to be.
@@ -44,6 +48,8 @@ impl Faulty {
 pub(super) struct FaultySession {
     memory: MemorySession,
     decide: Arc<Mutex<Decide>>,
+    late: Vec<(Token, Result<OwnedReply, OpError>)>,
+    come: Arc<AtomicBool>,
 }
 
 impl Session for FaultySession {
@@ -57,9 +63,36 @@ impl Session for FaultySession {
                 self.memory.submit(request, token, &mut ignored);
                 out.complete(token, Err(error));
             }
+            Fate::Late => {
+                let late = &mut self.late;
+                let mut kept = |token: Token, result: Result<Reply<'_>, OpError>| {
+                    late.push((token, result.map(OwnedReply::from)));
+                };
+                self.memory.submit(request, token, &mut kept);
+            }
             Fate::Lies => out.complete(token, Ok(Reply::written(1))),
             Fate::Silent => self.memory.submit(request, token, &mut ignored),
         }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        if self.late.is_empty() {
+            return Poll::Ready(());
+        }
+        if self.come.swap(false, Ordering::AcqRel) {
+            for (token, answer) in self.late.drain(..) {
+                out.complete(token, answer.as_ref().map(OwnedReply::as_reply).map_err(Clone::clone));
+            }
+            return Poll::Ready(());
+        }
+        // As a socket does: who has not asked is not told.
+        let (waker, come) = (cx.waker().clone(), Arc::clone(&self.come));
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            come.store(true, Ordering::Release);
+            waker.wake();
+        });
+        Poll::Pending
     }
 }
 
@@ -79,7 +112,8 @@ impl Store for Faulty {
     }
     async fn open(&self, options: &SessionOptions) -> Result<FaultySession, StoreError> {
         let memory = Store::open(&self.memory, options).await?;
-        Ok(FaultySession { memory, decide: Arc::clone(&self.decide) })
+        let decide = Arc::clone(&self.decide);
+        Ok(FaultySession { memory, decide, late: Vec::new(), come: Arc::default() })
     }
     fn remove(&self) -> Result<(), StoreError> {
         Store::remove(&self.memory)

@@ -43,6 +43,20 @@ fn what_fails_for_now_is_tried_again() {
 }
 
 #[test]
+fn the_answer_to_a_second_try_is_heard_when_nothing_else_is_under_way() {
+    let mut calls = 0;
+    let store = Faulty::new(move |_| {
+        calls += 1;
+        if calls == 1 { Fate::Fails(temporary()) } else { Fate::Late }
+    });
+    let (_lab, report, sound) = run(Verb::Upsert, 50, store);
+    let counts = report.unwrap().counts;
+    // Unheard it would be given up after its timeout, and sent again.
+    assert_eq!((counts.written, counts.retries), (50, 1));
+    assert_eq!(contents(&sound), sorted(&lines(50)));
+}
+
+#[test]
 fn a_store_that_stays_busy_ends_the_copy_and_loses_nothing() {
     let mut calls = 0;
     let store = Faulty::new(move |_| {

@@ -1,0 +1,56 @@
+//! What tests of `copy` share: documents, what became of them, and a copy that runs beside the test.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use super::{Cli, Done};
+
+/// Documents of about 600 bytes with keys `k000000`…
+pub(crate) fn documents(count: usize) -> String {
+    let filler = "lorem ipsum dolor sit amet, ".repeat(18);
+    (0..count)
+        .map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n},\"tags\":[\"a\",null,{n}.5],\"text\":\"{n} é {filler}\"}}\n"))
+        .collect()
+}
+
+/// Documents by key, whatever their order and the way they are written.
+pub(crate) fn by_key(path: &Path) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let document: Value = serde_json::from_str(line).unwrap();
+        let key = document["_id"].as_str().unwrap().to_owned();
+        assert!(all.insert(key.clone(), document).is_none(), "{key} is there twice");
+    }
+    all
+}
+
+/// What a copy reports.
+pub(crate) fn report(done: &Done) -> Value {
+    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+}
+
+pub(crate) fn count(report: &Value, name: &str) -> u64 {
+    report["counts"][name].as_u64().unwrap()
+}
+
+/// Begins a copy that runs beside the test.
+pub(crate) fn begin(cli: &Cli, args: &[&str]) -> Child {
+    cli.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Lines of the log of the copy that has not ended.
+pub(crate) fn log_lines(cli: &Cli) -> usize {
+    let Ok(folders) = std::fs::read_dir(cli.path("storebench-runs")) else { return 0 };
+    let logs = folders.map(|folder| folder.unwrap().path().join("log.jsonl"));
+    logs.filter_map(|log| std::fs::read_to_string(log).ok()).map(|log| log.lines().count()).max().unwrap_or(0)
+}
+
+/// The rejected records that a report names.
+pub(crate) fn rejects(cli: &Cli, report: &Value) -> Vec<Value> {
+    let Some(path) = report["rejects"].as_str() else { return Vec::new() };
+    let text = std::fs::read_to_string(cli.path(path)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

@@ -1,0 +1,156 @@
+//! Disks that are full: small file systems in memory, made bigger later.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::common::copies::{by_key, count, documents, report};
+use super::common::{Cli, Done};
+
+/// A file system of its own in memory, gone with this value.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// Mounted at this place; none where this user may not, which counts as a test that was skipped.
+    fn mount(place: PathBuf, size: &str) -> Option<Self> {
+        std::fs::create_dir(&place).unwrap();
+        let options = format!("size={size}");
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&place).output().unwrap();
+        if !done.status.success() {
+            println!("skipped: no file system may be mounted here: {}", String::from_utf8_lossy(&done.stderr).trim());
+            return None;
+        }
+        Some(Self(place))
+    }
+
+    fn grow(&self, size: &str) {
+        let options = format!("remount,size={size}");
+        assert!(Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap().success());
+    }
+
+    /// Names of what is in it.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: what still has a file open must not keep it.
+        let done = Command::new("umount").arg("-l").arg(&self.0).status();
+        if !std::thread::panicking() {
+            assert!(done.unwrap().success());
+        }
+    }
+}
+
+/// Makes a disk bigger on which a copy did not end, and goes on with it.
+fn gone_on_with(cli: &Cli, disk: &Disk, args: &[&str]) {
+    disk.grow("96m");
+    let done = cli.run_args(&[args, &["--resume", "--json"]].concat()).code(0);
+    let report = report(&done);
+    assert_eq!((count(&report, "written"), count(&report, "rejected")), (20_000, 0), "{report}");
+    assert_eq!(report["verified"]["equal"], true, "{report}");
+}
+
+/// Copies onto a disk that is too small, which ends with this code, and goes on. Gives what the first try said.
+fn filled_and_gone_on_with(cli: &Cli, disk: &Disk, args: &[&str], code: i32) -> Done {
+    let full = cli.run_args(args).code(code);
+    gone_on_with(cli, disk, args);
+    full
+}
+
+#[test]
+fn a_file_for_which_the_disk_is_too_small_is_not_there_by_half() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    // 12 MB: on the first disk not even the parts fit, on the second they fit and the file made of them does not.
+    for (name, size) in [("small", "4m"), ("middle", "16m")] {
+        let Some(disk) = Disk::mount(cli.path(name), size) else { return };
+        let target = format!("{name}/out.jsonl");
+        std::fs::write(cli.path(&target), "of last night\n").unwrap();
+        let args = ["copy", "books.jsonl", &target, "--verify", "-p", "2"];
+        let full = cli.run_args(&args).code(1);
+        let kept = std::fs::read_to_string(cli.path(&target)).unwrap();
+        assert_eq!((kept.as_str(), disk.names()), ("of last night\n", vec!["out.jsonl".to_owned()]), "{full:?}");
+        // It fails again, still with nothing lost, until there is space.
+        cli.run_args(&[&args[..], &["--resume"]].concat()).code(1);
+        gone_on_with(&cli, &disk, &args);
+        assert!(full.err.contains(&target) && full.err.contains("No space left"), "{full:?}");
+        assert_eq!(by_key(&cli.path(&target)), by_key(&cli.path("books.jsonl")));
+    }
+}
+
+#[test]
+fn parquet_for_which_the_disk_is_too_small_is_gone_on_with() {
+    let cli = Cli::new();
+    // Texts that do not pack to nothing.
+    let lines: String = (0..20_000_u64)
+        .map(|n| {
+            let noise: String =
+                (0..20).map(|i| format!("{:016x}", (n * 31 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+            format!("{{\"_id\":\"k{n:06}\",\"noise\":\"{noise}\"}}\n")
+        })
+        .collect();
+    cli.write("books.jsonl", &lines);
+    let Some(disk) = Disk::mount(cli.path("small"), "2m") else { return };
+    let full =
+        filled_and_gone_on_with(&cli, &disk, &["copy", "books.jsonl", "small/out.parquet", "--verify", "-p", "2"], 1);
+    assert!(full.err.contains("small/out.parquet") && full.err.contains("No space left"), "{full:?}");
+}
+
+#[test]
+fn a_store_whose_disk_is_full_ends_the_copy_and_is_gone_on_with() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    for (scheme, name) in [("sqlite", "books.db"), ("redb", "books.redb"), ("fjall", "books")] {
+        let Some(disk) = Disk::mount(cli.path(scheme), "6m") else { return };
+        let url = format!("{scheme}:{scheme}/{name}");
+        let full = filled_and_gone_on_with(&cli, &disk, &["copy", "books.jsonl", &url, "--verify", "-p", "2"], 1);
+        println!("{scheme}: {}", full.err.trim());
+        assert!(full.err.contains(&format!("{scheme}/{name}")) && full.err.contains("--resume"), "{full:?}");
+        let done = cli.run_args(&["copy", &url, "all.jsonl", "--from-collection", "books"]).code(0);
+        assert_eq!(by_key(&cli.path("all.jsonl")), by_key(&cli.path("books.jsonl")), "{done:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_below_the_copy_s_own_folder_is_named() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    let Some(disk) = Disk::mount(cli.path("runs"), "64k") else { return };
+    // What is written is noted there, to be compared.
+    let args = ["copy", "books.jsonl", "sqlite:b.db", "--verify", "-p", "2", "--out", "runs"];
+    let full = filled_and_gone_on_with(&cli, &disk, &args, 1);
+    assert!(full.err.contains("runs/") && full.err.contains("No space left"), "{full:?}");
+}
+
+#[test]
+fn a_database_server_whose_disk_is_full_ends_the_copy_and_is_gone_on_with() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    let server = super::server::Server::start("postgres");
+    let make = |place: &std::path::Path| {
+        // The server runs as nobody where the tests run as root.
+        std::os::unix::fs::chown(place, Some(65_534), Some(65_534)).unwrap();
+        let mut psql = server.psql();
+        psql.args(["-c", &format!("CREATE TABLESPACE small LOCATION '{}'", place.display())]);
+        psql.args(["-c", "ALTER DATABASE storebench SET default_tablespace = small"]);
+        let done = psql.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let Some(disk) = Disk::mount(server.folder.path().join("small"), "6m") else { return };
+    make(&disk.0);
+    // Somebody may make space meanwhile, so it is tried again.
+    let args = ["copy", "books.jsonl", &server.url, "--verify", "-p", "2", "--tries", "3"];
+    let full = filled_and_gone_on_with(&cli, &disk, &args, 3);
+    assert!(full.err.contains("the server's disk is full") && full.err.contains("--resume"), "{full:?}");
+    let done = cli.run_args(&["copy", &server.url, "all.jsonl", "--from-collection", "books"]).code(0);
+    assert_eq!(by_key(&cli.path("all.jsonl")), by_key(&cli.path("books.jsonl")), "{done:?}");
+    drop(server);
+}

@@ -1,0 +1,112 @@
+//! Records that a real server does not take: they and no others are rejected, each with its reason.
+
+use serde_json::{Value, json};
+
+use super::common::Cli;
+use super::common::copies::{count, rejects, report};
+use super::server::Server;
+
+/// Documents among others; some of them a store does not take.
+struct Mixed {
+    lines: String,
+    good: u64,
+    bad: Vec<String>,
+}
+
+impl Mixed {
+    /// 500 plain documents, with the bad ones spread among them.
+    fn new(bad: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let bad: Vec<(String, String)> = bad
+            .into_iter()
+            .map(|(key, mut document)| {
+                document["_id"] = Value::from(key.clone());
+                (key, document.to_string())
+            })
+            .collect();
+        Self::written(&bad)
+    }
+
+    /// The same, of lines as they stand.
+    fn written(bad: &[(String, String)]) -> Self {
+        let mut lines = String::new();
+        let good = 500;
+        for n in 0..good {
+            lines += &format!("{{\"_id\":\"k{n:04}\",\"n\":{n}}}\n");
+            if let Some((_, line)) = bad.get((n as usize).wrapping_sub(40) / 7).filter(|_| n >= 40 && (n - 40) % 7 == 0)
+            {
+                lines += line;
+                lines.push('\n');
+            }
+        }
+        assert!(40 + bad.len() * 7 < 500);
+        Self { lines, good, bad: bad.iter().map(|(key, _)| key.clone()).collect() }
+    }
+
+    /// Copies them, and looks at which were rejected and why.
+    fn copied_into(&self, url: &str, why: &[&str]) {
+        let cli = Cli::new();
+        cli.write("mixed.jsonl", &self.lines);
+        let done = cli.run_args(&["copy", "mixed.jsonl", url, "--verify", "-p", "1", "--json"]).code(1);
+        let report = report(&done);
+        let told = rejects(&cli, &report);
+        let mut keys: Vec<&str> = told.iter().filter_map(|reject| reject["key"].as_str()).collect();
+        keys.sort_unstable();
+        let mut bad: Vec<&str> = self.bad.iter().map(String::as_str).collect();
+        bad.sort_unstable();
+        assert_eq!(keys, bad, "{told:#?}");
+        assert_eq!((count(&report, "written"), count(&report, "rejected")), (self.good, bad.len() as u64));
+        assert_eq!(report["verified"]["equal"], true, "{report}");
+        for reject in &told {
+            let text = reject["why"].as_str().unwrap();
+            println!("{}: {}: {text}", url.split(':').next().unwrap(), reject["error"].as_str().unwrap());
+            assert_eq!(reject["error"], "refused", "{text}");
+            assert!(why.iter().any(|part| text.contains(part)), "{text}");
+        }
+    }
+}
+
+fn large(bytes: usize) -> Value {
+    json!({"text": "x".repeat(bytes)})
+}
+
+#[test]
+fn memcached_takes_no_item_above_its_limit() {
+    let server = Server::start("memcached");
+    let bad = [("large".to_owned(), large(1_200_000)), ("larger".to_owned(), large(3_000_000))];
+    Mixed::new(bad).copied_into(&server.url, &["larger than this server takes"]);
+}
+
+#[test]
+fn mongodb_takes_no_document_above_its_limit() {
+    let server = Server::start("nx-27017");
+    let bad = [("large".to_owned(), large(16 << 20)), ("larger".to_owned(), large(17 << 20))];
+    Mixed::new(bad).copied_into(&server.url, &["16777216"]);
+}
+
+#[test]
+fn postgres_takes_no_document_that_jsonb_cannot_hold() {
+    let server = Server::start("postgres");
+    let deep = format!("{{\"_id\":\"deep\",\"a\":{}{}}}", "[".repeat(40_000), "]".repeat(40_000));
+    let bad = [
+        ("zero".to_owned(), "{\"_id\":\"zero\",\"t\":\"a\\u0000b\"}".to_owned()),
+        ("zero in a name".to_owned(), "{\"_id\":\"zero in a name\",\"a\\u0000b\":1}".to_owned()),
+        ("half".to_owned(), "{\"_id\":\"half\",\"t\":\"\\ud800\"}".to_owned()),
+        ("number".to_owned(), format!("{{\"_id\":\"number\",\"n\":1{}}}", "0".repeat(140_000))),
+        ("deep".to_owned(), deep),
+    ];
+    Mixed::written(&bad).copied_into(&server.url, &["\\u0000", "surrogate", "overflows numeric", "stack depth"]);
+}
+
+#[test]
+fn couchdb_takes_no_member_of_its_own() {
+    let server = Server::start("pouchdb-server");
+    let bad = [("member".to_owned(), json!({"_mine": 1})), ("_reserved".to_owned(), json!({"n": 1}))];
+    Mixed::new(bad).copied_into(&server.url, &["doc_validation", "no such key"]);
+}
+
+#[test]
+fn ravendb_takes_no_key_that_it_would_not_read_again() {
+    let server = Server::start("ravendb");
+    let bad = [("k".repeat(508), json!({"n": 1})), ("é".repeat(200), json!({"n": 2}))];
+    Mixed::new(bad).copied_into(&server.url, &["RavenDB takes ids of 512 bytes at most"]);
+}
