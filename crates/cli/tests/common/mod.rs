@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod copies;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
