@@ -71,6 +71,19 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) to_collection: Option<String>,
 
+    /// Write into a collection of yours, which --to-collection names as the store does (a table, database,
+    /// bucket, collection or key prefix): nothing is made, emptied or marked there
+    #[arg(long, requires = "to_collection", help_heading = "Target")]
+    pub(crate) into_existing: bool,
+
+    /// The field or column that gets keys in your own collection, in stores where that is not fixed
+    #[arg(long, value_name = "FIELD", requires = "into_existing", help_heading = "Target")]
+    pub(crate) to_key: Option<String>,
+
+    /// The field or column that gets documents in your own collection, in stores where that is not fixed
+    #[arg(long, value_name = "FIELD", requires = "into_existing", help_heading = "Target")]
+    pub(crate) to_body: Option<String>,
+
     /// What is done with each record
     #[arg(long, value_name = "OPERATION", default_value = "upsert", value_enum, help_heading = "Target")]
     pub(crate) op: OpText,

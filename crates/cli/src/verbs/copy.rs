@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
+use storebench_core::store::Existing;
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
@@ -134,6 +135,8 @@ impl Plan {
             ("--from-body", &args.from_body),
             ("--view", &args.view),
             ("--to-collection", &to_collection),
+            ("--to-key", &args.to_key),
+            ("--to-body", &args.to_body),
             ("--key-field", &args.key_field),
             ("--value", &args.value),
         ] {
@@ -153,6 +156,9 @@ impl Plan {
         }
         if args.drop_attachments {
             set("--drop-attachments", "given".to_owned());
+        }
+        if args.into_existing {
+            set("--into-existing", "given".to_owned());
         }
         if args.no_key_field {
             set("--no-key-field", "given".to_owned());
@@ -262,8 +268,15 @@ fn file_options(args: &CopyArgs) -> FileSourceOptions {
 }
 
 fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
+    let collection = plan.to_collection.clone().unwrap_or_default();
+    let existing = args.into_existing.then(|| Existing {
+        name: collection.clone(),
+        key: args.to_key.clone(),
+        body: args.to_body.clone(),
+    });
     StoreSinkOptions {
-        collection: plan.to_collection.clone().unwrap_or_default(),
+        collection,
+        existing,
         verb: args.op.into(),
         room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
         in_flight: args.in_flight,
@@ -287,6 +300,9 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
         Endpoint::Standard => None,
         Endpoint::Files(path) => Some(PathBuf::from(path)),
     };
+    if args.into_existing {
+        return Ok(Err(Failure::bad_input("--into-existing goes only with a store: a file is written anew")));
+    }
     if args.op != crate::args::OpText::Upsert {
         return Ok(Err(Failure::bad_input(format!(
             "--op {} goes only with a store: a file is written anew",

@@ -47,11 +47,12 @@ pub struct CollectionLayout {
     pub body: Body,
     /// Secondary indexes, each over one or more top-level fields.
     pub indexes: Vec<Vec<String>>,
-    /// Where the user's own documents are, for a collection that Storebench only reads.
+    /// Where the user's own documents are, for a collection that Storebench did not make.
     pub existing: Option<Existing>,
 }
 
-/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`].
+/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`] and
+/// [`Prepare::WriteExisting`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Existing {
     /// What the store calls their collection: a table, database, bucket, collection or key prefix.
@@ -84,8 +85,19 @@ pub enum Prepare {
     /// Storebench's marker; a collection of that name that exists without the marker is refused, one
     /// with the marker is kept as it is.
     IntoExisting,
+    /// Write into collections of somebody else: all of the layout's are [`Existing`] ones. Nothing is made,
+    /// emptied, marked or altered but the documents that are written, and they get nothing of Storebench's
+    /// own; what would need that is refused, and so is a collection that is not there.
+    WriteExisting,
     /// Read what is there; change nothing.
     ReadOnly,
+}
+
+impl Prepare {
+    /// Whether nothing is made: collections that are not there are refused.
+    pub fn makes_nothing(self) -> bool {
+        matches!(self, Prepare::ReadOnly | Prepare::WriteExisting)
+    }
 }
 
 /// Where a store's sessions run.
@@ -228,7 +240,7 @@ pub trait Store: Send + Sync + 'static {
     /// Who it is.
     fn describe(&self) -> Description;
 
-    /// What it can do.
+    /// What it can do; once it is prepared, with what it was prepared for.
     fn capabilities(&self) -> Capabilities;
 
     /// Where its sessions run.

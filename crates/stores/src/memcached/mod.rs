@@ -37,6 +37,7 @@ use storebench_core::store::{
     Capabilities, CollectionId, Description, Durability, Layout, Namespace, OpKind, Prepare, ReadConsistency, Runtime,
     SessionOptions, Stats, Store, StoreError, Support,
 };
+use storebench_core::workload::Body;
 
 use crate::net::{Control, with_net_options};
 use crate::pipeline::{Link, Works};
@@ -170,10 +171,18 @@ impl Store for MemcachedStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && how != Prepare::ReadOnly)
-        {
+        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && !how.makes_nothing()) {
             return Err(StoreError::NotSupported(format!(
                 "memcached has no secondary indexes, and the study wants one on `{}`; leave it out",
+                collection.name
+            )));
+        }
+        crate::existing::refuse_fields("memcached", layout)?;
+        let counters = layout.collections.iter().find(|c| c.existing.is_some() && c.body == Body::Counter);
+        if let Some(collection) = counters.filter(|_| how == Prepare::WriteExisting) {
+            return Err(StoreError::NotSupported(format!(
+                "memcached counts from 0 up, so the counters of `{}` are only read; those that Storebench made know \
+                 negative numbers",
                 collection.name
             )));
         }

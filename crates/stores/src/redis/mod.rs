@@ -219,13 +219,13 @@ impl Store for RedisStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && how != Prepare::ReadOnly)
-        {
+        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && !how.makes_nothing()) {
             return Err(StoreError::NotSupported(format!(
                 "Redis has no secondary indexes, and the study wants one on `{}`; leave it out",
                 collection.name
             )));
         }
+        crate::existing::refuse_fields("Redis", layout)?;
         self.control
             .block_on(async { namespace::prepare(&mut self.reach().await?, &self.settings, layout, how).await })?;
         let collections = namespace::collections(&self.settings, layout);

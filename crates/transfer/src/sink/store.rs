@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use storebench_core::store::{
-    AnyStore, BulkWrite, CollectionLayout, Durability, Layout, LocalFuture, Namespace, OpKind, Prepare,
+    AnyStore, BulkWrite, CollectionLayout, Durability, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare,
+    StoreError,
 };
 use storebench_core::workload::Body;
 
@@ -114,8 +115,10 @@ impl Verb {
 /// How records are written into a store.
 #[derive(Debug, Clone)]
 pub struct StoreSinkOptions {
-    /// Name of the collection.
+    /// Name of the collection: one of Storebench's making, unless `existing` is given.
     pub collection: String,
+    /// The collection of somebody else's that is written into: nothing is made.
+    pub existing: Option<Existing>,
     /// What is done with each record.
     pub verb: Verb,
     /// Records and bytes of a batch.
@@ -140,24 +143,38 @@ pub struct StoreSink {
 }
 
 impl StoreSink {
-    /// Makes the collection, if it is not there yet. What is there is kept.
+    /// Makes the collection, if it is not there yet; one of somebody else's must be there. What is there is
+    /// kept.
     ///
     /// # Errors
     /// The store cannot do the verb or promise the durability, or has a collection of this name that Storebench
-    /// did not make.
+    /// did not make and that was not asked for as such.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
-        let how = match store.inspect().map_err(|e| of_store(&*store, e))? {
-            Namespace::Absent | Namespace::Ours => Prepare::Keep,
-            Namespace::Foreign(_) => Prepare::IntoExisting,
+        let how = match (store.inspect().map_err(|e| of_store(&*store, e))?, &options.existing) {
+            (_, Some(_)) => Prepare::WriteExisting,
+            (Namespace::Absent | Namespace::Ours, None) => Prepare::Keep,
+            (Namespace::Foreign(_), None) => Prepare::IntoExisting,
         };
         let layout = CollectionLayout {
             name: options.collection.clone(),
             body: options.verb.body(),
             indexes: Vec::new(),
-            existing: None,
+            existing: options.existing.clone(),
         };
-        store.prepare(&Layout { collections: vec![layout] }, how).map_err(|e| of_store(&*store, e))?;
+        store.prepare(&Layout { collections: vec![layout] }, how).map_err(|error| {
+            let error = match error {
+                StoreError::NotOurs(text) => {
+                    StoreError::NotOurs(format!("{text}. To write into a collection of yours, give --into-existing"))
+                }
+                error => error,
+            };
+            of_store(&*store, error)
+        })?;
+        if options.existing.is_some() {
+            // In a collection of others a store may do less than in one of its own making.
+            Self::check(&*store, &options, false)?;
+        }
         Ok(Self { store, options })
     }
 

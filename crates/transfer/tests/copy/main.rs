@@ -118,6 +118,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
 fn sink_options(verb: Verb) -> StoreSinkOptions {
     StoreSinkOptions {
         collection: "books".into(),
+        existing: None,
         verb,
         room: Room { records: 100, bytes: 1 << 20 },
         in_flight: 4,
