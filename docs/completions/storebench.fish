@@ -99,6 +99,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d '
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'The collection to write [default: the name of the source\'s collection or file]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-key -d 'The field or column that gets keys in your own collection, in stores where that is not fixed' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-body -d 'The field or column that gets documents in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l op -d 'What is done with each record' -r -f -a "upsert\t'Store it, whether or not its key exists'
 insert\t'Store it; a key that exists is refused'
 replace\t'Store it where its key exists; others are refused'
@@ -126,6 +128,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rejects -
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'Exit with 0 though so many records did not arrive' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l out -d 'Folder that gets a folder for each copy' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-attachments -d 'Leave attachments behind; without it a document that has some does not arrive'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l into-existing -d 'Write into a collection of yours, which --to-collection names as the store does (a table, database, bucket, collection or key prefix): nothing is made, emptied or marked there'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-key-field -d 'Leave keys out of files'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l verify -d 'Read back what was written, and compare it with what was read'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d 'Go on with a copy that did not end'
