@@ -12,6 +12,8 @@
 //!                  └─ …          log, rejects ◄────────┘
 //! ```
 //!
+//! A file is a [`Place`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
+//!
 //! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
 
 mod columns;
@@ -21,6 +23,7 @@ mod format;
 mod infer;
 mod manifest;
 mod pace;
+mod place;
 mod records;
 mod rejects;
 mod retry;
@@ -37,6 +40,7 @@ pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::infer_columns;
 pub use manifest::Counts;
+pub use place::{Access, Place};
 pub use records::{Origin, Records};
 pub use rejects::Reject;
 pub use retry::RetryPolicy;

@@ -7,7 +7,7 @@ mod line;
 mod slots;
 mod store;
 
-pub(crate) use files::part_in;
+pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
 pub use store::{StoreSink, StoreSinkOptions, Verb};
 

@@ -1,7 +1,5 @@
 //! Row groups of Parquet files: a record for each row, by the type rules of `docs/moving-data.md`.
 
-use std::fs::File;
-use std::path::Path;
 use std::task::{Context, Poll};
 
 use arrow_json::WriterBuilder;
@@ -10,6 +8,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 
 use super::{Reader, Room, Unreadable};
 use crate::error::TransferError;
+use crate::place::{Chunks, Found};
 use crate::records::{Origin, Records};
 use crate::shape::Maker;
 
@@ -17,19 +16,20 @@ use crate::shape::Maker;
 const ROWS: usize = 1_024;
 
 /// Row groups of a file: bytes of each.
-pub(super) fn row_groups(path: &Path) -> Result<Vec<u64>, TransferError> {
-    let reader = open(path)?;
+pub(super) fn row_groups(found: &Found) -> Result<Vec<u64>, TransferError> {
+    let reader = open(found, &found.chunks()?)?;
     Ok(reader.metadata().row_groups().iter().map(|group| group.compressed_size().max(0) as u64).collect())
 }
 
-fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>, TransferError> {
-    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Parquet file: {e}", path.display()));
-    let file = File::open(path).map_err(|e| TransferError::read(&path.display().to_string(), &e))?;
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| broken(e.to_string()))
+fn open(found: &Found, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, TransferError> {
+    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Parquet file: {e}", found.place));
+    ParquetRecordBatchReaderBuilder::try_new(chunks.clone())
+        .map_err(|e| chunks.failure().unwrap_or_else(|| broken(e.to_string())))
 }
 
 pub(super) struct ParquetReader<'a> {
     batches: ParquetRecordBatchReader,
+    chunks: Chunks,
     lines: Vec<u8>,
     at: usize,
     row: u64,
@@ -42,23 +42,26 @@ pub(super) struct ParquetReader<'a> {
 }
 
 impl<'a> ParquetReader<'a> {
-    pub(super) fn new(path: &Path, group: u32, maker: Maker<'a>, file: u32) -> Result<Self, TransferError> {
-        let reader = open(path)?;
+    pub(super) fn new(found: &Found, group: u32, maker: Maker<'a>, file: u32) -> Result<Self, TransferError> {
+        let chunks = found.chunks()?;
+        let reader = open(found, &chunks)?;
         let groups = reader.metadata().row_groups();
         let before = groups.iter().take(group as usize).map(|group| group.num_rows().max(0) as u64).sum();
-        let name = path.display().to_string();
+        let name = found.place.to_string();
         let batches = reader
             .with_row_groups(vec![group as usize])
             .with_batch_size(ROWS)
             .build()
             .map_err(|e| TransferError::Source(format!("{name}, row group {group}: {e}")))?;
-        Ok(Self { batches, lines: Vec::new(), at: 0, row: 0, maker, file, before, name, bytes: 0 })
+        Ok(Self { batches, chunks, lines: Vec::new(), at: 0, row: 0, maker, file, before, name, bytes: 0 })
     }
 
     /// Turns the next rows into lines of JSON; false at the end.
     fn fill(&mut self) -> Result<bool, TransferError> {
         let broken = |what: String| {
-            TransferError::Source(format!("{}, behind row {}: {what}", self.name, self.before + self.row))
+            let told =
+                || TransferError::Source(format!("{}, behind row {}: {what}", self.name, self.before + self.row));
+            self.chunks.failure().unwrap_or_else(told)
         };
         let Some(batch) = self.batches.next() else { return Ok(false) };
         let batch = batch.map_err(|e| broken(e.to_string()))?;
