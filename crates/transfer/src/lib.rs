@@ -12,6 +12,8 @@
 //!                  └─ …          log, rejects ◄────────┘
 //! ```
 //!
+//! A file is a [`Place`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
+//!
 //! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
 
 mod columns;
@@ -22,6 +24,7 @@ mod infer;
 mod manifest;
 mod measure;
 mod pace;
+mod place;
 mod records;
 mod rejects;
 mod retry;
@@ -39,6 +42,7 @@ pub use format::{Format, FormatError};
 pub use infer::infer_columns;
 pub use manifest::Counts;
 pub use measure::{Request, RequestKinds, Writes};
+pub use place::{Access, Place};
 pub use records::{Origin, Records};
 pub use rejects::Reject;
 pub use retry::RetryPolicy;

@@ -12,9 +12,10 @@ use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
 use storebench_lab::verdicts::Level;
 use storebench_transfer::{
-    Begin, Columns, CopyOutcome, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions,
-    Format, KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns, name_of,
+    Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource,
+    FileSourceOptions, Format, KEY_FIELD, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns,
+    name_of,
 };
 
 use crate::args::CopyArgs;
@@ -38,7 +39,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     if let Some(field) = &args.value {
         shape = shape.with_value(field);
     }
-    let sink = sink(args, &plan, &to, &*source, &shape).map_err(failed)??;
+    let sink = sink(args, &plan, &to, &folder, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
@@ -238,6 +239,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
             Ok(files) => Box::new(FileSource::open(&files, file_options(args))?),
             Err(failure) => return Ok(Err(failure)),
         },
+        Endpoint::Remote(url) => Box::new(FileSource::open(&Place::find(url, &access(args))?, file_options(args))?),
         Endpoint::Store(url) => {
             let Some(collection) = args.from_collection.clone() else {
                 return Ok(Err(Failure::bad_input(format!(
@@ -261,6 +263,10 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
             Box::new(StoreSource::open(store, options)?)
         }
     }))
+}
+
+fn access(args: &CopyArgs) -> Access {
+    Access { retry: retry(args), timeout: args.timeout.0 }
 }
 
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
@@ -287,8 +293,15 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     }
 }
 
-fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape: &Shape) -> Opened<Box<dyn Sink>> {
-    let path = match to {
+fn sink(
+    args: &CopyArgs,
+    plan: &Plan,
+    to: &Endpoint,
+    copy: &Path,
+    source: &dyn Source,
+    shape: &Shape,
+) -> Opened<Box<dyn Sink>> {
+    let place: Option<Place> = match to {
         Endpoint::Store(url) => {
             let store = match stores::open(url) {
                 Ok(store) => store,
@@ -298,7 +311,8 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
             return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
         }
         Endpoint::Standard => None,
-        Endpoint::Files(path) => Some(PathBuf::from(path)),
+        Endpoint::Files(path) => Some(PathBuf::from(path).into()),
+        Endpoint::Remote(url) => Some(Place::of_url(url, &access(args))?),
     };
     if args.into_existing {
         return Ok(Err(Failure::bad_input("--into-existing goes only with a store: a file is written anew")));
@@ -309,16 +323,19 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
             storebench_transfer::Verb::from(args.op).name()
         ))));
     }
-    let folder = args.to.ends_with('/') || path.as_ref().is_some_and(|path| path.is_dir());
-    let parts = path.as_ref().map(|path| parts_folder(path, &plan.id)).unwrap_or_default();
-    if begin(args) != Begin::Resume && path.is_some() {
+    let name = place.as_ref().map(Place::to_string).unwrap_or_default();
+    let path = place.as_ref().and_then(Place::path);
+    let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
+    // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
+    let parts = path.map_or_else(|| copy.join("parts"), |path| parts_folder(path, &plan.id));
+    if begin(args) != Begin::Resume && place.is_some() {
         // Left by a copy that did not end and is not gone on with.
         let _ = std::fs::remove_dir_all(&parts);
     }
     let key_field = (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()));
-    let packing = if folder { Packing::Plain } else { Packing::of_name(&args.to) };
-    let format = args.to_format.unwrap_or_else(|| if folder { Format::Jsonl } else { Format::of_name(&args.to) });
-    let mut options = FileSinkOptions { path, folder, parts, format, columns: Columns::default(), packing, key_field };
+    let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
+    let format = args.to_format.unwrap_or_else(|| if folder { Format::Jsonl } else { Format::of_name(&name) });
+    let mut options = FileSinkOptions { place, folder, parts, format, columns: Columns::default(), packing, key_field };
     if format.has_columns() {
         options.columns = match FileSink::columns(&options)? {
             Some(columns) => columns,
@@ -328,7 +345,15 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
     Ok(Ok(Box::new(FileSink::open(options)?)))
 }
 
-/// Beside the target, so that parts can be moved there.
+/// What was typed as the target, without options.
+fn target_name(to: &Endpoint) -> String {
+    match to {
+        Endpoint::Remote(url) => Place::shown(url),
+        Endpoint::Files(path) => path.clone(),
+        Endpoint::Store(_) | Endpoint::Standard => String::new(),
+    }
+}
+
 fn parts_folder(target: &Path, id: &str) -> PathBuf {
     let name = target.file_name().and_then(|name| name.to_str()).unwrap_or("out");
     target.with_file_name(format!(".{name}.storebench-{id}"))
@@ -345,6 +370,7 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> 
         }
         Endpoint::Standard => "standard output".to_owned(),
         Endpoint::Files(path) => path.clone(),
+        Endpoint::Remote(url) => Place::of_url(url, &access(args)).map_err(|error| failure(args, error))?.to_string(),
     };
     print(&format!(
         "from  {}\nto    {target}\nparts {}{}, {} workers\nnothing was written (--dry-run)\n",

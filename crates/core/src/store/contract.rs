@@ -12,7 +12,7 @@ use crate::engine::Clock;
 use crate::workload::Body;
 
 /// A store that could not be looked at, opened, made or asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The URL or an option of it is wrong. Nothing was touched.
     #[error("{0}")]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use storebench_core::store::StoreError;
 use storebench_core::workload::Study;
 
-use super::redact::{HIDDEN, SECRET_OPTIONS, password_of, redact};
+use super::redact::{HIDDEN, is_secret, password_of, redact};
 
 /// Shorter ones are not looked for: they stand everywhere, and hide nothing.
 const SHORTEST: usize = 3;
@@ -68,7 +68,7 @@ impl Secrets {
                 match name {
                     "password_env" => plain.extend(variable(value)),
                     "password_file" => plain.extend(first_line(value)),
-                    _ if SECRET_OPTIONS.iter().any(|s| name.eq_ignore_ascii_case(s)) => plain.push(value.to_owned()),
+                    _ if is_secret(name) => plain.push(value.to_owned()),
                     _ => {}
                 }
             }

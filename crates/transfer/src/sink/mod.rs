@@ -8,7 +8,7 @@ mod slots;
 mod store;
 mod tables;
 
-pub(crate) use files::part_in;
+pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
 pub use store::{StoreSink, StoreSinkOptions, Verb};
 

@@ -1,13 +1,13 @@
 //! Arrow IPC: files, whose batches can be read by several workers, and streams.
 
-use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::Path;
 
 use arrow_ipc::reader::{FileReader, StreamReader};
+use parquet::file::reader::Length;
 
 use super::batches::BatchReader;
 use crate::error::TransferError;
+use crate::place::{Chunks, Found, Seekable};
 use crate::shape::Maker;
 
 /// What a file begins with. A stream does not.
@@ -15,17 +15,19 @@ const MAGIC: &[u8] = b"ARROW1";
 /// Parts of one file, at most.
 const MOST_PARTS: usize = 1_024;
 
-/// Parts of a file: none where it is a stream, which has but one.
-pub(super) fn parts(path: &Path) -> Result<Option<u32>, TransferError> {
-    let name = path.display().to_string();
+/// Parts of a file, bytes of each: none where it is a stream, which has but one.
+pub(super) fn parts(found: &Found) -> Result<Option<Vec<u64>>, TransferError> {
+    let name = found.place.to_string();
     let mut first = Vec::new();
-    let file = File::open(path).map_err(|e| TransferError::read(&name, &e))?;
-    file.take(MAGIC.len() as u64).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
+    let input = found.read(0, MAGIC.len() as u64).map_err(|e| TransferError::read(&name, &e))?;
+    input.take(MAGIC.len() as u64).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
     if first != MAGIC {
         return Ok(None);
     }
-    let batches = open(path)?.num_batches();
-    Ok(Some(batches.div_ceil(each(batches)) as u32))
+    let chunks = found.chunks()?;
+    let batches = open(found, &chunks)?.num_batches();
+    let parts = batches.div_ceil(each(batches));
+    Ok(Some(vec![chunks.len() / parts.max(1) as u64; parts]))
 }
 
 /// Batches of one part.
@@ -33,20 +35,26 @@ fn each(batches: usize) -> usize {
     batches.div_ceil(MOST_PARTS).max(1)
 }
 
-fn open(path: &Path) -> Result<FileReader<BufReader<File>>, TransferError> {
-    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Arrow file: {e}", path.display()));
-    let file = File::open(path).map_err(|e| TransferError::read(&path.display().to_string(), &e))?;
-    FileReader::try_new_buffered(file, None).map_err(|e| broken(e.to_string()))
+fn open(found: &Found, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>>, TransferError> {
+    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Arrow file: {e}", found.place));
+    FileReader::try_new_buffered(chunks.seekable(), None)
+        .map_err(|e| chunks.failure().unwrap_or_else(|| broken(e.to_string())))
 }
 
 /// Reads a part of a file.
-pub(super) fn read<'a>(path: &Path, part: u32, maker: Maker<'a>, file: u32) -> Result<BatchReader<'a>, TransferError> {
-    let mut reader = open(path)?;
+pub(super) fn read<'a>(
+    found: &Found,
+    part: u32,
+    maker: Maker<'a>,
+    file: u32,
+) -> Result<BatchReader<'a>, TransferError> {
+    let chunks = found.chunks()?;
+    let mut reader = open(found, &chunks)?;
     let each = each(reader.num_batches());
     let first = part as usize * each;
-    let name = path.display().to_string();
+    let name = found.place.to_string();
     reader.set_index(first).map_err(|e| TransferError::Source(format!("{name}, batch {first}: {e}")))?;
-    let batches = reader.take(each).map(|batch| batch.map_err(|e| e.to_string()));
+    let batches = reader.take(each).map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
     Ok(BatchReader::new(Box::new(batches), maker, file, name, first_row(part)))
 }
 
@@ -59,7 +67,7 @@ pub(super) fn read_stream<'a>(
 ) -> Result<BatchReader<'a>, TransferError> {
     let broken = |e: String| TransferError::BadInput(format!("{name} is no Arrow stream: {e}"));
     let reader = StreamReader::try_new_buffered(input, None).map_err(|e| broken(e.to_string()))?;
-    let batches = reader.map(|batch| batch.map_err(|e| e.to_string()));
+    let batches = reader.map(|batch| batch.map_err(|e| (None, e.to_string())));
     Ok(BatchReader::new(Box::new(batches), maker, file, name, 0))
 }
 

@@ -16,8 +16,9 @@ use crate::shape::Maker;
 /// Rows that are turned into documents at once.
 pub(super) const ROWS: usize = 1_024;
 
-/// Batches as they are read, or why they cannot be.
-pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, String>>>;
+/// Batches as they are read. What cannot be read further says why: by an error of the place that the file is at,
+/// or in words of the format.
+pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, (Option<TransferError>, String)>>>;
 
 /// Reads rows.
 pub(super) struct BatchReader<'a> {
@@ -47,7 +48,7 @@ impl<'a> BatchReader<'a> {
             Some(rest) => rest,
             None => match self.batches.next() {
                 None => return Ok(false),
-                Some(batch) => (batch.map_err(broken)?, 0),
+                Some(batch) => (batch.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?, 0),
             },
         };
         let rows = ROWS.min(batch.num_rows() - from);

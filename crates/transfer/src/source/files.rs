@@ -1,9 +1,8 @@
-//! Files on this machine, and standard input.
+//! Files, here and elsewhere, and standard input.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +17,7 @@ use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, arrow, parq
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
+use crate::place::{Found, Place};
 use crate::records::{Origin, Records};
 use crate::shape::{Maker, Shape};
 
@@ -59,9 +59,7 @@ impl Packing {
 }
 
 struct InputFile {
-    path: PathBuf,
-    bytes: u64,
-    modified: String,
+    found: Found,
     packing: Packing,
     format: Format,
 }
@@ -90,8 +88,14 @@ impl FileSource {
     ///
     /// # Errors
     /// Which one is not there or no file.
-    pub fn open(paths: &[PathBuf], options: FileSourceOptions) -> Result<Self, TransferError> {
-        let files = paths.iter().map(|path| look(path, options.format)).collect::<Result<_, _>>()?;
+    pub fn open<P: Clone + Into<Place>>(places: &[P], options: FileSourceOptions) -> Result<Self, TransferError> {
+        let places: Vec<Place> = places.iter().cloned().map(Into::into).collect();
+        let input = |found: Found| InputFile {
+            packing: Packing::of_magic(&found.first),
+            format: options.format.unwrap_or_else(|| Format::of_name(&found.place.to_string())),
+            found,
+        };
+        let files = Place::look(&places)?.into_iter().map(input).collect();
         Ok(Self { files, stdin: None, options, counted: Mutex::default() })
     }
 
@@ -116,7 +120,7 @@ impl FileSource {
         if self.stdin.is_some() {
             "standard input".to_owned()
         } else {
-            self.files[file as usize].path.display().to_string()
+            self.files[file as usize].found.place.to_string()
         }
     }
 
@@ -127,7 +131,7 @@ impl FileSource {
         let mut counted = self.counted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let near = counted.range((file, 0)..=(file, offset)).next_back().map(|((_, at), lines)| (*at, *lines));
         let (from, mut lines) = near.unwrap_or((0, 0));
-        let mut text = File::open(&input.path).ok()?;
+        let mut text = File::open(input.found.place.path()?).ok()?;
         text.seek(SeekFrom::Start(from)).ok()?;
         let mut text = BufReader::with_capacity(1 << 20, text.take(offset - from));
         loop {
@@ -144,38 +148,24 @@ impl FileSource {
     }
 }
 
-fn look(path: &Path, format: Option<Format>) -> Result<InputFile, TransferError> {
-    let refused = |what: &str| TransferError::BadInput(format!("{}: {what}", path.display()));
-    let found = path.metadata().map_err(|e| refused(&format!("cannot be read: {e}; is the path right?")))?;
-    if found.is_dir() {
-        return Err(refused("is a folder; name its files, as in `folder/*.jsonl`"));
-    }
-    let mut first = Vec::new();
-    File::open(path)
-        .and_then(|file| if found.is_file() { file.take(4).read_to_end(&mut first) } else { Ok(0) })
-        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
-    let modified = found.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    Ok(InputFile {
-        path: path.to_owned(),
-        bytes: found.len(),
-        modified: modified.map(|t| t.as_nanos().to_string()).unwrap_or_default(),
-        packing: Packing::of_magic(&first),
-        format: format.unwrap_or_else(|| Format::of_name(&path.display().to_string())),
-    })
-}
-
 impl Source for FileSource {
     fn describe(&self) -> String {
         match &self.files[..] {
             [] => "standard input".to_owned(),
-            [file] => file.path.display().to_string(),
-            [first, others @ ..] => format!("{} and {} other files", first.path.display(), others.len()),
+            [file] => file.found.place.to_string(),
+            [first, others @ ..] => format!("{} and {} other files", first.found.place, others.len()),
         }
     }
 
     fn fingerprint(&self) -> String {
-        let all: Vec<String> =
-            self.files.iter().map(|f| format!("{} {} {}", f.path.display(), f.bytes, f.modified)).collect();
+        let all: Vec<String> = self
+            .files
+            .iter()
+            .map(|InputFile { found, .. }| {
+                let bytes = found.bytes.map_or("?".to_owned(), |bytes| bytes.to_string());
+                format!("{} {bytes} {}", found.place, found.mark)
+            })
+            .collect();
         all.join("\n")
     }
 
@@ -184,8 +174,12 @@ impl Source for FileSource {
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
-        let plain = |f: &&InputFile| f.packing == Packing::Plain && f.format == Format::Jsonl && f.bytes > 0;
-        let total: u64 = self.files.iter().filter(plain).map(|f| f.bytes).sum();
+        // Of what can be begun anywhere: how large it is.
+        let pieces_of = |f: &InputFile| {
+            let plain = f.packing == Packing::Plain && f.format == Format::Jsonl && f.found.ranges;
+            f.found.bytes.filter(|bytes| plain && *bytes > 0)
+        };
+        let total: u64 = self.files.iter().filter_map(pieces_of).sum();
         let each = (total / u64::from(parallel.max(1) * 4)).clamp(LEAST_SPLIT_BYTES, SPLIT_BYTES);
         let mut parts = Vec::new();
         if self.stdin.is_some() {
@@ -194,10 +188,8 @@ impl Source for FileSource {
         for (number, file) in self.files.iter().enumerate() {
             let number = number as u32;
             let groups = match (file.format, file.packing) {
-                (Format::Parquet, _) => Some(parquet::row_groups(&file.path)?),
-                (Format::Arrow, Packing::Plain) => {
-                    arrow::parts(&file.path)?.map(|n| vec![file.bytes / u64::from(n.max(1)); n as usize])
-                }
+                (Format::Parquet, _) => Some(parquet::row_groups(&file.found)?),
+                (Format::Arrow, Packing::Plain) if file.found.ranges => arrow::parts(&file.found)?,
                 _ => None,
             };
             if let Some(groups) = groups {
@@ -205,13 +197,13 @@ impl Source for FileSource {
                 parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
                 continue;
             }
-            if !plain(&file) {
-                parts.push((Part::File { file: number }, Some(file.bytes)));
+            let Some(bytes) = pieces_of(file) else {
+                parts.push((Part::File { file: number }, file.found.bytes));
                 continue;
-            }
-            let pieces = file.bytes.div_ceil(each);
+            };
+            let pieces = bytes.div_ceil(each);
             for piece in 0..pieces {
-                let (start, end) = (file.bytes * piece / pieces, file.bytes * (piece + 1) / pieces);
+                let (start, end) = (bytes * piece / pieces, bytes * (piece + 1) / pieces);
                 parts.push((Part::Bytes { file: number, start, end }, Some(end - start)));
             }
         }
@@ -232,16 +224,16 @@ impl Source for FileSource {
                 Part::Bytes { file, start, end } => (file, start, end),
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
-                    let path = &self.files[file as usize].path;
+                    let found = &self.files[file as usize].found;
                     let read = if self.format(file) == Format::Arrow { arrow::read } else { parquet::read };
-                    return Ok(Box::new(read(path, group, shape.maker(), file)?) as Box<dyn Reader + 'a>);
+                    return Ok(Box::new(read(found, group, shape.maker(), file)?) as Box<dyn Reader + 'a>);
                 }
                 Part::Keys { .. } | Part::View { .. } => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
                 }
             };
             let read = Arc::new(AtomicU64::new(0));
-            let input = self.input(file, start, &read)?;
+            let input = self.input(file, start, end, &read)?;
             self.reader(input, file, (start, end), read, shape)
         })
     }
@@ -299,7 +291,13 @@ impl FileSource {
         })
     }
 
-    fn input(&self, file: u32, start: u64, read: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, TransferError> {
+    fn input(
+        &self,
+        file: u32,
+        start: u64,
+        end: u64,
+        read: &Arc<AtomicU64>,
+    ) -> Result<Box<dyn Read + Send>, TransferError> {
         let name = self.name(file);
         let failed = |e: io::Error| TransferError::read(&name, &e);
         if let Some(seen) = &self.stdin {
@@ -308,10 +306,7 @@ impl FileSource {
             return unpacked_by_magic(input).map_err(failed);
         }
         let input = &self.files[file as usize];
-        let mut opened = File::open(&input.path).map_err(failed)?;
-        if start > 0 {
-            opened.seek(SeekFrom::Start(start - 1)).map_err(failed)?;
-        }
+        let opened = input.found.read(start.saturating_sub(1), end).map_err(failed)?;
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing).map_err(failed)
     }
 }
@@ -408,6 +403,7 @@ impl Reader for LineReader<'_> {
 /// An error on the way out of a file: of the system, or of what the file is packed with.
 pub(super) fn broken(name: &str, error: &io::Error) -> TransferError {
     match error.kind() {
+        _ if TransferError::within(error).is_some() => TransferError::read(name, error),
         io::ErrorKind::UnexpectedEof => TransferError::Source(format!(
             "{name} is cut off: it ends in the middle of what it is packed with; what stands before the end was copied, \
              the rest is not there. Get the whole file and copy again"

@@ -123,7 +123,7 @@ fn duplicate_keys_under_insert_are_told_unless_the_documents_are_the_same() {
 
 #[test]
 fn a_missing_file_is_bad_input() {
-    let missing = FileSource::open(&["/nowhere/a.jsonl".into()], FileSourceOptions::default());
+    let missing = FileSource::open(&[PathBuf::from("/nowhere/a.jsonl")], FileSourceOptions::default());
     assert!(matches!(missing, Err(TransferError::BadInput(text)) if text.contains("/nowhere/a.jsonl")));
     let folder = FileSource::open(&[std::env::temp_dir()], FileSourceOptions::default());
     assert!(matches!(folder, Err(TransferError::BadInput(text)) if text.contains("is a folder")));

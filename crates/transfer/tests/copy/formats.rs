@@ -32,7 +32,7 @@ fn sink_with_columns(lab: &Lab, store: &Arc<dyn AnyStore>, name: &str) -> FileSi
     let shape = Shape::new(None, "test");
     let columns = infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap();
     FileSink::open(FileSinkOptions {
-        path: Some(lab.path(name)),
+        place: Some(lab.path(name).into()),
         folder: name.ends_with('/'),
         parts: lab.path(&format!(".{name}.parts")),
         format: if name.ends_with('/') { Format::Parquet } else { Format::of_name(name) },

@@ -5,7 +5,11 @@
 mod faulty;
 mod files;
 mod formats;
+#[cfg(feature = "remote")]
+mod http;
 mod once;
+#[cfg(feature = "remote")]
+mod remote;
 mod resume;
 mod retries;
 mod types;
@@ -110,7 +114,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
         columns: Columns::default(),
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
-        path: Some(path),
+        place: Some(path.into()),
     })
     .unwrap()
 }
