@@ -19,6 +19,7 @@ mod copy;
 mod error;
 mod format;
 mod infer;
+mod jq;
 mod manifest;
 mod pace;
 mod records;
@@ -36,12 +37,15 @@ pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy, name
 pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::infer_columns;
+pub use jq::{Jq, JqError};
 pub use manifest::Counts;
 pub use records::{Origin, Records};
 pub use rejects::Reject;
 pub use retry::RetryPolicy;
-pub use shape::{KEY_FIELD, KeyRule, KeyRuleError, Shape};
-pub use sink::{Again, Ended, FileSink, FileSinkOptions, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer};
+pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
+pub use sink::{
+    Again, Ended, FileSink, FileSinkOptions, MergeBy, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer,
+};
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
     StoreSourceOptions, Unreadable,

@@ -8,8 +8,8 @@ use storebench_core::engine::Stop;
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{redact, redact_url};
 use storebench_transfer::{
-    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
-    KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
+    Begin, Columns, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
+    KEY_FIELD, MergeBy, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
     StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns, name_of,
 };
 
@@ -20,26 +20,25 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
+use crate::verbs::copy_records;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let plan = Plan::of(args, &from, &to)?;
+    let shape = copy_records::shape(&args.records, &plan.id)?;
     let failed = |error: TransferError| failure(args, error);
     let source = source(args, &from).map_err(failed)??;
     if args.dry_run {
         return dry_run(args, &plan, &*source, &to);
     }
     let folder = plan.folder(args)?;
-    let mut shape = Shape::new(args.key.clone(), &plan.id);
-    if let Some(field) = &args.value {
-        shape = shape.with_value(field);
-    }
     let sink = sink(args, &plan, &to, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
         shape: &shape,
-        op: storebench_transfer::Verb::from(args.op).name(),
+        // Of a record that cannot be read it is not known.
+        op: if args.records.op_field.is_some() { "unknown" } else { storebench_transfer::Verb::from(args.op).name() },
         parallel: plan.parallel,
         docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
         bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
@@ -87,6 +86,8 @@ struct Plan {
     parallel: u32,
     settings: BTreeMap<String, String>,
     to_collection: Option<String>,
+    merge: Option<MergeBy>,
+    expiry: Option<Expiry>,
 }
 
 impl Plan {
@@ -126,7 +127,6 @@ impl Plan {
             ("--view", &args.view),
             ("--to-collection", &to_collection),
             ("--key-field", &args.key_field),
-            ("--value", &args.value),
         ] {
             if let Some(value) = value {
                 set(name, value.clone());
@@ -135,9 +135,7 @@ impl Plan {
         if let Some(keys) = &args.keys {
             set("--keys", keys.to_string());
         }
-        if let Some(rule) = &args.key {
-            set("--key", rule.to_string());
-        }
+        copy_records::settings(&args.records).for_each(|(flag, value)| set(flag, value));
         if let Some(rejects) = &args.rejects {
             // What is left out of it when the copy goes on must be this copy's.
             set("--rejects", rejects.display().to_string());
@@ -158,7 +156,8 @@ impl Plan {
         let parallel = args
             .parallel
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
-        Ok(Self { id, parallel, settings, to_collection })
+        let (merge, expiry) = (copy_records::merge(&args.records)?, copy_records::expiry(&args.records)?);
+        Ok(Self { id, parallel, settings, to_collection, merge, expiry })
     }
 
     /// The folder of this copy: that of the one that did not end, or a new one.
@@ -256,6 +255,10 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     StoreSinkOptions {
         collection: plan.to_collection.clone().unwrap_or_default(),
         verb: args.op.into(),
+        by_record: args.records.op_field.is_some(),
+        merge: plan.merge.clone(),
+        expiry: plan.expiry,
+        expires: args.records.expiry_field.is_some(),
         room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
         in_flight: args.in_flight,
         durability: args.durability,
@@ -283,6 +286,9 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
             "--op {} goes only with a store: a file is written anew",
             storebench_transfer::Verb::from(args.op).name()
         ))));
+    }
+    if let Some(flag) = copy_records::only_stores(&args.records) {
+        return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store: a file is written anew"))));
     }
     let folder = args.to.ends_with('/') || path.as_ref().is_some_and(|path| path.is_dir());
     let parts = path.as_ref().map(|path| parts_folder(path, &plan.id)).unwrap_or_default();

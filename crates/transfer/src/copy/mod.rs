@@ -24,6 +24,9 @@ use crate::verify::{Verification, verify};
 /// The name of the format of a [`CopyReport`].
 pub const COPY_FORMAT: &str = "storebench-copy/1";
 
+/// Stack of a worker: expressions of jq go down into documents on it. Only what is used of it costs memory.
+const STACK_BYTES: usize = 64 << 20;
+
 /// How a copy begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
@@ -231,7 +234,7 @@ pub fn copy(
         let threads: Vec<_> = (0..workers)
             .map(|number| {
                 let shared = &shared;
-                let thread = std::thread::Builder::new().name(format!("copy-{number}"));
+                let thread = std::thread::Builder::new().name(format!("copy-{number}")).stack_size(STACK_BYTES);
                 thread.spawn_scoped(scope, move || {
                     let ended = worker::run(shared);
                     if ended.is_err() {
