@@ -154,8 +154,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Sends what may go.
-    fn send(&mut self) {
+    /// Sends what may go; whether anything did.
+    fn send(&mut self) -> bool {
         let mut sent = false;
         while (self.in_flight.len() as f64) < self.window.max(1.0) {
             let now_ns = self.clock.now_ns();
@@ -182,6 +182,7 @@ impl<'a> Slots<'a> {
         if sent {
             self.session.flush();
         }
+        sent
     }
 
     /// Works through answers that have come.
@@ -527,11 +528,12 @@ impl Writer for Slots<'_> {
             if let Err(error) = self.settle(ended) {
                 return Poll::Ready(Err(error));
             }
-            self.send();
+            // What was sent gets nowhere in a session that is not polled.
+            let sent = self.send();
             if self.open == 0 {
                 return Poll::Ready(Ok(()));
             }
-            if come || !self.answers.is_empty() {
+            if come || sent || !self.answers.is_empty() {
                 continue;
             }
             let after = self.wake_ns().saturating_sub(self.clock.now_ns());
