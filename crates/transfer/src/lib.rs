@@ -1,10 +1,10 @@
 //! Moves documents in bulk between files and document stores: in parallel, losing nothing.
 //!
 //! A [`Source`] is cut into [`Split`]s, which workers take in turn. Each worker reads records of its split,
-//! shapes them ([`Shape`]) and writes them in batches into a [`Sink`], several in flight. A split counts as
-//! done when all of it is written and acknowledged, and a log that is synced before says so: a copy that was
-//! killed goes on with what is missing. A record that does not arrive is in the file of rejects, with the
-//! reason.
+//! shapes them ([`Shape`]: expressions of jq, keys, fields) and writes them in batches into a [`Sink`], several
+//! in flight. A split counts as done when all of it is written and acknowledged, and a log that is synced
+//! before says so: a copy that was killed goes on with what is missing. A record that does not arrive is in the
+//! file of rejects, with the reason.
 //!
 //! ```text
 //! source ─ splits ─┬─ worker: reader → shape → writer ─┬─ target

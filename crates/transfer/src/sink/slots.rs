@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OwnedReply, Reply, Request, Session, StoreError, Token,
+    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError,
+    Token,
 };
 
 use super::merge::Merge;
@@ -121,6 +122,8 @@ pub(super) struct Slots<'a> {
     own: &'static [&'static str],
     /// Takes them out of what a merge begins with.
     pub(super) strip: Strip,
+    /// What the store does.
+    can: Vec<OpKind>,
 }
 
 impl<'a> Slots<'a> {
@@ -151,6 +154,7 @@ impl<'a> Slots<'a> {
             keys: BatchBuf::new(),
             own: can.own_members,
             strip: Strip::new(can.own_members, can.attachments_member, false),
+            can: can.operations.iter().map(|(kind, _)| *kind).collect(),
         }
     }
 
@@ -451,7 +455,7 @@ impl<'a> Slots<'a> {
         });
         let before = self.ready.len();
         let mut refused = Vec::new();
-        if verb.many() {
+        if verb.many() && self.can(verb) {
             self.ready.push_back(Piece::of(batch, Part::All, Step::Do));
         } else {
             for position in 0..records.len() {
@@ -470,10 +474,17 @@ impl<'a> Slots<'a> {
         self.send();
     }
 
+    /// Whether the store does what a record asks for.
+    fn can(&self, verb: Verb) -> bool {
+        let by_expression = verb == Verb::Merge && self.options.merge.is_some();
+        by_expression || self.can.contains(&verb.kind())
+    }
+
     /// How a record begins that goes to the store by itself.
     fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Step, &'static str> {
         let (_, body, _) = records.get(position).unwrap_or_default();
         match verb {
+            _ if !self.can(verb) => Err("this store cannot do it"),
             Verb::Counter if integer(body).is_none() => {
                 Err("it is no integer of 64 bits; name the field that holds it with --value")
             }

@@ -1,10 +1,11 @@
 //! The memory store with sessions that fail as a test wants.
 
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use storebench_core::store::{
-    Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, OpError, Prepare, Reply,
-    Request, Session, SessionOptions, Store, StoreError, Token,
+    Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, OpError, OwnedReply,
+    Prepare, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
 };
 
 /// What becomes of a request.
@@ -19,6 +20,8 @@ pub(super) enum Fate {
     Silent,
     /// It is not done, and is said to be.
     Lies,
+    /// It is done, and said to be when the session is polled next.
+    WhenPolled,
 }
 
 type Decide = dyn FnMut(&Request<'_>) -> Fate + Send;
@@ -44,6 +47,7 @@ impl Faulty {
 pub(super) struct FaultySession {
     memory: MemorySession,
     decide: Arc<Mutex<Decide>>,
+    held: Vec<(Token, Result<OwnedReply, OpError>)>,
 }
 
 impl Session for FaultySession {
@@ -59,7 +63,24 @@ impl Session for FaultySession {
             }
             Fate::Lies => out.complete(token, Ok(Reply::written(1))),
             Fate::Silent => self.memory.submit(request, token, &mut ignored),
+            Fate::WhenPolled => {
+                let held = &mut self.held;
+                let mut hold = |token: Token, result: Result<Reply<'_>, OpError>| {
+                    held.push((token, result.map(OwnedReply::from)));
+                };
+                self.memory.submit(request, token, &mut hold);
+            }
         }
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        for (token, result) in self.held.drain(..) {
+            match &result {
+                Ok(reply) => out.complete(token, Ok(reply.as_reply())),
+                Err(error) => out.complete(token, Err(error.clone())),
+            }
+        }
+        Poll::Pending
     }
 }
 
@@ -79,7 +100,7 @@ impl Store for Faulty {
     }
     async fn open(&self, options: &SessionOptions) -> Result<FaultySession, StoreError> {
         let memory = Store::open(&self.memory, options).await?;
-        Ok(FaultySession { memory, decide: Arc::clone(&self.decide) })
+        Ok(FaultySession { memory, decide: Arc::clone(&self.decide), held: Vec::new() })
     }
     fn remove(&self) -> Result<(), StoreError> {
         Store::remove(&self.memory)

@@ -154,7 +154,7 @@ fn a_sum_is_exact_beside_another_writer() {
         zeros(&sound, 5);
         let (stop, theirs) = (AtomicBool::new(false), AtomicI64::new(0));
         let lab = Lab { parallel: 2, ..Lab::new() };
-        let path = lab.write("a.jsonl", ones(3_000, 5));
+        let path = lab.write("a.jsonl", ones(600, 5));
         let report = std::thread::scope(|scope| {
             let (stop, theirs, sound) = (&stop, &theirs, &sound);
             scope.spawn(move || {
@@ -182,7 +182,7 @@ fn a_sum_is_exact_beside_another_writer() {
             report.unwrap()
         });
         let counts = report.counts;
-        assert_eq!(counts.written + counts.rejected, 3_000);
+        assert_eq!(counts.written + counts.rejected, 600);
         for reject in lab.rejects() {
             match reject.error.as_str() {
                 "outcome-unknown" => lost += 1,

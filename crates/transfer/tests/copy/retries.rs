@@ -43,6 +43,19 @@ fn what_fails_for_now_is_tried_again() {
 }
 
 #[test]
+fn what_is_tried_again_is_asked_for_its_answer() {
+    let mut calls = 0;
+    let store = Faulty::new(move |_| {
+        calls += 1;
+        if calls == 1 { Fate::Fails(temporary()) } else { Fate::WhenPolled }
+    });
+    // Nothing else wakes the copy: were the session not polled, this would not end.
+    let options = StoreSinkOptions { timeout: Duration::from_secs(3_600), ..sink_options(Verb::Upsert) };
+    let (_lab, report, _) = run_with(options, 3, store);
+    assert_eq!((report.as_ref().unwrap().counts.written, report.unwrap().counts.retries), (3, 1));
+}
+
+#[test]
 fn a_store_that_stays_busy_ends_the_copy_and_loses_nothing() {
     let mut calls = 0;
     let store = Faulty::new(move |_| {
