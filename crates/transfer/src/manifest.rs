@@ -43,7 +43,8 @@ pub struct Counts {
     pub written: u64,
     /// Records that did not arrive; each is in the file of rejects.
     pub rejected: u64,
-    /// Records that needed nothing: a delete did not find their keys.
+    /// Records for which nothing was to be done: a filter or a map left them out, a delete did not find their
+    /// keys, a merge changed nothing. With those that were written and rejected they are those that were read.
     pub skipped: u64,
     /// Records that an insert found in the target already, the same.
     pub there_already: u64,

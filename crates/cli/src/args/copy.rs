@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use storebench_core::store::Durability;
 use storebench_core::units::{ByteSize, Count, Span};
-use storebench_transfer::{ColumnTypes, Format, KeyRule, Verb, ViewKeys};
+use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
+
+use super::RecordArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -105,14 +107,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, help_heading = "Target")]
     pub(crate) no_key_field: bool,
 
-    /// The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`)
-    /// [default: of a file the field `_id`, of a store the document's key]
-    #[arg(long, value_name = "RULE", help_heading = "Records")]
-    pub(crate) key: Option<KeyRule>,
-
-    /// Write this field's value instead of the document: for append and prepend a text, for counter an integer
-    #[arg(long, value_name = "FIELD", help_heading = "Records")]
-    pub(crate) value: Option<String>,
+    #[command(flatten)]
+    pub(crate) records: RecordArgs,
 
     /// Workers, each with connections of its own [default: one for each processor]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
@@ -211,6 +207,8 @@ pub(crate) enum OpText {
     Merge,
     /// Add its integer (see --value) to the stored one
     Counter,
+    /// Let the stored document expire (see --expiry)
+    Touch,
 }
 
 impl From<OpText> for Verb {
@@ -224,6 +222,7 @@ impl From<OpText> for Verb {
             OpText::Delete => Self::Delete,
             OpText::Merge => Self::Merge,
             OpText::Counter => Self::Counter,
+            OpText::Touch => Self::Touch,
         }
     }
 }

@@ -12,8 +12,8 @@ use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
 use storebench_lab::verdicts::Level;
 use storebench_transfer::{
-    Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource,
-    FileSourceOptions, Format, KEY_FIELD, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
+    Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
+    FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
     StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns,
     name_of,
 };
@@ -25,27 +25,26 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
+use crate::verbs::copy_records;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let plan = Plan::of(args, &from, &to)?;
+    let shape = copy_records::shape(&args.records, &plan.id)?;
     let failed = |error: TransferError| failure(args, error);
     let source = source(args, &from).map_err(failed)??;
     if args.dry_run {
         return dry_run(args, &plan, &*source, &to);
     }
     let folder = plan.folder(args)?;
-    let mut shape = Shape::new(args.key.clone(), &plan.id);
-    if let Some(field) = &args.value {
-        shape = shape.with_value(field);
-    }
     let sink = sink(args, &plan, &to, &folder, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
         splits: None,
         shape: &shape,
-        op: storebench_transfer::Verb::from(args.op).name(),
+        // Of a record that cannot be read it is not known.
+        op: if args.records.op_field.is_some() { "unknown" } else { storebench_transfer::Verb::from(args.op).name() },
         parallel: plan.parallel,
         docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
         bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
@@ -98,6 +97,8 @@ struct Plan {
     parallel: u32,
     settings: BTreeMap<String, String>,
     to_collection: Option<String>,
+    merge: Option<MergeBy>,
+    expiry: Option<Expiry>,
 }
 
 impl Plan {
@@ -139,7 +140,6 @@ impl Plan {
             ("--to-key", &args.to_key),
             ("--to-body", &args.to_body),
             ("--key-field", &args.key_field),
-            ("--value", &args.value),
         ] {
             if let Some(value) = value {
                 set(name, value.clone());
@@ -148,9 +148,7 @@ impl Plan {
         if let Some(keys) = &args.keys {
             set("--keys", keys.to_string());
         }
-        if let Some(rule) = &args.key {
-            set("--key", rule.to_string());
-        }
+        copy_records::settings(&args.records).for_each(|(flag, value)| set(flag, value));
         if let Some(rejects) = &args.rejects {
             // What is left out of it when the copy goes on must be this copy's.
             set("--rejects", rejects.display().to_string());
@@ -174,7 +172,8 @@ impl Plan {
         let parallel = args
             .parallel
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
-        Ok(Self { id, parallel, settings, to_collection })
+        let (merge, expiry) = (copy_records::merge(&args.records)?, copy_records::expiry(&args.records)?);
+        Ok(Self { id, parallel, settings, to_collection, merge, expiry })
     }
 
     /// The folder of this copy: that of the one that did not end, or a new one.
@@ -284,6 +283,10 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         collection,
         existing,
         verb: args.op.into(),
+        by_record: args.records.op_field.is_some(),
+        merge: plan.merge.clone(),
+        expiry: plan.expiry,
+        expires: args.records.expiry_field.is_some(),
         room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
         in_flight: args.in_flight,
         durability: args.durability,
@@ -322,6 +325,9 @@ fn sink(
             "--op {} goes only with a store: a file is written anew",
             storebench_transfer::Verb::from(args.op).name()
         ))));
+    }
+    if let Some(flag) = copy_records::only_stores(&args.records) {
+        return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store: a file is written anew"))));
     }
     let name = place.as_ref().map(Place::to_string).unwrap_or_default();
     let path = place.as_ref().and_then(Place::path);

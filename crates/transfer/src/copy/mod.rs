@@ -26,6 +26,9 @@ use crate::verify::{Verification, verify};
 /// The name of the format of a [`CopyReport`].
 pub const COPY_FORMAT: &str = "storebench-copy/1";
 
+/// Stack of a worker: expressions of jq go down into documents on it. Only what is used of it costs memory.
+const STACK_BYTES: usize = 64 << 20;
+
 /// How a copy begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
@@ -305,7 +308,7 @@ fn work(
         let threads: Vec<_> = (0..workers)
             .map(|number| {
                 let mut probe = meter.probe(number);
-                let thread = std::thread::Builder::new().name(format!("copy-{number}"));
+                let thread = std::thread::Builder::new().name(format!("copy-{number}")).stack_size(STACK_BYTES);
                 thread.spawn_scoped(scope, move || {
                     probe.begin();
                     let ended = worker::run(shared, &probe);

@@ -54,6 +54,9 @@ struct Worker<'a> {
     /// Where an earlier process stopped, of records that may not be written twice.
     partly: Partly,
     last_bad: Option<u64>,
+    /// Records that were left out, as was asked for. Counted when the split is done: one that is gone on with is
+    /// read from its beginning.
+    left_out: u64,
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
     spare: Vec<Records>,
@@ -76,6 +79,7 @@ impl<'a> Worker<'a> {
             counts: partly.counts,
             last_bad: partly.last_bad,
             partly,
+            left_out: 0,
             ended: Vec::new(),
             bad: Vec::new(),
             spare: Vec::new(),
@@ -121,6 +125,7 @@ impl<'a> Worker<'a> {
             reader.requests(&mut self.requests);
             self.measure(writer);
             self.tell_unreadable()?;
+            self.left_out += records.skipped();
             if once {
                 self.leave_out(&mut records, &mut settled)?;
             }
@@ -152,16 +157,18 @@ impl<'a> Worker<'a> {
                 if once {
                     self.drain(writer).await?;
                 }
-                // Lets the runtime look at its sockets: a reader of files never waits.
-                tokio::task::yield_now().await;
             } else {
                 self.spare.push(records);
             }
+            // Lets the runtime look at its sockets: a reader of files never waits.
+            tokio::task::yield_now().await;
             if !more {
                 break;
             }
         }
         self.counts.dropped_attachments += reader.dropped();
+        self.counts.read += self.left_out;
+        self.counts.skipped += self.left_out;
         self.drain(writer).await?;
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
@@ -231,8 +238,8 @@ impl<'a> Worker<'a> {
                     }
                 }
             }
-            let written = (ended.records.len() - ended.refused.len()) as u64 - ended.absent;
-            self.counts.skipped += ended.absent;
+            let written = (ended.records.len() - ended.refused.len()) as u64 - ended.skipped;
+            self.counts.skipped += ended.skipped;
             self.counts.written += written;
             self.counts.there_already += ended.there_already;
             self.counts.retries += ended.retries;
@@ -261,7 +268,7 @@ impl<'a> Worker<'a> {
             from: request.source.place(self.split, origin),
             split: self.split.number,
             key: Some(key.to_owned()),
-            op: request.op.to_owned(),
+            op: records.mark_of(position).verb.map_or_else(|| request.op.to_owned(), |verb| verb.name().to_owned()),
             error: error.to_owned(),
             why: why.to_owned(),
             tries,

@@ -4,13 +4,15 @@ mod encode;
 mod files;
 mod join;
 mod line;
+mod merge;
+mod order;
 mod slots;
 mod store;
 mod tables;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
-pub use store::{StoreSink, StoreSinkOptions, Verb};
+pub use store::{MergeBy, StoreSink, StoreSinkOptions, Verb};
 
 use std::task::{Context, Poll};
 
@@ -42,8 +44,8 @@ pub struct Ended {
     pub records: Records,
     /// Which of them were not written, in no order.
     pub refused: Vec<Refusal>,
-    /// Records whose key a delete did not find: nothing was to be done.
-    pub absent: u64,
+    /// Records for which nothing was to be done: a delete did not find their keys, a merge changed nothing.
+    pub skipped: u64,
     /// Records that an insert found there already, the same: written by an earlier try, or by a copy that was
     /// killed.
     pub there_already: u64,

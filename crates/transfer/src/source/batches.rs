@@ -74,7 +74,7 @@ impl Reader for BatchReader<'_> {
         into: &mut Records,
         bad: &mut Vec<Unreadable>,
     ) -> Poll<Result<bool, TransferError>> {
-        while into.len() < room.records && into.bytes() < room.bytes {
+        while into.has_room(room) {
             if self.at >= self.lines.len() {
                 match self.fill() {
                     Ok(true) => continue,

@@ -368,7 +368,7 @@ impl Reader for LineReader<'_> {
         into: &mut Records,
         bad: &mut Vec<Unreadable>,
     ) -> Poll<Result<bool, TransferError>> {
-        while into.len() < room.records && into.bytes() < room.bytes {
+        while into.has_room(room) {
             let (at, line) = match self.lines.next() {
                 Ok(Some(found)) => found,
                 Ok(None) => return Poll::Ready(Ok(false)),

@@ -414,7 +414,7 @@ impl Reader for Scan<'_> {
             if let Some(page) = &self.page {
                 let rows = page.as_reply().rows.unwrap_or_default();
                 while let Some((key, body)) = rows.get(self.next) {
-                    if into.len() >= room.records || into.bytes() >= room.bytes {
+                    if !into.has_room(room) {
                         return Poll::Ready(Ok(true));
                     }
                     let origin = Origin { unit: self.unit, at: self.read };
