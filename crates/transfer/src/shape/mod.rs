@@ -191,10 +191,10 @@ impl Shape {
         }
         let variable = || [jq::text_or_null(key.as_deref())];
         let input = jq::value(came.seen)?;
-        if let Some(filter) = &self.filter {
-            if !filter.holds(input.clone(), variable()).map_err(|e| format!("--filter: {e}"))? {
-                return Ok(Said::Nothing);
-            }
+        if let Some(filter) = &self.filter
+            && !filter.holds(input.clone(), variable()).map_err(|e| format!("--filter: {e}"))?
+        {
+            return Ok(Said::Nothing);
         }
         let Some(map) = &self.map else { return Ok(Said::Same) };
         let wrong = |e: String| format!("--map: {e}");

@@ -64,7 +64,7 @@ enum Part {
     /// One.
     One(usize),
     /// Some: their positions, and a copy of them that can be sent as it is.
-    Some(Vec<usize>, Records),
+    Some(Vec<usize>, Box<Records>),
 }
 
 /// A batch as it was put.
@@ -421,7 +421,12 @@ impl<'a> Slots<'a> {
         if let Some(batch) = &self.batches[piece.batch] {
             batch.ended.records.pick(positions.iter().copied(), &mut records);
         }
-        Piece { batch: piece.batch, part: Part::Some(positions, records), tries: piece.tries, step: piece.step.clone() }
+        Piece {
+            batch: piece.batch,
+            part: Part::Some(positions, Box::new(records)),
+            tries: piece.tries,
+            step: piece.step.clone(),
+        }
     }
 
     fn add(&mut self, piece: Piece) {
