@@ -216,7 +216,7 @@ fn of_syntax(error: load::Error<&str>) -> (&str, String) {
     }
 }
 
-fn of_name<'s>(errors: Vec<compile::Error<&'s str>>) -> (&'s str, String) {
+fn of_name(errors: Vec<compile::Error<&str>>) -> (&str, String) {
     let Some((name, kind)) = errors.into_iter().next() else { return ("", String::new()) };
     let why = if LEFT_OUT.contains(&name) {
         " (left out here: a copy depends on nothing but its records, and makes the same of them again)"

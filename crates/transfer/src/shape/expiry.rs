@@ -23,8 +23,9 @@ impl Expiry {
     /// A field's value: seconds as an integer, or a time as in RFC 3339; nothing where it is null.
     ///
     /// # Errors
-    /// It is neither, or has passed.
-    pub(crate) fn of_json(json: &str, now: Timestamp) -> Result<Option<Self>, String> {
+    /// It is neither. What depends on the time of day is no error here: a copy that goes on must find the same
+    /// records again.
+    pub(crate) fn of_json(json: &str) -> Result<Option<Self>, String> {
         let wrong = || {
             let json: String = json.chars().take(60).collect();
             format!("{json} is no expiry: write seconds from now (3600), or a time (\"2031-01-31T12:00:00Z\")")
@@ -35,14 +36,19 @@ impl Expiry {
                 Some(seconds) => Ok(Some(Self::In(Duration::from_secs(seconds)))),
                 None => Err(format!("{seconds} is no expiry: it is between 1 and {LONGEST_S} seconds, and whole")),
             },
-            Value::String(text) => match text.parse::<Timestamp>().map_err(|_| wrong())? {
-                at if at <= now => Err(format!("its expiry {text} has passed")),
-                at if at.duration_since(now).as_secs() > LONGEST_S as i64 => {
-                    Err(format!("its expiry {text} is more than {LONGEST_S} seconds away"))
-                }
-                at => Ok(Some(Self::At(at))),
-            },
+            Value::String(text) => text.parse().map(|at| Some(Self::At(at))).map_err(|_| wrong()),
             _ => Err(wrong()),
+        }
+    }
+
+    /// Why nothing that is written now can expire so.
+    pub(crate) fn wrong_at(self, now: Timestamp) -> Option<String> {
+        match self {
+            Self::At(at) if at <= now => Some(format!("its expiry {at} has passed")),
+            Self::At(at) if at.duration_since(now).as_secs() > LONGEST_S as i64 => {
+                Some(format!("its expiry {at} is more than {LONGEST_S} seconds away"))
+            }
+            _ => None,
         }
     }
 
@@ -66,7 +72,7 @@ mod tests {
     #[test]
     fn seconds_and_times_are_expiries() {
         let now = at("2030-01-01T00:00:00Z");
-        let of = |json: &str| Expiry::of_json(json, now);
+        let of = Expiry::of_json;
         assert_eq!(of("3600").unwrap().unwrap().left(now), Duration::from_secs(3_600));
         let hour = of("\"2030-01-01T02:00:00+01:00\"").unwrap().unwrap();
         assert_eq!(hour.left(now), Duration::from_secs(3_600));
@@ -82,10 +88,12 @@ mod tests {
             ("\"tomorrow\"", "is no expiry"),
             ("\"2030-01-01T02:00:00\"", "is no expiry"),
             ("true", "is no expiry"),
-            ("\"2029-12-31T23:59:59Z\"", "has passed"),
-            ("\"9000-01-01T00:00:00Z\"", "away"),
         ] {
             assert!(of(json).unwrap_err().contains(why), "{json}: {:?}", of(json));
         }
+        let wrong = |json: &str| of(json).unwrap().unwrap().wrong_at(now);
+        assert!(wrong("\"2029-12-31T23:59:59Z\"").unwrap().contains("has passed"));
+        assert!(wrong("\"9000-01-01T00:00:00Z\"").unwrap().contains("away"));
+        assert_eq!((hour.wrong_at(now), wrong("1")), (None, None));
     }
 }

@@ -13,7 +13,6 @@ pub use project::{Fields, FieldsError, Projection, Renames};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::jq::{self, Jq};
@@ -192,10 +191,10 @@ impl Shape {
         }
         let variable = || [jq::text_or_null(key.as_deref())];
         let input = jq::value(came.seen)?;
-        if let Some(filter) = &self.filter {
-            if !filter.holds(input.clone(), variable()).map_err(|e| format!("--filter: {e}"))? {
-                return Ok(Said::Nothing);
-            }
+        if let Some(filter) = &self.filter
+            && !filter.holds(input.clone(), variable()).map_err(|e| format!("--filter: {e}"))?
+        {
+            return Ok(Said::Nothing);
         }
         let Some(map) = &self.map else { return Ok(Said::Same) };
         let wrong = |e: String| format!("--map: {e}");
@@ -346,8 +345,7 @@ impl Shape {
             })?);
         }
         if let Some((json, at)) = self.expiry.and_then(|at| Some((found[at]?, at))) {
-            mark.expiry = Expiry::of_json(json.get(), Timestamp::now())
-                .map_err(|e| format!("the field `{}`: {e}", self.names[at]))?;
+            mark.expiry = Expiry::of_json(json.get()).map_err(|e| format!("the field `{}`: {e}", self.names[at]))?;
         }
         Ok(mark)
     }

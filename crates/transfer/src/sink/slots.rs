@@ -65,7 +65,7 @@ enum Part {
     /// One.
     One(usize),
     /// Some: their positions, and a copy of them that can be sent as it is.
-    Some(Vec<usize>, Records),
+    Some(Vec<usize>, Box<Records>),
 }
 
 /// A batch as it was put.
@@ -464,7 +464,12 @@ impl<'a> Slots<'a> {
         if let Some(batch) = &self.batches[piece.batch] {
             batch.ended.records.pick(positions.iter().copied(), &mut records);
         }
-        Piece { batch: piece.batch, part: Part::Some(positions, records), tries: piece.tries, step: piece.step.clone() }
+        Piece {
+            batch: piece.batch,
+            part: Part::Some(positions, Box::new(records)),
+            tries: piece.tries,
+            step: piece.step.clone(),
+        }
     }
 
     fn add(&mut self, piece: Piece) {
@@ -496,23 +501,30 @@ impl<'a> Slots<'a> {
             self.batches.push(None);
             self.batches.len() - 1
         });
-        let before = self.ready.len();
-        let mut refused = Vec::new();
-        if verb.many() && self.can(verb) {
-            self.ready.push_back(Piece::of(batch, Part::All, Step::Do));
-        } else {
-            for position in 0..records.len() {
-                match self.first_step(verb, &records, position) {
-                    Ok(step) => self.ready.push_back(Piece::of(batch, Part::One(position), step)),
-                    Err(why) => {
-                        let why = why.to_owned();
-                        refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
-                    }
-                }
+        let (mut steps, mut refused) = (Vec::new(), Vec::new());
+        for position in 0..records.len() {
+            match self.first_step(verb, &records, position) {
+                Ok(step) => steps.push((position, step)),
+                Err(why) => refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 }),
             }
         }
-        let pieces = self.ready.len() - before;
-        self.batches[batch] = Some(Batch { ended: Ended { records, refused, ..Ended::default() }, pieces, verb });
+        let whole = refused.is_empty();
+        let ended = Ended { records, refused, ..Ended::default() };
+        self.batches[batch] = Some(Batch { ended, pieces: 0, verb });
+        let first = self.ready.len();
+        if !verb.many() {
+            let one = |(position, step)| Piece::of(batch, Part::One(position), step);
+            self.ready.extend(steps.into_iter().map(one));
+        } else if whole {
+            self.ready.push_back(Piece::of(batch, Part::All, Step::Do));
+        } else if !steps.is_empty() {
+            let some: Vec<usize> = steps.into_iter().map(|(position, _)| position).collect();
+            let part = self.part(&Piece::of(batch, Part::All, Step::Do), &some);
+            self.ready.push_back(part);
+        }
+        if let Some(batch) = &mut self.batches[batch] {
+            batch.pieces = self.ready.len() - first;
+        }
         self.open += 1;
         self.send();
     }
@@ -523,16 +535,21 @@ impl<'a> Slots<'a> {
         by_expression || self.can.contains(&verb.kind())
     }
 
-    /// How a record begins that goes to the store by itself.
-    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Step, &'static str> {
-        let (_, body, _) = records.get(position).unwrap_or_default();
+    /// How a record begins.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Step, String> {
+        let expiry = records.mark_of(position).expiry.or(self.options.expiry);
+        let wrong = expiry.filter(|_| verb != Verb::Delete).and_then(|expiry| expiry.wrong_at(Timestamp::now()));
         match verb {
-            _ if !self.can(verb) => Err("this store cannot do it"),
-            Verb::Counter if integer(body).is_none() => {
-                Err("it is no integer of 64 bits; name the field that holds it with --value")
+            _ if !self.can(verb) => Err("this store cannot do it".to_owned()),
+            _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
+            Verb::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
+                Err("it is no integer of 64 bits; name the field that holds it with --value".to_owned())
             }
-            Verb::Touch if self.options.expiry.or(records.mark_of(position).expiry).is_none() => {
-                Err("it has no expiry; give those that have none one by --expiry")
+            Verb::Touch if expiry.is_none() => {
+                Err("it has no expiry; give those that have none one by --expiry".to_owned())
             }
             Verb::Touch => Ok(Step::Expire),
             Verb::Merge if self.options.merge.is_some() => Ok(Step::Merge(Merge::default())),

@@ -81,6 +81,51 @@ fn a_time_and_a_usual_expiry_are_kept() {
 }
 
 #[test]
+fn what_expires_while_a_copy_is_broken_shifts_nothing() {
+    let mut calls = 0;
+    let faulty = Faulty::new(move |_| {
+        calls += 1;
+        if calls < 350 { Fate::Done } else { Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")) }
+    });
+    let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
+    let store: Arc<dyn AnyStore> = Arc::new(faulty);
+    // All of the first batches expire before the copy goes on, and none of the others.
+    let at = |after: u64| jiff::Timestamp::now() + Duration::from_secs(after);
+    let (soon, late) = (at(3), at(600));
+    let text: String = (0..1_000)
+        .map(|n| {
+            format!("{{\"_id\":\"k{n:03}\",\"op\":\"upsert\",\"ttl\":\"{}\"}}\n", if n < 150 { soon } else { late })
+        })
+        .collect();
+    let mut lab = Lab { parallel: 1, ..Lab::new() };
+    let path = lab.write("a.jsonl", text);
+    let shape = shape().with_expiry("ttl").with_verb("op");
+    let by_record = |store: &Arc<dyn AnyStore>| {
+        let options = StoreSinkOptions { by_record: true, ..options(store, Verb::Upsert) };
+        StoreSink::open(Arc::clone(store), options).unwrap()
+    };
+    lab.copy_shaped(&files(&[&path]), &by_record(&store), &shape).unwrap_err();
+    while jiff::Timestamp::now() <= soon {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    lab.begin = Begin::Resume;
+    let counts = lab.copy_shaped(&files(&[&path]), &by_record(&sound), &shape).unwrap().counts;
+    assert_eq!((counts.read, counts.written + counts.rejected), (1_000, 1_000));
+    // Nothing but the batch that was under way, and what had no time left.
+    let (passed, unknown): (Vec<Reject>, Vec<Reject>) =
+        lab.rejects().into_iter().partition(|reject| reject.why.contains("has passed"));
+    assert!(unknown.len() <= 100 && unknown.iter().all(|reject| reject.error == "outcome-unknown"));
+    assert!(passed.iter().all(|reject| reject.key.as_deref() < Some("k150")));
+    let keys: std::collections::BTreeSet<String> = lab.rejects().into_iter().filter_map(|reject| reject.key).collect();
+    let there: std::collections::BTreeSet<String> = contents(&sound)
+        .iter()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["_id"].as_str().unwrap().to_owned())
+        .collect();
+    let missing = (150..1_000).map(|n| format!("k{n:03}")).find(|key| !keys.contains(key) && !there.contains(key));
+    assert_eq!(missing, None);
+}
+
+#[test]
 fn a_document_that_got_no_expiry_is_told() {
     let (sound, store, _) = noting(|key| match key {
         "b" => Fate::Fails(OpError::new(ErrorKind::Failed, "the disk is full")),

@@ -203,8 +203,10 @@ fn a_sum_is_exact_beside_another_writer() {
 /// A store in which something happens at a conditional write, by its number from 1.
 type Happens = dyn FnMut(u32, &str, &[u8], &[u8]) -> Fate + Send;
 
-fn eventful() -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>, Arc<Mutex<Option<Box<Happens>>>>) {
-    let happens: Arc<Mutex<Option<Box<Happens>>>> = Arc::default();
+type Event = Arc<Mutex<Option<Box<Happens>>>>;
+
+fn eventful() -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>, Event) {
+    let happens = Event::default();
     let (mut swaps, inner) = (0, Arc::clone(&happens));
     let faulty = Faulty::new(move |request| match request.op {
         Op::CompareAndSwap { key, expected, body } => {
