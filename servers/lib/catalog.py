@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-from . import bench_tools, memcached, nx27017, postgres, pouchdb, ravendb, redis
+from . import bench_tools, memcached, minidfs, nx27017, postgres, pouchdb, ravendb, redis
 
 # install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
 # `takes` names the options of `servers/start` that it knows.
@@ -18,7 +18,11 @@ SERVERS = {
     "pouchdb-server": Server(pouchdb.install, pouchdb.start, {"password", "in_memory", "option"}),
     "ravendb": Server(ravendb.install, ravendb.start, {"option"}),
     "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
+    "minidfs": Server(minidfs.install, minidfs.start, {"option"}),
 }
+
+# Large, and of one soak test: `servers/install all` leaves them out.
+BY_NAME_ONLY = {"minidfs"}
 
 # What is installed by name only, and never started.
 TOOLS = {"bench-tools": bench_tools.install}
