@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     GbPerS,
+    MbPerS,
     Ns,
     Us,
     DocsPerS,
@@ -15,6 +16,7 @@ impl Unit {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::GbPerS => "GB/s",
+            Self::MbPerS => "MB/s",
             Self::Ns => "ns",
             Self::Us => "µs",
             Self::DocsPerS => "docs/s",

@@ -3,6 +3,7 @@
 //! `make bench`, or `cargo run -p storebench-bench --release -- --help`. What each figure means is
 //! told in `docs/benchmarks.md`.
 
+mod copy;
 mod embedded;
 mod engine;
 mod figure;
@@ -41,6 +42,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "pacing", figures: pacing::FIGURES, measure: pacing::measure },
     Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
+    Topic { name: "copy", figures: copy::FIGURES, measure: copy::measure },
     Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 

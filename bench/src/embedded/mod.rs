@@ -107,7 +107,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 /// Where the stores lie: on a disk, not in a temporary folder that may be memory.
-fn folder(options: &Options) -> Result<PathBuf, Failure> {
+pub(crate) fn folder(options: &Options) -> Result<PathBuf, Failure> {
     if let Some(dir) = &options.dir {
         return Ok(dir.clone());
     }

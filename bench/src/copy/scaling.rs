@@ -1,0 +1,57 @@
+//! More workers on a store that answers slowly: each request takes a fixed time, however many there are.
+
+use super::{Documents, Lab, TOPIC};
+use crate::Failure;
+use crate::figure::{Figure, Samples, Target, Unit};
+use crate::options::Options;
+use crate::rounds::{Side, interleave};
+
+const DOCUMENTS: u64 = 64_000;
+const WORKERS: [u32; 5] = [1, 2, 4, 8, 16];
+
+pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failure> {
+    let documents = Documents::new(options.work(DOCUMENTS), "1KiB")?;
+    let lines = lab.lines(&documents)?;
+    let mut figures = Vec::new();
+    if options.wants(TOPIC, "parallel into a slow store") {
+        let into = |workers: u32| {
+            let words = format!("--to-collection documents --batch 100 --in-flight 1 --parallel {workers}");
+            let done = lab.copy(&lines, "slow+null:?latency=10ms", &words)?;
+            Ok([done.documents / done.seconds])
+        };
+        figures.extend(each("parallel into a slow store: 100 documents in 10 ms", options, &into)?);
+    }
+    if options.wants(TOPIC, "parallel out of a slow store") {
+        let store = lab.path("slow.db").display().to_string();
+        lab.copy(&lines, format!("sqlite:{store}"), "--to-collection documents --durability os")?;
+        let out = lab.path("slow.jsonl");
+        let out_of = |workers: u32| {
+            let words = format!("--from-collection documents --parallel {workers}");
+            let done = lab.copy(format!("slow+sqlite:{store}?latency=10ms"), &out, &words)?;
+            Ok([done.documents / done.seconds])
+        };
+        figures.extend(each("parallel out of a slow store: a page in 10 ms", options, &out_of)?);
+    }
+    Ok(figures)
+}
+
+/// The figures of all numbers of workers, each beside as many times what one does.
+fn each(what: &str, options: &Options, run: &dyn Fn(u32) -> Result<[f64; 1], Failure>) -> Result<Vec<Figure>, Failure> {
+    let mut sides: Vec<_> = WORKERS.iter().map(|workers| move || run(*workers)).collect();
+    let sides = sides.iter_mut().map(|side| side as Side<'_, 1>).collect();
+    let all = interleave::<1>(options.rounds, sides)?;
+    let one = all.first().map(|[samples]| samples.clone()).unwrap_or_default();
+    let figure = |(workers, [samples]): (u32, [Samples; 1])| {
+        let ideal = Samples(one.0.iter().map(|value| value * f64::from(workers)).collect());
+        let figure = Figure::new(TOPIC, format!("{what}, {workers} workers"), Unit::DocsPerS, samples);
+        // Beyond, the processors of a small machine may be what is short.
+        if workers == 1 { figure } else { figure.beside(format!("{workers} times one worker"), ideal) }
+    };
+    let mut figures: Vec<Figure> = WORKERS.into_iter().zip(all).map(figure).collect();
+    for (figure, workers) in figures.iter_mut().zip(WORKERS) {
+        if (2..=8).contains(&workers) {
+            *figure = figure.clone().target(Target::RatioAtLeast(0.8));
+        }
+    }
+    Ok(figures)
+}
