@@ -285,6 +285,12 @@ impl<'a> Worker<'a> {
             self.counts.read += 1;
             self.last_bad = Some(bad.origin.at);
             self.count_reject();
+            let told = match &bad.key {
+                // As a file would hold it, so that it can be copied from there.
+                Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
+                None if bad.exact => record(bad.text.as_bytes()),
+                _ => bad.text.into(),
+            };
             self.shared.rejects.add(&Reject {
                 from: self.shared.request.source.place(self.split, bad.origin),
                 split: self.split.number,
@@ -293,7 +299,7 @@ impl<'a> Worker<'a> {
                 error: "unreadable".to_owned(),
                 why: bad.why,
                 tries: 0,
-                record: if bad.exact { record(bad.text.as_bytes()) } else { bad.text.into() },
+                record: told,
             })?;
         }
         Ok(())

@@ -234,7 +234,7 @@ impl<'a> Slots<'a> {
             Ok(_) if !counts => (Ok(()), 0, 0),
             Ok(reply) => {
                 let records = match (&piece.part, &self.batches[piece.batch]) {
-                    (Part::Some(_, records), _) => Some(records),
+                    (Part::Some(_, records), _) => Some(&**records),
                     (_, Some(batch)) => Some(&batch.ended.records),
                     _ => None,
                 };
