@@ -102,15 +102,16 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collec
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l op -d 'What is done with each record' -r -f -a "upsert\t'Store it, whether or not its key exists'
 insert\t'Store it; a key that exists is refused'
 replace\t'Store it where its key exists; others are refused'
-append\t'Add its text behind the stored one'
-prepend\t'Add its text before the stored one'
+append\t'Add its text (see --value) behind the stored one'
+prepend\t'Add its text (see --value) before the stored one'
 delete\t'Remove the document with its key'
 merge\t'Merge it into the stored document (JSON Merge Patch, RFC 7396)'
-counter\t'Add it, an integer, to the stored one'"
+counter\t'Add its integer (see --value) to the stored one'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l durability -d 'What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that the store can promise of it]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-format -d 'How records stand in the file that is written: jsonl, json, csv, tsv or parquet [default: by its name]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key-field -d 'The field that gets the key in files [default: _id]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key -d 'The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`) [default: of a file the field `_id`, of a store the document\'s key]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l value -d 'Write this field\'s value instead of the document: for append and prepend a text, for counter an integer' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more' -r
