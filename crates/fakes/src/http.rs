@@ -58,7 +58,7 @@ fn talk(mut stream: TcpStream, file: &File) -> io::Result<()> {
     };
     let length = format!("Content-Length: {}\r\n", all.len());
     match manner {
-        "flaky" if number % 2 == 0 => say("500 Internal Server Error", "Content-Length: 0\r\n", b""),
+        "flaky" if number.is_multiple_of(2) => say("500 Internal Server Error", "Content-Length: 0\r\n", b""),
         "ranges" | "flaky" => match range {
             Some((from, to)) => {
                 let from: usize = from.parse().map_err(io::Error::other)?;

@@ -20,8 +20,8 @@ Exit codes:
 /// Move documents between files and stores, in parallel, losing nothing
 ///
 /// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, `.arrow`; text also
-/// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder to write to ends with `/`), or `-` for
-/// standard input or output.
+/// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder ends with `/`), or `-` for standard input
+/// or output. Files may also be at `s3://`, `gs://`, `az://` or `hdfs://`, and be read from `https://`.
 ///
 /// In files a record's key is its field `_id`, which is no part of the document; --key and --key-field say
 /// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was

@@ -31,7 +31,7 @@ pub(super) fn open(url: &RemoteUrl, access: &Access) -> Result<Store, TransferEr
         Scheme::Google => google(url, access),
         Scheme::Azure => azure(url, access),
         Scheme::Http => http(url, access),
-        Scheme::Hdfs => return hdfs(url),
+        Scheme::Hdfs => return hdfs(url, access),
     };
     built?.map_err(|error| refused(url, &error.to_string()))
 }
@@ -169,15 +169,23 @@ fn http(url: &RemoteUrl, access: &Access) -> Built {
 }
 
 #[cfg(feature = "hdfs")]
-fn hdfs(url: &RemoteUrl) -> Result<Store, TransferError> {
+fn hdfs(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
+    let policy = &access.retry;
+    let settings = [
+        ("dfs.client.failover.max.attempts", policy.tries.to_string()),
+        ("dfs.client.failover.sleep.base.millis", policy.first.as_millis().to_string()),
+        ("dfs.client.failover.sleep.max.millis", policy.cap.as_millis().to_string()),
+        ("dfs.client.socket-timeout", access.timeout.as_millis().to_string()),
+    ];
     let builder = hdfs_native_object_store::HdfsObjectStoreBuilder::new()
         .with_url(format!("hdfs://{}", url.authority))
+        .with_config(settings)
         .with_io_runtime(super::runtime::handle()?);
     builder.build().map(|store| Arc::new(store) as Store).map_err(|error| refused(url, &error.to_string()))
 }
 
 #[cfg(not(feature = "hdfs"))]
-fn hdfs(url: &RemoteUrl) -> Result<Store, TransferError> {
+fn hdfs(url: &RemoteUrl, _: &Access) -> Result<Store, TransferError> {
     Err(refused(url, "this binary was built without it; build with the feature `hdfs`"))
 }
 
