@@ -42,7 +42,8 @@ fmt: ## Format the code
 
 .PHONY: bench
 bench: ## Measure Storebench itself, each figure beside its reference
-	$(CARGO) run --release --locked -p storebench-bench
+	$(CARGO) build --release --locked -p storebench -p storebench-bench
+	"$${CARGO_TARGET_DIR:-target}/release/storebench-bench"
 
 .PHONY: soak
 soak: ## Run the tests that take too long for `make test`; keeps what came of it

@@ -1,6 +1,6 @@
 //! Storebench's own benchmarks: each figure beside its reference, measured in the same run.
 //!
-//! `make bench`, or `cargo run -p storebench-bench --release -- --help`. What each figure means is
+//! `make bench`, or `target/release/storebench-bench --help` once that has built it. What each figure means is
 //! told in `docs/benchmarks.md`.
 
 mod copy;

@@ -152,6 +152,9 @@ impl Lab {
     }
 }
 
+/// What takes a key and a document.
+type Take<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
+
 /// Made documents of one size.
 struct Documents {
     subject: Subject,
@@ -166,7 +169,7 @@ impl Documents {
     }
 
     /// Keys, which need no escapes in JSON, and documents, which have a member at least.
-    fn each(&self, write: &mut dyn FnMut(&[u8], &[u8]) -> std::io::Result<()>) -> Result<(), Failure> {
+    fn each(&self, write: &mut Take<'_>) -> Result<(), Failure> {
         let (mut key, mut body) = (Vec::new(), Vec::new());
         for index in 0..self.count {
             key.clear();

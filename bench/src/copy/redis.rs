@@ -28,7 +28,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     let mut number = 0_u64;
     documents.each(&mut |key, _| {
         let key = String::from_utf8_lossy(key);
-        let value = format!("value {number} of some length, as it is in a table of two columns");
+        let value = format!("value {number} of some length as it stands in a table of two columns");
         number += 1;
         writeln!(rows, "{key},{value}")?;
         let (key, value) = (format!("storebench:documents:{key}"), format!("{{\"value\":\"{value}\"}}"));
