@@ -225,7 +225,7 @@ impl Source for FileSource {
                     let reader = ParquetReader::new(path, group, shape.maker(), file)?;
                     return Ok(Box::new(reader) as Box<dyn Reader + 'a>);
                 }
-                Part::Keys { .. } | Part::View { .. } => {
+                Part::Keys { .. } | Part::View { .. } | Part::Walk { .. } | Part::Query => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
                 }
             };

@@ -133,6 +133,8 @@ fn store_sink(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSink {
 
 fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
     let options = StoreSourceOptions {
+        query: None,
+        drop_expiry: false,
         collection: "books".into(),
         key: None,
         body: None,
