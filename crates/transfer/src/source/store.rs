@@ -88,10 +88,8 @@ impl StoreSource {
             }
             return Ok(Self { store, options, theirs: true, ordered: false });
         }
-        let walks =
-            options.view.is_none() && can.supports(OpKind::Scan).is_none() && can.rows.contains(&RowsKind::Walk);
         match &options.view {
-            None if walks => {}
+            None if can.rows.contains(&RowsKind::Walk) => {}
             None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
@@ -117,7 +115,9 @@ impl StoreSource {
             });
         }
         opened.map_err(|e| of_store(&*store, e))?;
-        Ok(Self { store, options, theirs, ordered: !walks })
+        // Only once it is prepared a store tells whether this collection has an order.
+        let ordered = options.view.is_some() || store.capabilities().supports(OpKind::Scan).is_some();
+        Ok(Self { store, options, theirs, ordered })
     }
 }
 
