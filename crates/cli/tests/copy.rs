@@ -198,7 +198,7 @@ fn three_kinds_of_store_copy_into_each_other() {
 
 #[test]
 fn every_store_gives_back_what_it_was_given() {
-    let (mongodb, couchbase) = (Server::start("nx-27017"), Fake::start(FakeOptions::default()));
+    let (mongodb, couchbase) = (Server::start("nx-27017"), Fake::start(FakeOptions::default()).unwrap());
     let (mongodb, couchbase) = (format!("{}/shop", mongodb.url), couchbase.url());
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(1_200));

@@ -181,7 +181,7 @@ fn rows_of_a_query_of_sqlite_become_records() {
         "{done:?}"
     );
     let text = std::fs::read_to_string(cli.path("out.jsonl")).unwrap();
-    assert!(text.contains(r#"{"id":1,"title":"title \"1","price":0.1,"raw":"00ff"}"#), "{}", &text[..200]);
+    assert!(text.contains(r#"{"_id":"1","id":1,"title":"title \"1","price":0.1,"raw":"00ff"}"#), "{}", &text[..200]);
     let done = copy("SELECT 'k' || id AS _id, title FROM books WHERE id = 2", &[]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(by_key(&cli.path("out.jsonl"))["k2"], json!({"_id": "k2", "title": "title \"2"}));
