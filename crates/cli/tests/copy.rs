@@ -15,6 +15,7 @@ use common::copies::{begin, by_key, count, documents, log_lines, report};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::Server;
+use storebench_fakes::couchbase::{Fake, FakeOptions};
 
 /// Kills a copy, as nothing but the kernel can, once so many parts are done and some time has passed.
 fn kill_after(cli: &Cli, mut copy: Child, parts: usize, then: Duration) {
@@ -181,6 +182,37 @@ fn three_kinds_of_store_copy_into_each_other() {
             assert_eq!(by_key(&cli.path("back.jsonl")), by_key(&cli.path("books.jsonl")), "{from} → {to}");
         }
     }
+}
+
+#[test]
+fn every_store_gives_back_what_it_was_given() {
+    let (mongodb, couchbase) = (Server::start("nx-27017"), Fake::start(FakeOptions::default()).unwrap());
+    let (mongodb, couchbase) = (format!("{}/shop", mongodb.url), couchbase.url());
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(1_200));
+    for url in [mongodb.as_str(), "fjall:f", "redb:books.redb", &couchbase] {
+        let done = cli.run_args(&["copy", "books.jsonl", url, "--verify", "-p", "2", "--json"]);
+        assert_eq!(done.code, 0, "{url}: {done:?}");
+        assert_eq!(report(&done)["verified"]["equal"], true, "{url}");
+        let out = ["copy", url, "back.jsonl", "--from-collection", "books", "--verify", "-p", "2", "--json"];
+        let done = cli.run_args(&out);
+        assert_eq!((done.code, count(&report(&done), "written")), (0, 1_200), "{url}: {done:?}");
+        assert_eq!(by_key(&cli.path("back.jsonl")), by_key(&cli.path("books.jsonl")), "{url}");
+        let again = cli.run_args(&["copy", "books.jsonl", url, "--op", "insert", "--verify", "--json"]);
+        assert_eq!((again.code, count(&report(&again), "there_already")), (0, 1_200), "{url}: {again:?}");
+    }
+}
+
+#[test]
+fn memcached_is_written_and_says_that_it_lists_no_keys() {
+    let server = Server::start("memcached");
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(1_200));
+    let done = cli.run_args(&["copy", "books.jsonl", &server.url, "--verify", "-p", "2", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(report(&done)["verified"]["equal"], true);
+    let out = cli.run_args(&["copy", &server.url, "back.jsonl", "--from-collection", "books"]);
+    assert!(out.code == 2 && out.err.contains("cannot do `scan`"), "{out:?}");
 }
 
 #[test]

@@ -184,6 +184,7 @@ fn of_files() -> Capabilities {
         longest_key_bytes: None,
         own_members: &[],
         attachments_member: None,
+        rows: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -55,6 +55,9 @@ pub struct Counts {
     /// Documents whose attachments were left behind, as was allowed.
     #[serde(default)]
     pub dropped_attachments: u64,
+    /// Documents whose expiry was left behind, as was allowed.
+    #[serde(default)]
+    pub dropped_expiry: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -67,6 +70,7 @@ impl std::ops::AddAssign for Counts {
         self.bytes += other.bytes;
         self.retries += other.retries;
         self.dropped_attachments += other.dropped_attachments;
+        self.dropped_expiry += other.dropped_expiry;
     }
 }
 
@@ -82,6 +86,7 @@ impl Counts {
             bytes: self.bytes - earlier.bytes,
             retries: self.retries - earlier.retries,
             dropped_attachments: self.dropped_attachments - earlier.dropped_attachments,
+            dropped_expiry: self.dropped_expiry - earlier.dropped_expiry,
         }
     }
 }

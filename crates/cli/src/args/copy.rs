@@ -48,6 +48,16 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_body: Option<String>,
 
+    /// Read the rows of an SQL query instead of a collection: each column is a field, and --key names what is
+    /// the key unless a column is named `_id`
+    #[arg(
+        long,
+        value_name = "SQL",
+        conflicts_with_all = ["from_collection", "from_key", "from_body", "view", "keys"],
+        help_heading = "Source"
+    )]
+    pub(crate) query: Option<String>,
+
     /// Read the documents of a view's rows instead of a whole collection
     #[arg(long, value_name = "DESIGN/VIEW", help_heading = "Source")]
     pub(crate) view: Option<String>,
@@ -64,6 +74,11 @@ pub(crate) struct CopyArgs {
     /// Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)
     #[arg(long, value_name = "TYPES", help_heading = "Source")]
     pub(crate) types: Option<ColumnTypes>,
+
+    /// Leave behind that documents expire, where a store without key order tells of it (Redis, memcached); without
+    /// it a document that expires does not arrive
+    #[arg(long, help_heading = "Source")]
+    pub(crate) drop_expiry: bool,
 
     /// Leave attachments behind; without it a document that has some does not arrive
     #[arg(long, help_heading = "Source")]

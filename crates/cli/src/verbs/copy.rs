@@ -135,6 +135,7 @@ impl Plan {
             ("--from-collection", &args.from_collection),
             ("--from-key", &args.from_key),
             ("--from-body", &args.from_body),
+            ("--query", &args.query),
             ("--view", &args.view),
             ("--to-collection", &to_collection),
             ("--to-key", &args.to_key),
@@ -152,6 +153,9 @@ impl Plan {
         if let Some(rejects) = &args.rejects {
             // What is left out of it when the copy goes on must be this copy's.
             set("--rejects", rejects.display().to_string());
+        }
+        if args.drop_expiry {
+            set("--drop-expiry", "given".to_owned());
         }
         if args.drop_attachments {
             set("--drop-attachments", "given".to_owned());
@@ -225,6 +229,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
         ("--from-collection", &args.from_collection),
         ("--from-key", &args.from_key),
         ("--from-body", &args.from_body),
+        ("--query", &args.query),
         ("--view", &args.view),
     ];
     if let (Some((flag, _)), false) =
@@ -240,9 +245,10 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
         },
         Endpoint::Remote(url) => Box::new(FileSource::open(&Place::find(url, &access(args))?, file_options(args))?),
         Endpoint::Store(url) => {
-            let Some(collection) = args.from_collection.clone() else {
+            let collection = args.from_collection.clone().or_else(|| args.query.as_ref().map(|_| String::new()));
+            let Some(collection) = collection else {
                 return Ok(Err(Failure::bad_input(format!(
-                    "say which collection of {}: --from-collection NAME",
+                    "say which collection of {}: --from-collection NAME (or --query)",
                     redact_url(url)
                 ))));
             };
@@ -255,6 +261,8 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
                 key: args.from_key.clone(),
                 body: args.from_body.clone(),
                 view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
+                query: args.query.clone(),
+                drop_expiry: args.drop_expiry,
                 drop_attachments: args.drop_attachments,
                 timeout: args.timeout.0,
                 retry: retry(args),
@@ -471,6 +479,9 @@ fn text(report: &CopyReport) -> String {
     }
     if counts.dropped_attachments > 0 {
         out += &format!("attachments of {} documents were left behind\n", count(counts.dropped_attachments));
+    }
+    if counts.dropped_expiry > 0 {
+        out += &format!("expiry of {} documents was left behind\n", count(counts.dropped_expiry));
     }
     if !report.snapshot {
         out += &format!("no snapshot: {}\n", report.snapshot_why);

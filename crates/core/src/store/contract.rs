@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::{CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, Token};
+use super::{
+    CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, RowStream, Rows, RowsKind, Token,
+};
 use crate::engine::Clock;
 use crate::workload::Body;
 
@@ -181,6 +183,8 @@ pub struct Capabilities {
     pub own_members: &'static [&'static str],
     /// The top-level member that tells of attachments, which are no part of what is read.
     pub attachments_member: Option<&'static str>,
+    /// What it gives as streams.
+    pub rows: &'static [RowsKind],
     /// What a user should know, one sentence each.
     pub notes: Vec<&'static str>,
 }
@@ -279,6 +283,16 @@ pub trait Store: Send + Sync + 'static {
     /// that Storebench did not make. Changes nothing.
     fn sample_keys(&self, _collection: CollectionId, _at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
         Err(StoreError::NotSupported("this store tells no keys of documents that Storebench did not make".into()))
+    }
+
+    /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("this store is not walked over".into()))
+    }
+
+    /// Begins to stream rows. Changes nothing. Called on the thread, and within the runtime, that reads them.
+    fn rows<'a>(&'a self, _rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async { Err(StoreError::NotSupported("this store streams no rows".into())) })
     }
 
     /// How the store would answer a query: its plan as text, and whether it reads the whole collection.

@@ -282,6 +282,7 @@ impl Store for CouchStore {
             longest_key_bytes: None,
             own_members: &["_id", "_rev"],
             attachments_member: Some("_attachments"),
+            rows: &[],
             notes: vec![
                 "An upsert is a write without a revision while the last one met no document, else the revision is \
                  read first.",

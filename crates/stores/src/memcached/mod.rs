@@ -152,6 +152,7 @@ impl Store for MemcachedStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
                  what is there counts as somebody else's.",

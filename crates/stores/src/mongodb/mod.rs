@@ -232,6 +232,7 @@ impl Store for MongoStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Each document carries a revision of 16 bytes (`_sb_rev`), which compare-and-swap goes by.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \

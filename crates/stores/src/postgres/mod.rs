@@ -45,6 +45,7 @@ mod figures;
 mod flow;
 mod login;
 mod output;
+mod query;
 mod session;
 mod setup;
 mod sql;
@@ -54,8 +55,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, Request, Runtime,
-    SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request,
+    RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 use crate::net::{Address, Control, with_net_options};
@@ -290,6 +291,7 @@ impl Store for PostgresStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[RowsKind::Query],
             notes: vec![
                 "PostgreSQL expires no documents, so touch is refused.",
                 "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",
@@ -376,6 +378,15 @@ impl Store for PostgresStore {
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;
             existing::sample(&self.target, &mut connected.channel, &table, at_most, seed).await
+        })
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let Rows::Query(text) = rows else {
+                return Err(StoreError::NotSupported("PostgreSQL is read in the order of keys".into()));
+            };
+            Ok(Box::new(query::Query::open(&self.target, text).await?) as Box<dyn RowStream>)
         })
     }
 

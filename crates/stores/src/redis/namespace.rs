@@ -136,7 +136,15 @@ pub(super) async fn prepare(
         return refuse_ours(reached, settings, layout).await;
     }
     if how == Prepare::ReadOnly {
-        return Ok(());
+        let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
+        let mut ours = layout.collections.iter().filter(|c| c.existing.is_none());
+        return match ours.find(|c| !made.iter().any(|(name, _)| *name == c.name)) {
+            None => Ok(()),
+            Some(collection) => Err(StoreError::NotSupported(format!(
+                "{} has no collection `{}` that Storebench made; load it first, or say what the keys of yours begin with",
+                settings.address.shown, collection.name
+            ))),
+        };
     }
     if let Some(collection) = layout.collections.iter().find(|c| c.existing.is_some()) {
         return Err(StoreError::NotOurs(format!(

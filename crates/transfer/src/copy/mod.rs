@@ -346,6 +346,14 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
         Begin::Resume if request.sink.again() == Again::Never => {
             return refused("what went to standard output cannot be gone on with; copy anew without --resume".into());
         }
+        Begin::Resume if request.sink.again() == Again::Once && !request.source.repeats() => {
+            return refused(format!(
+                "{} gives its records in another order each time, so that those which were written cannot be told from \
+                 the others; what is done twice by `{}` is done wrong",
+                request.source.describe(),
+                request.op
+            ));
+        }
         Begin::Resume if !unfinished => {
             return refused(format!(
                 "there is no unfinished copy from {} to {} in {}: nothing to resume",

@@ -169,6 +169,7 @@ impl<'a> Worker<'a> {
         self.counts.dropped_attachments += reader.dropped();
         self.counts.read += self.left_out;
         self.counts.skipped += self.left_out;
+        self.counts.dropped_expiry += reader.dropped_expiry();
         self.drain(writer).await?;
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;

@@ -8,6 +8,7 @@ mod files;
 mod lines;
 mod outside_json;
 mod parquet;
+mod rows;
 mod store;
 mod view_keys;
 
@@ -66,6 +67,13 @@ pub enum Part {
         /// Their key, as JSON; none for all rows.
         key: Option<String>,
     },
+    /// The documents in one part of a store that lists its keys in no order.
+    Walk {
+        /// What the store calls the part: a node, as a rule.
+        part: String,
+    },
+    /// The rows of a query.
+    Query,
     /// Documents of a store whose keys lie in a range, in the store's order.
     Keys {
         /// The least key; none for the beginning.
@@ -100,6 +108,11 @@ pub trait Source: Send + Sync {
 
     /// Whether all records are of one moment, and if not why; for the summary.
     fn snapshot(&self) -> Snapshot;
+
+    /// Whether a split that is read again gives the same records at the same places, while nothing changes.
+    fn repeats(&self) -> bool {
+        true
+    }
 
     /// The store that is read, where it is one.
     fn store(&self) -> Option<&dyn AnyStore> {
@@ -174,6 +187,11 @@ pub trait Reader {
 
     /// Documents so far of which a part was left behind, as was allowed.
     fn dropped(&self) -> u64 {
+        0
+    }
+
+    /// Documents so far whose expiry was left behind, as was allowed.
+    fn dropped_expiry(&self) -> u64 {
         0
     }
 }

@@ -8,10 +8,11 @@ use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
     AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
-    OwnedReply, Prepare, Reply, Request, Session, StoreError, Token, ViewRows,
+    OwnedReply, Prepare, Reply, Request, Rows, RowsKind, Session, StoreError, Token, ViewRows,
 };
 use storebench_core::workload::Body;
 
+use super::rows::{RowOptions, RowReader};
 use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, ViewKeys};
 use crate::error::TransferError;
 use crate::measure::{self, RequestKinds};
@@ -42,6 +43,10 @@ pub struct StoreSourceOptions {
     pub body: Option<String>,
     /// The view whose rows are read, instead of the whole collection.
     pub view: Option<ViewSource>,
+    /// The query whose rows are read, instead of a collection, in the store's own language.
+    pub query: Option<String>,
+    /// Whether expiry may be left behind where it is seen; otherwise a document that expires is rejected.
+    pub drop_expiry: bool,
     /// Whether attachments may be left behind; otherwise a document that has some is rejected.
     pub drop_attachments: bool,
     /// How long a page may take.
@@ -64,6 +69,8 @@ pub struct StoreSource {
     store: Arc<dyn AnyStore>,
     options: StoreSourceOptions,
     theirs: bool,
+    /// Whether documents come in the order of their keys.
+    ordered: bool,
 }
 
 const COLLECTION: CollectionId = CollectionId(0);
@@ -74,7 +81,16 @@ impl StoreSource {
     /// # Errors
     /// It is not there, or the store cannot list documents in the order of their keys.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSourceOptions) -> Result<Self, TransferError> {
+        let can = store.capabilities();
+        if options.query.is_some() {
+            if !can.rows.contains(&RowsKind::Query) {
+                let text = format!("{} has no queries that `--query` could ask", store.describe().url);
+                return Err(TransferError::BadInput(text));
+            }
+            return Ok(Self { store, options, theirs: true, ordered: false });
+        }
         match &options.view {
+            None if can.rows.contains(&RowsKind::Walk) => {}
             None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
@@ -100,7 +116,9 @@ impl StoreSource {
             });
         }
         opened.map_err(|e| of_store(&*store, e))?;
-        Ok(Self { store, options, theirs })
+        // Only once it is prepared a store tells whether this collection has an order.
+        let ordered = options.view.is_some() || store.capabilities().supports(OpKind::Scan).is_some();
+        Ok(Self { store, options, theirs, ordered })
     }
 }
 
@@ -113,12 +131,23 @@ fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> 
 
 impl Source for StoreSource {
     fn describe(&self) -> String {
+        if let Some(query) = &self.options.query {
+            return format!(
+                "{}, {}",
+                self.store.describe().url,
+                query.split_whitespace().collect::<Vec<_>>().join(" ")
+            );
+        }
         let view = self.options.view.as_ref().map(|view| format!(", view {}", view.view)).unwrap_or_default();
         format!("{}, {}{view}", self.store.describe().url, self.options.collection)
     }
 
     fn fingerprint(&self) -> String {
         self.describe()
+    }
+
+    fn repeats(&self) -> bool {
+        self.ordered
     }
 
     fn store(&self) -> Option<&dyn AnyStore> {
@@ -131,10 +160,26 @@ impl Source for StoreSource {
     }
 
     fn snapshot(&self) -> Snapshot {
+        if self.options.query.is_some() {
+            return Snapshot::Yes("the query sees one moment");
+        }
+        if !self.ordered {
+            return Snapshot::No(
+                "keys are listed one after another: of what is written meanwhile some is in and some is not",
+            );
+        }
         Snapshot::No("pages are read one after another: of what is written meanwhile some is in and some is not")
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
+        if self.options.query.is_some() {
+            return Ok(vec![Split { number: 0, part: Part::Query, bytes: None }]);
+        }
+        if !self.ordered {
+            let parts = self.store.parts().map_err(|e| of_store(&*self.store, e))?;
+            let split = |(number, part)| Split { number: number as u32, part: Part::Walk { part }, bytes: None };
+            return Ok(parts.into_iter().enumerate().map(split).collect());
+        }
         if let Some(view) = &self.options.view {
             let keys = view.keys.as_ref().map_or(vec![None], |keys| keys.0.iter().cloned().map(Some).collect());
             let split = |(number, key)| Split { number: number as u32, part: Part::View { key }, bytes: None };
@@ -173,6 +218,23 @@ impl Source for StoreSource {
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
         Box::pin(async move {
+            let rows = match (&split.part, &self.options.query) {
+                (Part::Query, Some(query)) => Some(Rows::Query(query)),
+                (Part::Walk { part }, _) => Some(Rows::Walk { collection: COLLECTION, part }),
+                _ => None,
+            };
+            if let Some(rows) = rows {
+                let stream = self.store.rows(rows).await.map_err(|e| of_store(&*self.store, e))?;
+                let options = RowOptions {
+                    store: &*self.store,
+                    retry: &self.options.retry,
+                    maker: shape.maker(),
+                    unit: split.number,
+                    keyed: matches!(rows, Rows::Walk { .. }),
+                    drop_expiry: self.options.drop_expiry,
+                };
+                return Ok(Box::new(RowReader::new(stream, options)) as Box<dyn Reader + 'a>);
+            }
             let walk = match (&split.part, &self.options.view) {
                 (Part::Keys { start, end }, _) => {
                     Walk::Keys { start: start.as_deref().unwrap_or_default(), end: end.as_deref(), after: None }

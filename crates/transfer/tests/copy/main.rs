@@ -177,6 +177,8 @@ fn caller(store: &dyn AnyStore) -> impl FnMut(Op<'_>) -> Result<OwnedReply, OpEr
 
 fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
     let options = StoreSourceOptions {
+        query: None,
+        drop_expiry: false,
         collection: "books".into(),
         key: None,
         body: None,

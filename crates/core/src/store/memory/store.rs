@@ -111,6 +111,7 @@ impl Store for MemoryStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "An index over several fields is kept over its first field only.",
                 "A bulk operation is done item by item, not as one transaction.",
