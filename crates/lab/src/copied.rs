@@ -184,7 +184,7 @@ fn of_files() -> Capabilities {
         longest_key_bytes: None,
         own_members: &[],
         attachments_member: None,
-        rows: Vec::new(),
+        rows: &[],
         notes: Vec::new(),
     }
 }
