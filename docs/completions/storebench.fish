@@ -94,23 +94,37 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -s h -l hel
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-collection -d 'The collection to read: one that Storebench made, or what the store calls one of yours (a table, database, bucket, collection or key prefix)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-key -d 'The field or column that holds keys in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-body -d 'The field or column that holds documents in your own collection, in stores where that is not fixed' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l query -d 'Read the rows of an SQL query instead of a collection: each column is a field, and --key names what is the key unless a column is named `_id`' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l view -d 'Read the documents of a view\'s rows instead of a whole collection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d 'Keys of the view\'s rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of its numbers, as wide as they are written, as in \'["20140401",((00-19))]\' or \'"page-((1-400))"\'' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv or parquet [default: by their names]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'The collection to write [default: the name of the source\'s collection or file]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-key -d 'The field or column that gets keys in your own collection, in stores where that is not fixed' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-body -d 'The field or column that gets documents in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l op -d 'What is done with each record' -r -f -a "upsert\t'Store it, whether or not its key exists'
 insert\t'Store it; a key that exists is refused'
 replace\t'Store it where its key exists; others are refused'
-append\t'Add its text behind the stored one'
-prepend\t'Add its text before the stored one'
+append\t'Add its text (see --value) behind the stored one'
+prepend\t'Add its text (see --value) before the stored one'
 delete\t'Remove the document with its key'
 merge\t'Merge it into the stored document (JSON Merge Patch, RFC 7396)'
-counter\t'Add it, an integer, to the stored one'"
+counter\t'Add its integer (see --value) to the stored one'
+touch\t'Let the stored document expire (see --expiry)'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l durability -d 'What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that the store can promise of it]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-format -d 'How records stand in the file that is written: jsonl, json, csv, tsv or parquet [default: by its name]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-format -d 'How records stand in the file that is written: jsonl, json, csv, tsv, parquet or arrow [default: by its name]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key-field -d 'The field that gets the key in files [default: _id]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key -d 'The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`) [default: of a file the field `_id`, of a store the document\'s key]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l filter -d 'Only records for which this jq expression gives anything but false or null; `.` is the record with its key as `_id`' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l map -d 'The record that this jq expression makes of each, or none (`empty`); its `_id`, if it has one, is the key' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l fields -d 'Only these fields of each document: `title,address.zip`' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l without -d 'All fields but these' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rename -d 'Fields under other names: `old=new,other=another`' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l value -d 'Write this field\'s value instead of the document: for append and prepend a text, for counter an integer' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l op-field -d 'What is done with each record is in this field: one of upsert, insert, replace, delete, merge, touch' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l merge -d 'For --op merge: the document that this jq expression makes of the stored one (`.`) and the record (`$new`), as in \'.n += $new.n\'; stored only if nobody was quicker, else made again' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry -d 'Let each document expire so long after it was written' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry-field -d 'The field that says when a document expires: seconds from its writing, or a time such as 2031-01-31T12:00:00Z; where it is missing or null, --expiry counts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more' -r
@@ -124,8 +138,11 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-tot
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rejects -d 'The file of records that did not arrive, one JSON object a line [default: rejects.jsonl in the copy\'s folder]' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'Exit with 0 though so many records did not arrive' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l out -d 'Folder that gets a folder for each copy' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-expiry -d 'Leave behind that documents expire, where a store without key order tells of it (Redis, memcached); without it a document that expires does not arrive'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-attachments -d 'Leave attachments behind; without it a document that has some does not arrive'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l into-existing -d 'Write into a collection of yours, which --to-collection names as the store does (a table, database, bucket, collection or key prefix): nothing is made, emptied or marked there'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-key-field -d 'Leave keys out of files'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l merge-absent -d 'With --merge: where the key is not stored, begin with null and insert what comes of it; without it such a record is rejected'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l verify -d 'Read back what was written, and compare it with what was read'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d 'Go on with a copy that did not end'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l restart -d 'Begin anew where a copy did not end'

@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-from . import bench_tools, couchbackup, memcached, nx27017, postgres, pouchdb, ravendb, redis, vega_datasets
+from . import bench_tools, couchbackup, memcached, minidfs, nx27017, postgres, pouchdb, ravendb, redis, vega_datasets
 
 # install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
 # `takes` names the options of `servers/start` that it knows.
@@ -18,10 +18,13 @@ SERVERS = {
     "pouchdb-server": Server(pouchdb.install, pouchdb.start, {"password", "in_memory", "option"}),
     "ravendb": Server(ravendb.install, ravendb.start, {"option"}),
     "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
+    "minidfs": Server(minidfs.install, minidfs.start, {"option"}),
 }
 
 # What tests read: installed with the servers.
 DATA = {"vega-datasets": vega_datasets.install}
+# Large, and of one soak test: `servers/install all` leaves them out.
+BY_NAME_ONLY = {"minidfs"}
 
 # What is installed by name only, and never started.
 TOOLS = {"bench-tools": bench_tools.install, "couchbackup": couchbackup.install}

@@ -1,8 +1,10 @@
 //! What may be typed. Nothing here has a side effect; what is built from it lives with the verbs.
 
 mod copy;
+mod copy_records;
 
 pub(crate) use copy::{CopyArgs, OpText};
+pub(crate) use copy_records::RecordArgs;
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
-//! What `copy` reads from and writes to: the URL of a store, files, or the standard streams.
+//! What `copy` reads from and writes to: the URL of a store, files here or elsewhere, or the standard streams.
 
 use std::path::{Path, PathBuf};
 
 use storebench_stores::schemes;
+use storebench_transfer::Place;
 
 use crate::failure::Failure;
 
@@ -13,6 +14,8 @@ pub(crate) enum Endpoint {
     Store(String),
     /// A path, or a pattern of paths.
     Files(String),
+    /// The URL of files that are not on this machine.
+    Remote(String),
     /// Standard input or output.
     Standard,
 }
@@ -32,10 +35,13 @@ impl Endpoint {
         if is(names) || names.split('+').all(is) || names.split('+').next().is_some_and(is) {
             return Ok(Self::Store(text.to_owned()));
         }
+        if Place::is_url(text) {
+            return Ok(Self::Remote(text.to_owned()));
+        }
         if rest.starts_with("//") {
             return Err(Failure::bad_input(format!(
-                "`{names}://` is no place that this version reads or writes; use a path, `-`, or a store (`storebench \
-                 stores` lists them)"
+                "`{names}://` is no place that this version reads or writes; use a path, `-`, a file at s3://, gs://, \
+                 az://, hdfs:// or https://, or a store (`storebench stores` lists them)"
             )));
         }
         Ok(Self::Files(text.to_owned()))
@@ -43,8 +49,12 @@ impl Endpoint {
 
     /// A name for what is there, for a collection that was given none.
     pub(crate) fn name(&self) -> Option<String> {
-        let Self::Files(path) = self else { return None };
-        let file = Path::new(path).file_name()?.to_str()?;
+        let path = match self {
+            Self::Files(path) => path.clone(),
+            Self::Remote(url) => Place::shown(url),
+            Self::Store(_) | Self::Standard => return None,
+        };
+        let file = Path::new(&path).file_name()?.to_str()?;
         let stem = file.split('.').next()?;
         let name: String =
             stem.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' }).collect();
@@ -52,12 +62,16 @@ impl Endpoint {
     }
 }
 
-/// The files of a path, or of a pattern with `*`, `?` or `[`, in order.
+/// The files of a path, of a folder, or of a pattern with `*`, `?` or `[`, in order. Of a folder they are all that
+/// are under it, but those that `.` or `_` hides.
 ///
 /// # Errors
 /// A pattern that cannot be read, or that no file fits.
 pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let path = PathBuf::from(pattern);
+    if path.is_dir() {
+        return under(&path);
+    }
     if !pattern.contains(['*', '?', '[']) || path.exists() {
         return Ok(vec![path]);
     }
@@ -78,6 +92,27 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
+fn under(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |e: std::io::Error| Failure::bad_input(format!("{}: cannot be read: {e}", folder.display()));
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name().to_string_lossy().starts_with(['.', '_']) {
+                continue;
+            }
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::bad_input(format!("no file is in `{}`; is the path right?", folder.display())));
+    }
+    Ok(files)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +125,9 @@ mod tests {
         for path in ["a.jsonl", "/b/*.gz", "dir/a:b.jsonl", "out/"] {
             assert_eq!(Endpoint::of(path).unwrap(), Endpoint::Files(path.into()));
         }
+        for url in ["s3://b/a.jsonl", "gs://b/x/*.gz", "az://c/", "hdfs://h:8020/x", "https://h/x.csv?page=1"] {
+            assert_eq!(Endpoint::of(url).unwrap(), Endpoint::Remote(url.into()));
+        }
         assert_eq!(Endpoint::of("-").unwrap(), Endpoint::Standard);
         assert!(Endpoint::of("ftp://h/x").is_err());
     }
@@ -100,5 +138,9 @@ mod tests {
         assert_eq!(name("x/my books.jsonl.gz").unwrap(), "my-books");
         assert_eq!(name("parts-*.jsonl").unwrap(), "parts");
         assert_eq!(name("2014.jsonl"), None);
+        let name = |text: &str| Endpoint::Remote(text.into()).name();
+        assert_eq!(name("s3://b/x/books.jsonl.gz?region=eu").unwrap(), "books");
+        assert_eq!(name("https://h/books.csv?page=1").unwrap(), "books");
+        assert_eq!(name("s3://b/books/").unwrap(), "books");
     }
 }

@@ -15,6 +15,7 @@ use common::copies::{begin, by_key, count, documents, log_lines, report};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::Server;
+use storebench_fakes::couchbase::{Fake, FakeOptions};
 
 /// Kills a copy, as nothing but the kernel can, once so many parts are done and some time has passed.
 fn kill_after(cli: &Cli, mut copy: Child, parts: usize, then: Duration) {
@@ -184,6 +185,37 @@ fn three_kinds_of_store_copy_into_each_other() {
 }
 
 #[test]
+fn every_store_gives_back_what_it_was_given() {
+    let (mongodb, couchbase) = (Server::start("nx-27017"), Fake::start(FakeOptions::default()).unwrap());
+    let (mongodb, couchbase) = (format!("{}/shop", mongodb.url), couchbase.url());
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(1_200));
+    for url in [mongodb.as_str(), "fjall:f", "redb:books.redb", &couchbase] {
+        let done = cli.run_args(&["copy", "books.jsonl", url, "--verify", "-p", "2", "--json"]);
+        assert_eq!(done.code, 0, "{url}: {done:?}");
+        assert_eq!(report(&done)["verified"]["equal"], true, "{url}");
+        let out = ["copy", url, "back.jsonl", "--from-collection", "books", "--verify", "-p", "2", "--json"];
+        let done = cli.run_args(&out);
+        assert_eq!((done.code, count(&report(&done), "written")), (0, 1_200), "{url}: {done:?}");
+        assert_eq!(by_key(&cli.path("back.jsonl")), by_key(&cli.path("books.jsonl")), "{url}");
+        let again = cli.run_args(&["copy", "books.jsonl", url, "--op", "insert", "--verify", "--json"]);
+        assert_eq!((again.code, count(&report(&again), "there_already")), (0, 1_200), "{url}: {again:?}");
+    }
+}
+
+#[test]
+fn memcached_is_written_and_says_that_it_lists_no_keys() {
+    let server = Server::start("memcached");
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(1_200));
+    let done = cli.run_args(&["copy", "books.jsonl", &server.url, "--verify", "-p", "2", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(report(&done)["verified"]["equal"], true);
+    let out = cli.run_args(&["copy", &server.url, "back.jsonl", "--from-collection", "books"]);
+    assert!(out.code == 2 && out.err.contains("cannot do `scan`"), "{out:?}");
+}
+
+#[test]
 fn rejects_are_written_down_and_decide_the_exit_code() {
     let cli = Cli::new();
     cli.write("books.jsonl", &format!("{}{{\"_id\":\n{}", documents(10), documents(12)));
@@ -224,6 +256,16 @@ fn an_interrupted_copy_says_how_to_go_on() {
     let done = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume --json");
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(count(&report(&done), "written"), 20_000);
+    // Each process measured its own part.
+    let folder = std::fs::read_dir(cli.path("storebench-runs")).unwrap().next().unwrap().unwrap().path();
+    let documents = |run: &str| {
+        let run: Value = serde_json::from_slice(&std::fs::read(folder.join(run)).unwrap()).unwrap();
+        let ops = run["trials"][0]["phases"][0]["ops"].clone();
+        ops["bulk-upsert"]["documents"].as_u64().unwrap()
+    };
+    let (first, second) = (documents("run.json"), documents("resumed-1/run.json"));
+    // Parts that were not done are written again.
+    assert!(first > 0 && second > 0 && first + second >= 20_000, "{first} {second}");
 }
 
 #[test]
@@ -243,6 +285,20 @@ fn standard_streams_are_ends_too() {
     let mut lines: Vec<&str> = done.out.lines().collect();
     lines.sort_unstable();
     assert!(lines == text.lines().collect::<Vec<_>>(), "{} lines", lines.len());
+}
+
+#[test]
+fn standard_input_becomes_a_table_with_every_row() {
+    let cli = Cli::new();
+    let text: String = (0..25_000).map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n}}}\n")).collect();
+    for name in ["all.csv", "all.parquet", "all.arrow"] {
+        let mut copy =
+            cli.command(&["copy", "-", name, "--quiet"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        copy.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(copy.wait().unwrap().success(), "{name}");
+        let back = cli.run(&format!("copy {name} null: --to-collection x --json"));
+        assert_eq!(count(&report(&back), "written"), 25_000, "{name}");
+    }
 }
 
 #[test]

@@ -26,13 +26,14 @@ enum Keeps {
 }
 
 /// Every format that is written and read, by the ending of its name.
-const FORMATS: [(&str, Keeps); 10] = [
+const FORMATS: [(&str, Keeps); 11] = [
     ("jsonl", Keeps::All),
     ("json", Keeps::All),
     ("jsonl.gz", Keeps::All),
     ("jsonl.zst", Keeps::All),
     ("json.zst", Keeps::All),
     ("parquet", Keeps::Columns),
+    ("arrow", Keeps::Columns),
     ("csv", Keeps::Texts),
     ("tsv", Keeps::Texts),
     ("csv.gz", Keeps::Texts),

@@ -13,7 +13,6 @@ mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
 mod document;
-#[cfg(any(feature = "fjall", feature = "redb"))]
 mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;

@@ -3,7 +3,7 @@
 use storebench_core::store::StoreError;
 
 /// A copy that could not begin or had to end. Records that a target did not take are no error but *rejects*.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum TransferError {
     /// What was asked for cannot be done; nothing was written.
     #[error("{0}")]
@@ -32,6 +32,17 @@ impl TransferError {
 
     /// For errors of the system on the way from a file.
     pub(crate) fn read(place: &str, error: &std::io::Error) -> Self {
-        Self::Source(format!("{place}: cannot be read further: {error}"))
+        Self::within(error).unwrap_or_else(|| Self::Source(format!("{place}: cannot be read further: {error}")))
+    }
+
+    /// What a reader of a file elsewhere put into an error of the system, to pass through what unpacks it.
+    pub(crate) fn within(error: &std::io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref::<Self>().cloned()
+    }
+}
+
+impl From<TransferError> for std::io::Error {
+    fn from(error: TransferError) -> Self {
+        Self::other(error)
     }
 }

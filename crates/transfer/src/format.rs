@@ -19,11 +19,13 @@ pub enum Format {
     Tsv,
     /// Apache Parquet.
     Parquet,
+    /// Arrow IPC: its file format, and to read also its streams.
+    Arrow,
 }
 
 impl Format {
     /// Every format, in the order tables show them.
-    pub const ALL: [Self; 5] = [Self::Jsonl, Self::Json, Self::Csv, Self::Tsv, Self::Parquet];
+    pub const ALL: [Self; 6] = [Self::Jsonl, Self::Json, Self::Csv, Self::Tsv, Self::Parquet, Self::Arrow];
 
     /// The name, and the ending of files.
     pub fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Format {
             Self::Csv => "csv",
             Self::Tsv => "tsv",
             Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
         }
     }
 
@@ -48,6 +51,7 @@ impl Format {
             "csv" => Self::Csv,
             "tsv" | "tab" => Self::Tsv,
             "parquet" | "pq" => Self::Parquet,
+            "arrow" | "arrows" | "ipc" | "feather" => Self::Arrow,
             _ => Self::Jsonl,
         }
     }
@@ -59,7 +63,12 @@ impl Format {
 
     /// Whether it has columns, which are to be known before the first record is written.
     pub fn has_columns(self) -> bool {
-        matches!(self, Self::Csv | Self::Tsv | Self::Parquet)
+        matches!(self, Self::Csv | Self::Tsv | Self::Parquet | Self::Arrow)
+    }
+
+    /// Whether a null is told from a field that is missing.
+    pub fn keeps_nulls(self) -> bool {
+        !matches!(self, Self::Parquet | Self::Arrow)
     }
 }
 
@@ -71,7 +80,7 @@ impl fmt::Display for Format {
 
 /// A format that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no format; there are jsonl, json, csv, tsv and parquet")]
+#[error("`{0}` is no format; there are jsonl, json, csv, tsv, parquet and arrow")]
 pub struct FormatError(String);
 
 impl FromStr for Format {
@@ -95,6 +104,7 @@ mod tests {
             ("b/a.csv.zst", Format::Csv),
             ("a.tsv", Format::Tsv),
             ("a.parquet", Format::Parquet),
+            ("a.feather", Format::Arrow),
             ("a", Format::Jsonl),
             ("a.gz", Format::Jsonl),
         ] {

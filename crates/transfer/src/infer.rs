@@ -12,8 +12,11 @@ use crate::source::{Room, Source, Split};
 
 /// So many records are looked at.
 const RECORDS: usize = 10_000;
+/// And no more than so many bytes of the source: those of standard input have to be kept, and what a filter leaves
+/// out gives no columns however much is read.
+const BYTES: u64 = 64 << 20;
 
-/// The columns of the first 10,000 records, and one of text for the key before them where it gets one.
+/// The columns of the first 10,000 records (64 MiB of the source at most), and one of text for the key before them where it gets one.
 ///
 /// # Errors
 /// The source's.
@@ -29,11 +32,14 @@ pub fn infer_columns(
         .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
     let mut columns = Columns(key_field.map(|name| (name.to_owned(), Kind::Text)).into_iter().collect());
     runtime.block_on(async {
-        let (mut records, mut bad, mut seen) = (Records::new(), Vec::new(), 0);
+        let (mut records, mut bad, mut seen, mut bytes) = (Records::new(), Vec::new(), 0, 0);
         for split in splits {
-            let mut reader = source.open(split, shape).await?;
+            if seen >= RECORDS || bytes >= BYTES {
+                break;
+            }
+            let mut reader = source.preview(split, shape).await?;
             let mut more = true;
-            while more && seen < RECORDS {
+            while more && seen < RECORDS && bytes + reader.bytes() < BYTES {
                 records.clear();
                 let room = Room { records: 1_000, bytes: 4 << 20 };
                 more = poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;
@@ -45,6 +51,7 @@ pub fn infer_columns(
                     }
                 }
             }
+            bytes += reader.bytes();
         }
         Ok(columns)
     })

@@ -1,16 +1,18 @@
 //! Moves documents in bulk between files and document stores: in parallel, losing nothing.
 //!
 //! A [`Source`] is cut into [`Split`]s, which workers take in turn. Each worker reads records of its split,
-//! shapes them ([`Shape`]) and writes them in batches into a [`Sink`], several in flight. A split counts as
-//! done when all of it is written and acknowledged, and a log that is synced before says so: a copy that was
-//! killed goes on with what is missing. A record that does not arrive is in the file of rejects, with the
-//! reason.
+//! shapes them ([`Shape`]: expressions of jq, keys, fields) and writes them in batches into a [`Sink`], several
+//! in flight. A split counts as done when all of it is written and acknowledged, and a log that is synced
+//! before says so: a copy that was killed goes on with what is missing. A record that does not arrive is in the
+//! file of rejects, with the reason.
 //!
 //! ```text
 //! source ─ splits ─┬─ worker: reader → shape → writer ─┬─ target
 //!                  ├─ worker: …                        │
 //!                  └─ …          log, rejects ◄────────┘
 //! ```
+//!
+//! A file is a [`Place`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
 //!
 //! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
 
@@ -19,8 +21,11 @@ mod copy;
 mod error;
 mod format;
 mod infer;
+mod jq;
 mod manifest;
+mod measure;
 mod pace;
+mod place;
 mod records;
 mod rejects;
 mod retry;
@@ -32,16 +37,21 @@ mod timer;
 mod verify;
 
 pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind};
-pub use copy::{Begin, COPY_FORMAT, CopyReport, CopyRequest, Progress, copy, name_of, schema};
+pub use copy::{Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, copy, name_of, schema};
 pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::infer_columns;
+pub use jq::{Jq, JqError};
 pub use manifest::Counts;
+pub use measure::{Request, RequestKinds, Writes};
+pub use place::{Access, Place};
 pub use records::{Origin, Records};
 pub use rejects::Reject;
 pub use retry::RetryPolicy;
-pub use shape::{KEY_FIELD, KeyRule, KeyRuleError, Shape};
-pub use sink::{Again, Ended, FileSink, FileSinkOptions, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer};
+pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
+pub use sink::{
+    Again, Ended, FileSink, FileSinkOptions, MergeBy, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer,
+};
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
     StoreSourceOptions, Unreadable,

@@ -43,7 +43,8 @@ pub struct Counts {
     pub written: u64,
     /// Records that did not arrive; each is in the file of rejects.
     pub rejected: u64,
-    /// Records that needed nothing: a delete did not find their keys.
+    /// Records for which nothing was to be done: a filter or a map left them out, a delete did not find their
+    /// keys, a merge changed nothing. With those that were written and rejected they are those that were read.
     pub skipped: u64,
     /// Records that an insert found in the target already, the same.
     pub there_already: u64,
@@ -54,6 +55,9 @@ pub struct Counts {
     /// Documents whose attachments were left behind, as was allowed.
     #[serde(default)]
     pub dropped_attachments: u64,
+    /// Documents whose expiry was left behind, as was allowed.
+    #[serde(default)]
+    pub dropped_expiry: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -66,6 +70,7 @@ impl std::ops::AddAssign for Counts {
         self.bytes += other.bytes;
         self.retries += other.retries;
         self.dropped_attachments += other.dropped_attachments;
+        self.dropped_expiry += other.dropped_expiry;
     }
 }
 
@@ -81,6 +86,7 @@ impl Counts {
             bytes: self.bytes - earlier.bytes,
             retries: self.retries - earlier.retries,
             dropped_attachments: self.dropped_attachments - earlier.dropped_attachments,
+            dropped_expiry: self.dropped_expiry - earlier.dropped_expiry,
         }
     }
 }

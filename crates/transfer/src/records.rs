@@ -2,6 +2,10 @@
 
 use storebench_core::store::{Batch, BatchBuf};
 
+use crate::shape::Expiry;
+use crate::sink::Verb;
+use crate::source::Room;
+
 /// Where a record came from: stable over repeated reads of an unchanged source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Origin {
@@ -9,6 +13,15 @@ pub struct Origin {
     pub unit: u32,
     /// Byte offset in the (unpacked) file; position in the split, from 0, where the source is a store.
     pub at: u64,
+}
+
+/// What is said about one record, where it differs from record to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Mark {
+    /// What is done with it.
+    pub(crate) verb: Option<Verb>,
+    /// When it is to expire.
+    pub(crate) expiry: Option<Expiry>,
 }
 
 /// A batch of records: keys, documents, and where each came from. Cleared and filled again, it costs no
@@ -21,12 +34,26 @@ pub struct Records {
     /// What the records were before they were shaped; empty where they are as they came.
     before: Vec<u8>,
     before_ends: Vec<usize>,
+    /// Empty behind the last that is marked.
+    marks: Vec<Mark>,
+    /// Records that were read and are none of the batch, as was asked for.
+    skipped: u64,
+    skipped_bytes: usize,
 }
 
 impl Records {
     /// Empty buffers.
     pub const fn new() -> Self {
-        Self { pairs: BatchBuf::new(), origins: Vec::new(), bytes: 0, before: Vec::new(), before_ends: Vec::new() }
+        Self {
+            pairs: BatchBuf::new(),
+            origins: Vec::new(),
+            bytes: 0,
+            before: Vec::new(),
+            before_ends: Vec::new(),
+            marks: Vec::new(),
+            skipped: 0,
+            skipped_bytes: 0,
+        }
     }
 
     /// Forgets the records, keeps the memory.
@@ -35,7 +62,10 @@ impl Records {
         self.origins.clear();
         self.before.clear();
         self.before_ends.clear();
+        self.marks.clear();
         self.bytes = 0;
+        self.skipped = 0;
+        self.skipped_bytes = 0;
     }
 
     /// Adds a record.
@@ -51,6 +81,36 @@ impl Records {
         self.push(key, body, origin);
         self.before.extend_from_slice(before);
         self.before_ends.push(self.before.len());
+    }
+
+    /// Says something about the record that was added last.
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        if mark != Mark::default() {
+            self.marks.resize(self.len(), Mark::default());
+            self.marks[self.origins.len() - 1] = mark;
+        }
+    }
+
+    /// What was said about a record.
+    pub(crate) fn mark_of(&self, position: usize) -> Mark {
+        self.marks.get(position).copied().unwrap_or_default()
+    }
+
+    /// Counts a record of so many bytes that is left out, as was asked for.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.skipped += 1;
+        self.skipped_bytes += bytes;
+    }
+
+    /// Records that were left out, as was asked for.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Whether more may be added. What is left out takes room, too: between two looks at the target no more is
+    /// read than a batch.
+    pub(crate) fn has_room(&self, room: Room) -> bool {
+        self.len() + (self.skipped as usize) < room.records && self.bytes + self.skipped_bytes < room.bytes
     }
 
     /// How many.
@@ -100,6 +160,7 @@ impl Records {
                 None => into.push(key, body, origin),
                 Some(before) => into.push_shaped(key, body, origin, before),
             }
+            into.mark(self.mark_of(position));
         }
     }
 }
@@ -127,5 +188,25 @@ mod tests {
         assert_eq!(all, [("c".to_owned(), b"3".to_vec(), 11), ("a".to_owned(), b"1".to_vec(), 0)]);
         assert_eq!((some.before(0), some.before(1), some.before(2)), (Some(&b"three"[..]), Some(&b"one"[..]), None));
         assert_eq!(some.bytes(), 4);
+    }
+
+    #[test]
+    fn marks_stay_with_their_records_and_what_is_left_out_takes_room() {
+        let (mut records, mut some) = (Records::new(), Records::new());
+        let gone = Mark { verb: Some(Verb::Delete), expiry: None };
+        for (key, mark) in [("a", Mark::default()), ("b", gone), ("c", Mark::default())] {
+            records.push(key, b"1", at(0));
+            records.mark(mark);
+        }
+        records.pick([2, 1].into_iter(), &mut some);
+        assert_eq!((some.mark_of(0), some.mark_of(1), records.mark_of(2)), (Mark::default(), gone, Mark::default()));
+        let room = Room { records: 5, bytes: 1_000 };
+        records.skip(10);
+        assert!(records.has_room(room) && records.skipped() == 1);
+        records.skip(0);
+        assert!(!records.has_room(room));
+        records.clear();
+        records.skip(1_000);
+        assert!(!records.has_room(room) && records.is_empty() && records.mark_of(1) == Mark::default());
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use storebench_core::store::Durability;
 use storebench_core::units::{ByteSize, Count, Span};
-use storebench_transfer::{ColumnTypes, Format, KeyRule, Verb, ViewKeys};
+use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
+
+use super::RecordArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,9 +19,9 @@ Exit codes:
 
 /// Move documents between files and stores, in parallel, losing nothing
 ///
-/// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`; text also
-/// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder to write to ends with `/`), or `-` for
-/// standard input or output.
+/// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, `.arrow`; text also
+/// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder ends with `/`), or `-` for standard input
+/// or output. Files may also be at `s3://`, `gs://`, `az://` or `hdfs://`, and be read from `https://`.
 ///
 /// In files a record's key is its field `_id`, which is no part of the document; --key and --key-field say
 /// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was
@@ -46,6 +48,16 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_body: Option<String>,
 
+    /// Read the rows of an SQL query instead of a collection: each column is a field, and --key names what is
+    /// the key unless a column is named `_id`
+    #[arg(
+        long,
+        value_name = "SQL",
+        conflicts_with_all = ["from_collection", "from_key", "from_body", "view", "keys"],
+        help_heading = "Source"
+    )]
+    pub(crate) query: Option<String>,
+
     /// Read the documents of a view's rows instead of a whole collection
     #[arg(long, value_name = "DESIGN/VIEW", help_heading = "Source")]
     pub(crate) view: Option<String>,
@@ -55,13 +67,18 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "KEYS", requires = "view", help_heading = "Source")]
     pub(crate) keys: Option<ViewKeys>,
 
-    /// How records stand in the files that are read: jsonl, json, csv, tsv or parquet [default: by their names]
+    /// How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]
     #[arg(long, value_name = "FORMAT", help_heading = "Source")]
     pub(crate) from_format: Option<Format>,
 
     /// Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)
     #[arg(long, value_name = "TYPES", help_heading = "Source")]
     pub(crate) types: Option<ColumnTypes>,
+
+    /// Leave behind that documents expire, where a store without key order tells of it (Redis, memcached); without
+    /// it a document that expires does not arrive
+    #[arg(long, help_heading = "Source")]
+    pub(crate) drop_expiry: bool,
 
     /// Leave attachments behind; without it a document that has some does not arrive
     #[arg(long, help_heading = "Source")]
@@ -70,6 +87,19 @@ pub(crate) struct CopyArgs {
     /// The collection to write [default: the name of the source's collection or file]
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) to_collection: Option<String>,
+
+    /// Write into a collection of yours, which --to-collection names as the store does (a table, database,
+    /// bucket, collection or key prefix): nothing is made, emptied or marked there
+    #[arg(long, requires = "to_collection", help_heading = "Target")]
+    pub(crate) into_existing: bool,
+
+    /// The field or column that gets keys in your own collection, in stores where that is not fixed
+    #[arg(long, value_name = "FIELD", requires = "into_existing", help_heading = "Target")]
+    pub(crate) to_key: Option<String>,
+
+    /// The field or column that gets documents in your own collection, in stores where that is not fixed
+    #[arg(long, value_name = "FIELD", requires = "into_existing", help_heading = "Target")]
+    pub(crate) to_body: Option<String>,
 
     /// What is done with each record
     #[arg(long, value_name = "OPERATION", default_value = "upsert", value_enum, help_heading = "Target")]
@@ -80,7 +110,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "LEVEL", help_heading = "Target")]
     pub(crate) durability: Option<Durability>,
 
-    /// How records stand in the file that is written: jsonl, json, csv, tsv or parquet [default: by its name]
+    /// How records stand in the file that is written: jsonl, json, csv, tsv, parquet or arrow [default: by its name]
     #[arg(long, value_name = "FORMAT", help_heading = "Target")]
     pub(crate) to_format: Option<Format>,
 
@@ -92,14 +122,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, help_heading = "Target")]
     pub(crate) no_key_field: bool,
 
-    /// The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`)
-    /// [default: of a file the field `_id`, of a store the document's key]
-    #[arg(long, value_name = "RULE", help_heading = "Records")]
-    pub(crate) key: Option<KeyRule>,
-
-    /// Write this field's value instead of the document: for append and prepend a text, for counter an integer
-    #[arg(long, value_name = "FIELD", help_heading = "Records")]
-    pub(crate) value: Option<String>,
+    #[command(flatten)]
+    pub(crate) records: RecordArgs,
 
     /// Workers, each with connections of its own [default: one for each processor]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
@@ -198,6 +222,8 @@ pub(crate) enum OpText {
     Merge,
     /// Add its integer (see --value) to the stored one
     Counter,
+    /// Let the stored document expire (see --expiry)
+    Touch,
 }
 
 impl From<OpText> for Verb {
@@ -211,6 +237,7 @@ impl From<OpText> for Verb {
             OpText::Delete => Self::Delete,
             OpText::Merge => Self::Merge,
             OpText::Counter => Self::Counter,
+            OpText::Touch => Self::Touch,
         }
     }
 }

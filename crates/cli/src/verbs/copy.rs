@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_core::engine::Stop;
+use storebench_core::measure::PhaseRecord;
+use storebench_core::store::Existing;
+use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
-use storebench_lab::results::{redact, redact_url};
+use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
+use storebench_lab::verdicts::Level;
 use storebench_transfer::{
-    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
-    KEY_FIELD, Packing, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns, name_of,
+    Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
+    FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns,
+    name_of,
 };
 
 use crate::args::CopyArgs;
@@ -20,26 +25,26 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
+use crate::verbs::copy_records;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let plan = Plan::of(args, &from, &to)?;
+    let shape = copy_records::shape(&args.records, &plan.id)?;
     let failed = |error: TransferError| failure(args, error);
     let source = source(args, &from).map_err(failed)??;
     if args.dry_run {
         return dry_run(args, &plan, &*source, &to);
     }
     let folder = plan.folder(args)?;
-    let mut shape = Shape::new(args.key.clone(), &plan.id);
-    if let Some(field) = &args.value {
-        shape = shape.with_value(field);
-    }
-    let sink = sink(args, &plan, &to, &*source, &shape).map_err(failed)??;
+    let sink = sink(args, &plan, &to, &folder, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
+        splits: None,
         shape: &shape,
-        op: storebench_transfer::Verb::from(args.op).name(),
+        // Of a record that cannot be read it is not known.
+        op: if args.records.op_field.is_some() { "unknown" } else { storebench_transfer::Verb::from(args.op).name() },
         parallel: plan.parallel,
         docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
         bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
@@ -52,10 +57,15 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
-    let report = copy_all(&request, &stop, &mut |now| progress.copied(&now));
+    let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
-    let report = report.map_err(failed)?;
+    let CopyOutcome { report, record } = outcome.map_err(failed)?;
     end(&folder, &report)?;
+    let measured = keep_measurement(args, &request, &report, &record)?;
+    let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
+    if let Some(starved) = starved {
+        progress.note(&format!("the client was at its limit: {}", starved.saw));
+    }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
     } else if matches!(to, Endpoint::Standard) {
@@ -87,6 +97,8 @@ struct Plan {
     parallel: u32,
     settings: BTreeMap<String, String>,
     to_collection: Option<String>,
+    merge: Option<MergeBy>,
+    expiry: Option<Expiry>,
 }
 
 impl Plan {
@@ -123,10 +135,12 @@ impl Plan {
             ("--from-collection", &args.from_collection),
             ("--from-key", &args.from_key),
             ("--from-body", &args.from_body),
+            ("--query", &args.query),
             ("--view", &args.view),
             ("--to-collection", &to_collection),
+            ("--to-key", &args.to_key),
+            ("--to-body", &args.to_body),
             ("--key-field", &args.key_field),
-            ("--value", &args.value),
         ] {
             if let Some(value) = value {
                 set(name, value.clone());
@@ -135,15 +149,19 @@ impl Plan {
         if let Some(keys) = &args.keys {
             set("--keys", keys.to_string());
         }
-        if let Some(rule) = &args.key {
-            set("--key", rule.to_string());
-        }
+        copy_records::settings(&args.records).for_each(|(flag, value)| set(flag, value));
         if let Some(rejects) = &args.rejects {
             // What is left out of it when the copy goes on must be this copy's.
             set("--rejects", rejects.display().to_string());
         }
+        if args.drop_expiry {
+            set("--drop-expiry", "given".to_owned());
+        }
         if args.drop_attachments {
             set("--drop-attachments", "given".to_owned());
+        }
+        if args.into_existing {
+            set("--into-existing", "given".to_owned());
         }
         if args.no_key_field {
             set("--no-key-field", "given".to_owned());
@@ -158,7 +176,8 @@ impl Plan {
         let parallel = args
             .parallel
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
-        Ok(Self { id, parallel, settings, to_collection })
+        let (merge, expiry) = (copy_records::merge(&args.records)?, copy_records::expiry(&args.records)?);
+        Ok(Self { id, parallel, settings, to_collection, merge, expiry })
     }
 
     /// The folder of this copy: that of the one that did not end, or a new one.
@@ -210,6 +229,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
         ("--from-collection", &args.from_collection),
         ("--from-key", &args.from_key),
         ("--from-body", &args.from_body),
+        ("--query", &args.query),
         ("--view", &args.view),
     ];
     if let (Some((flag, _)), false) =
@@ -223,10 +243,12 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
             Ok(files) => Box::new(FileSource::open(&files, file_options(args))?),
             Err(failure) => return Ok(Err(failure)),
         },
+        Endpoint::Remote(url) => Box::new(FileSource::open(&Place::find(url, &access(args))?, file_options(args))?),
         Endpoint::Store(url) => {
-            let Some(collection) = args.from_collection.clone() else {
+            let collection = args.from_collection.clone().or_else(|| args.query.as_ref().map(|_| String::new()));
+            let Some(collection) = collection else {
                 return Ok(Err(Failure::bad_input(format!(
-                    "say which collection of {}: --from-collection NAME",
+                    "say which collection of {}: --from-collection NAME (or --query)",
                     redact_url(url)
                 ))));
             };
@@ -239,6 +261,8 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
                 key: args.from_key.clone(),
                 body: args.from_body.clone(),
                 view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
+                query: args.query.clone(),
+                drop_expiry: args.drop_expiry,
                 drop_attachments: args.drop_attachments,
                 timeout: args.timeout.0,
                 retry: retry(args),
@@ -248,14 +272,29 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
     }))
 }
 
+fn access(args: &CopyArgs) -> Access {
+    Access { retry: retry(args), timeout: args.timeout.0 }
+}
+
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
     FileSourceOptions { format: args.from_format, types: args.types.clone().unwrap_or_default() }
 }
 
 fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
+    let collection = plan.to_collection.clone().unwrap_or_default();
+    let existing = args.into_existing.then(|| Existing {
+        name: collection.clone(),
+        key: args.to_key.clone(),
+        body: args.to_body.clone(),
+    });
     StoreSinkOptions {
-        collection: plan.to_collection.clone().unwrap_or_default(),
+        collection,
+        existing,
         verb: args.op.into(),
+        by_record: args.records.op_field.is_some(),
+        merge: plan.merge.clone(),
+        expiry: plan.expiry,
+        expires: args.records.expiry_field.is_some(),
         room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
         in_flight: args.in_flight,
         durability: args.durability,
@@ -265,8 +304,15 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     }
 }
 
-fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape: &Shape) -> Opened<Box<dyn Sink>> {
-    let path = match to {
+fn sink(
+    args: &CopyArgs,
+    plan: &Plan,
+    to: &Endpoint,
+    copy: &Path,
+    source: &dyn Source,
+    shape: &Shape,
+) -> Opened<Box<dyn Sink>> {
+    let place: Option<Place> = match to {
         Endpoint::Store(url) => {
             let store = match stores::open(url) {
                 Ok(store) => store,
@@ -276,24 +322,34 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
             return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
         }
         Endpoint::Standard => None,
-        Endpoint::Files(path) => Some(PathBuf::from(path)),
+        Endpoint::Files(path) => Some(PathBuf::from(path).into()),
+        Endpoint::Remote(url) => Some(Place::of_url(url, &access(args))?),
     };
+    if args.into_existing {
+        return Ok(Err(Failure::bad_input("--into-existing goes only with a store: a file is written anew")));
+    }
     if args.op != crate::args::OpText::Upsert {
         return Ok(Err(Failure::bad_input(format!(
             "--op {} goes only with a store: a file is written anew",
             storebench_transfer::Verb::from(args.op).name()
         ))));
     }
-    let folder = args.to.ends_with('/') || path.as_ref().is_some_and(|path| path.is_dir());
-    let parts = path.as_ref().map(|path| parts_folder(path, &plan.id)).unwrap_or_default();
-    if begin(args) != Begin::Resume && path.is_some() {
+    if let Some(flag) = copy_records::only_stores(&args.records) {
+        return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store: a file is written anew"))));
+    }
+    let name = place.as_ref().map(Place::to_string).unwrap_or_default();
+    let path = place.as_ref().and_then(Place::path);
+    let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
+    // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
+    let parts = path.map_or_else(|| copy.join("parts"), |path| parts_folder(path, &plan.id));
+    if begin(args) != Begin::Resume && place.is_some() {
         // Left by a copy that did not end and is not gone on with.
         let _ = std::fs::remove_dir_all(&parts);
     }
     let key_field = (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()));
-    let packing = if folder { Packing::Plain } else { Packing::of_name(&args.to) };
-    let format = args.to_format.unwrap_or_else(|| if folder { Format::Jsonl } else { Format::of_name(&args.to) });
-    let mut options = FileSinkOptions { path, folder, parts, format, columns: Columns::default(), packing, key_field };
+    let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
+    let format = args.to_format.unwrap_or_else(|| if folder { Format::Jsonl } else { Format::of_name(&name) });
+    let mut options = FileSinkOptions { place, folder, parts, format, columns: Columns::default(), packing, key_field };
     if format.has_columns() {
         options.columns = match FileSink::columns(&options)? {
             Some(columns) => columns,
@@ -303,7 +359,15 @@ fn sink(args: &CopyArgs, plan: &Plan, to: &Endpoint, source: &dyn Source, shape:
     Ok(Ok(Box::new(FileSink::open(options)?)))
 }
 
-/// Beside the target, so that parts can be moved there.
+/// What was typed as the target, without options.
+fn target_name(to: &Endpoint) -> String {
+    match to {
+        Endpoint::Remote(url) => Place::shown(url),
+        Endpoint::Files(path) => path.clone(),
+        Endpoint::Store(_) | Endpoint::Standard => String::new(),
+    }
+}
+
 fn parts_folder(target: &Path, id: &str) -> PathBuf {
     let name = target.file_name().and_then(|name| name.to_str()).unwrap_or("out");
     target.with_file_name(format!(".{name}.storebench-{id}"))
@@ -320,6 +384,7 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> 
         }
         Endpoint::Standard => "standard output".to_owned(),
         Endpoint::Files(path) => path.clone(),
+        Endpoint::Remote(url) => Place::of_url(url, &access(args)).map_err(|error| failure(args, error))?.to_string(),
     };
     print(&format!(
         "from  {}\nto    {target}\nparts {}{}, {} workers\nnothing was written (--dry-run)\n",
@@ -340,6 +405,33 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
         std::fs::rename(folder.join("log.jsonl"), folder.join("log.done.jsonl")).map_err(failed)?;
     }
     Ok(())
+}
+
+/// What was measured, in the files of a run.
+fn keep_measurement(
+    args: &CopyArgs,
+    request: &CopyRequest<'_>,
+    report: &CopyReport,
+    record: &PhaseRecord,
+) -> Result<RunResult, Failure> {
+    let copied = Copied {
+        from: &report.from,
+        to: &report.to,
+        store: request.sink.store().or(request.source.store()),
+        collection: request
+            .settings
+            .get("--to-collection")
+            .or(args.from_collection.as_ref())
+            .map_or("", String::as_str),
+        documents: report.counts.written - report.before.written,
+        bytes: report.counts.bytes - report.before.bytes,
+        before: report.before.written,
+        record,
+        settings: &serde_json::json!(request.settings),
+        commit: option_env!("STOREBENCH_COMMIT"),
+    };
+    keep_copy(&request.folder, &copied, &Secrets::of_ends(&args.from, &args.to))
+        .map_err(|e| Failure::spoiled(e.to_string()))
 }
 
 fn text(report: &CopyReport) -> String {
@@ -387,6 +479,9 @@ fn text(report: &CopyReport) -> String {
     }
     if counts.dropped_attachments > 0 {
         out += &format!("attachments of {} documents were left behind\n", count(counts.dropped_attachments));
+    }
+    if counts.dropped_expiry > 0 {
+        out += &format!("expiry of {} documents was left behind\n", count(counts.dropped_expiry));
     }
     if !report.snapshot {
         out += &format!("no snapshot: {}\n", report.snapshot_why);

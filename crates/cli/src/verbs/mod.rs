@@ -4,6 +4,7 @@ mod assets;
 mod bench;
 mod conform;
 mod copy;
+mod copy_records;
 mod doctor;
 mod generate;
 mod measure;

@@ -7,12 +7,14 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::{CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, Token};
+use super::{
+    CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, RowStream, Rows, RowsKind, Token,
+};
 use crate::engine::Clock;
 use crate::workload::Body;
 
 /// A store that could not be looked at, opened, made or asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The URL or an option of it is wrong. Nothing was touched.
     #[error("{0}")]
@@ -47,11 +49,12 @@ pub struct CollectionLayout {
     pub body: Body,
     /// Secondary indexes, each over one or more top-level fields.
     pub indexes: Vec<Vec<String>>,
-    /// Where the user's own documents are, for a collection that Storebench only reads.
+    /// Where the user's own documents are, for a collection that Storebench did not make.
     pub existing: Option<Existing>,
 }
 
-/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`].
+/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`] and
+/// [`Prepare::WriteExisting`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Existing {
     /// What the store calls their collection: a table, database, bucket, collection or key prefix.
@@ -84,8 +87,19 @@ pub enum Prepare {
     /// Storebench's marker; a collection of that name that exists without the marker is refused, one
     /// with the marker is kept as it is.
     IntoExisting,
+    /// Write into collections of somebody else: all of the layout's are [`Existing`] ones. Nothing is made,
+    /// emptied, marked or altered but the documents that are written, and they get nothing of Storebench's
+    /// own; what would need that is refused, and so is a collection that is not there.
+    WriteExisting,
     /// Read what is there; change nothing.
     ReadOnly,
+}
+
+impl Prepare {
+    /// Whether nothing is made: collections that are not there are refused.
+    pub fn makes_nothing(self) -> bool {
+        matches!(self, Prepare::ReadOnly | Prepare::WriteExisting)
+    }
 }
 
 /// Where a store's sessions run.
@@ -169,6 +183,8 @@ pub struct Capabilities {
     pub own_members: &'static [&'static str],
     /// The top-level member that tells of attachments, which are no part of what is read.
     pub attachments_member: Option<&'static str>,
+    /// What it gives as streams.
+    pub rows: &'static [RowsKind],
     /// What a user should know, one sentence each.
     pub notes: Vec<&'static str>,
 }
@@ -228,7 +244,7 @@ pub trait Store: Send + Sync + 'static {
     /// Who it is.
     fn describe(&self) -> Description;
 
-    /// What it can do.
+    /// What it can do; once it is prepared, with what it was prepared for.
     fn capabilities(&self) -> Capabilities;
 
     /// Where its sessions run.
@@ -267,6 +283,16 @@ pub trait Store: Send + Sync + 'static {
     /// that Storebench did not make. Changes nothing.
     fn sample_keys(&self, _collection: CollectionId, _at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
         Err(StoreError::NotSupported("this store tells no keys of documents that Storebench did not make".into()))
+    }
+
+    /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("this store is not walked over".into()))
+    }
+
+    /// Begins to stream rows. Changes nothing. Called on the thread, and within the runtime, that reads them.
+    fn rows<'a>(&'a self, _rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async { Err(StoreError::NotSupported("this store streams no rows".into())) })
     }
 
     /// How the store would answer a query: its plan as text, and whether it reads the whole collection.

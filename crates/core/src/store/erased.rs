@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Request, Runtime,
-    Session, SessionOptions, Stats, Store, StoreError,
+    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Request, RowStream,
+    Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
 };
 use crate::engine::{self, WorkerJob, WorkerReport};
 
@@ -25,6 +25,8 @@ pub trait AnyStore: Send + Sync {
     fn compact(&self) -> Result<(), StoreError>;
     fn stats(&self) -> Result<Stats, StoreError>;
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
+    fn parts(&self) -> Result<Vec<String>, StoreError>;
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
     fn paths(&self) -> Vec<PathBuf>;
     fn close(&self) -> Result<(), StoreError>;
@@ -67,6 +69,12 @@ where
     }
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         Store::sample_keys(self, collection, at_most, seed)
+    }
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        Store::parts(self)
+    }
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Store::rows(self, rows)
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         Store::explain(self, request)
@@ -123,6 +131,12 @@ impl Store for Erased {
     }
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         self.0.sample_keys(collection, at_most, seed)
+    }
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        self.0.parts()
+    }
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        self.0.rows(rows)
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.0.explain(request)

@@ -73,6 +73,8 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.inner.capabilities();
         capabilities.gives_up_at_timeout = true;
+        // A stream would be neither held back nor counted.
+        capabilities.rows = &[];
         capabilities.notes.push(self.due.note());
         capabilities
     }

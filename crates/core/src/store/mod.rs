@@ -17,6 +17,7 @@ mod null;
 mod operation;
 mod outcome;
 mod owned;
+mod rows;
 mod slow;
 
 pub use batch::{Batch, BatchBuf};
@@ -35,4 +36,5 @@ pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token, ViewRows};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
 pub use owned::OwnedReply;
+pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
 pub use slow::{Servers, Slow, SlowOptions};

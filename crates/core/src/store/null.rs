@@ -43,6 +43,7 @@ impl Store for NullStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Keeps nothing and reads nothing: its reads give nothing to check. It measures the client only.",
             ],

@@ -90,22 +90,22 @@ impl RunFolder {
         for n in 1.. {
             let path = runs_dir.join(if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
             match std::fs::create_dir(&path) {
-                Ok(()) => {
-                    let events = path.join(EVENTS_GROWING);
-                    let file = File::create_new(&events).map_err(writing(&events))?;
-                    return Ok(Self {
-                        path,
-                        tables: Tables::default(),
-                        events: BufWriter::new(file),
-                        secrets,
-                        logs: HashSet::new(),
-                    });
-                }
+                Ok(()) => return Self::at(path, secrets),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(FolderError::Write { path, source }),
             }
         }
         unreachable!("some number is free")
+    }
+
+    /// The files of a run in a folder that is there already and holds none.
+    ///
+    /// # Errors
+    /// It holds some, or cannot be written.
+    pub fn at(path: PathBuf, secrets: Secrets) -> Result<Self, FolderError> {
+        let events = path.join(EVENTS_GROWING);
+        let file = File::create_new(&events).map_err(writing(&events))?;
+        Ok(Self { path, tables: Tables::default(), events: BufWriter::new(file), secrets, logs: HashSet::new() })
     }
 
     /// Where it is.

@@ -14,6 +14,7 @@ mod secrets;
 mod store_figures;
 mod tables;
 
+pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;

@@ -4,8 +4,31 @@
 pub(super) const HIDDEN: &str = "***";
 
 /// Names of URL options that hold a secret.
-pub(super) const SECRET_OPTIONS: [&str; 8] =
-    ["password", "passwd", "pwd", "token", "secret", "api_key", "apikey", "access_key"];
+const SECRET_OPTIONS: [&str; 13] = [
+    "password",
+    "passwd",
+    "pwd",
+    "token",
+    "secret",
+    "api_key",
+    "apikey",
+    "access_key",
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    // Of URLs that are signed for whoever has them.
+    "sig",
+    "signature",
+];
+
+/// What the names of others begin with: a URL that is signed again is the same but for these.
+const SECRET_BEGINNINGS: [&str; 2] = ["x-amz-", "x-goog-"];
+
+/// Whether the value of an option of a URL is a secret.
+pub(super) fn is_secret(name: &str) -> bool {
+    SECRET_OPTIONS.iter().any(|s| name.eq_ignore_ascii_case(s))
+        || SECRET_BEGINNINGS.iter().any(|s| name.get(..s.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(s)))
+}
 
 /// Hides, in every URL of a text, what stands between `user:` and `@`, and the values of options
 /// that name a secret (`password`, `token`, …). Everything else stays, so that a study can be run
@@ -92,7 +115,7 @@ fn options(text: &str) -> String {
         rest = after;
         let end = after.find(|c| ends_url(c) || c == '&').unwrap_or(after.len());
         if let Some((name, _)) = after[..end].split_once('=')
-            && SECRET_OPTIONS.iter().any(|s| name.eq_ignore_ascii_case(s))
+            && is_secret(name)
         {
             out.push_str(name);
             out.push('=');
@@ -115,6 +138,11 @@ mod tests {
             ("couch://me:p@ss/w:rd@host/db?x=1", "couch://me:***@host/db?x=1"),
             ("couch://me@host/db", "couch://me@host/db"),
             ("http://h/d?Password=x&limit=3&token=y", "http://h/d?Password=***&limit=3&token=***"),
+            (
+                "https://h/x?X-Amz-Date=1&X-Amz-Signature=ab&page=2",
+                "https://h/x?X-Amz-Date=***&X-Amz-Signature=***&page=2",
+            ),
+            ("https://h/x?sv=2&sig=ab%3D", "https://h/x?sv=2&sig=***"),
             ("sqlite:a.db?cache=10MiB", "sqlite:a.db?cache=10MiB"),
             ("two a://b:c@d and e://f:g@h", "two a://b:***@d and e://f:***@h"),
             ("mail me@example.org, a://b", "mail me@example.org, a://b"),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use storebench_core::store::StoreError;
 use storebench_core::workload::Study;
 
-use super::redact::{HIDDEN, SECRET_OPTIONS, password_of, redact};
+use super::redact::{HIDDEN, is_secret, password_of, redact};
 
 /// Shorter ones are not looked for: they stand everywhere, and hide nothing.
 const SHORTEST: usize = 3;
@@ -54,6 +54,11 @@ impl Secrets {
         Self::of_urls(std::iter::once(url), |name| std::env::var(name).ok())
     }
 
+    /// The secrets of both ends of a copy.
+    pub fn of_ends(from: &str, to: &str) -> Self {
+        Self::of_urls([from, to].into_iter(), |name| std::env::var(name).ok())
+    }
+
     fn of_urls<'a>(urls: impl Iterator<Item = &'a str>, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut plain: Vec<String> = variable(VARIABLE).into_iter().collect();
         for url in urls {
@@ -63,7 +68,7 @@ impl Secrets {
                 match name {
                     "password_env" => plain.extend(variable(value)),
                     "password_file" => plain.extend(first_line(value)),
-                    _ if SECRET_OPTIONS.iter().any(|s| name.eq_ignore_ascii_case(s)) => plain.push(value.to_owned()),
+                    _ if is_secret(name) => plain.push(value.to_owned()),
                     _ => {}
                 }
             }

@@ -118,8 +118,8 @@ async fn write_marker(
 
 /// Makes the layout ready.
 pub(super) async fn prepare(link: &Link, settings: &Settings, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-    if how == Prepare::ReadOnly {
-        return check_existing(link, settings, layout).await;
+    if how.makes_nothing() {
+        return check_existing(link, settings, layout, how == Prepare::WriteExisting).await;
     }
     for collection in &layout.collections {
         if !is_name(&collection.name) || collection.name == MARKERS {
@@ -259,15 +259,21 @@ where
     }
 }
 
-/// Checks that what a study only reads is there.
-async fn check_existing(link: &Link, settings: &Settings, layout: &Layout) -> Result<(), StoreError> {
+/// Checks that what is read, or written as it is, is there.
+async fn check_existing(link: &Link, settings: &Settings, layout: &Layout, write: bool) -> Result<(), StoreError> {
+    crate::existing::refuse_fields("Couchbase", layout)?;
     let scopes = control("list the collections", link.bucket.collections().get_all_scopes(None)).await?;
     for collection in &layout.collections {
         let (scope, name) = place(settings, collection);
+        if write && scope == settings.scope && look(link, settings).await?.made(name) {
+            return Err(StoreError::NotSupported(format!(
+                "Storebench made the collection `{scope}.{name}`; leave --into-existing out"
+            )));
+        }
         let known = scopes.iter().find(|s| s.name() == scope);
         if !known.is_some_and(|s| s.collections().iter().any(|c| c.name() == name)) {
-            return Err(StoreError::Failed(format!(
-                "bucket `{}` has no collection `{scope}.{name}` to read; name one as scope.collection",
+            return Err(StoreError::NotSupported(format!(
+                "bucket `{}` has no collection `{scope}.{name}`; name one as scope.collection",
                 settings.bucket
             )));
         }

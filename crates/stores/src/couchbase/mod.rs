@@ -224,6 +224,7 @@ impl Store for CouchbaseStore {
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",

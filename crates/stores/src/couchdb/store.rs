@@ -8,6 +8,7 @@ use storebench_core::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind,
     Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
+use storebench_core::workload::Body;
 
 use super::dialect::{Collection, CouchDialect};
 use super::server::{Server, Sizes, Welcome};
@@ -133,6 +134,7 @@ impl CouchStore {
     }
 
     async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        crate::existing::refuse_fields("CouchDB", layout)?;
         let server = self.server(PATIENCE);
         self.greet(&server).await?;
         let collections: Vec<Prepared> = layout
@@ -140,11 +142,17 @@ impl CouchStore {
             .iter()
             .map(|layout| Prepared { database: self.database(layout), layout: layout.clone() })
             .collect();
-        if how == Prepare::ReadOnly {
+        if how.makes_nothing() {
+            let bytes = collections.iter().find(|c| c.layout.existing.is_some() && c.layout.body != Body::Json);
+            if let Some(Prepared { database, .. }) = bytes.filter(|_| how == Prepare::WriteExisting) {
+                return Err(StoreError::NotSupported(format!(
+                    "`{database}` holds JSON; bytes and counters are in databases that Storebench made"
+                )));
+            }
             for collection in &collections {
                 if server.sizes(&collection.database).await?.is_none() {
-                    return Err(StoreError::Failed(format!(
-                        "{} has no database `{}`, so there is nothing to read; name one that exists, or load it first",
+                    return Err(StoreError::NotSupported(format!(
+                        "{} has no database `{}`; name one that exists, or load it first",
                         self.address.shown, collection.database
                     )));
                 }
@@ -274,6 +282,7 @@ impl Store for CouchStore {
             longest_key_bytes: None,
             own_members: &["_id", "_rev"],
             attachments_member: Some("_attachments"),
+            rows: &[],
             notes: vec![
                 "An upsert is a write without a revision while the last one met no document, else the revision is \
                  read first.",
@@ -365,8 +374,10 @@ impl Store for CouchStore {
         self.control.block_on(async {
             let server = self.server(PATIENCE);
             let ready = self.ready()?;
-            if ready.read_only {
-                return Err(StoreError::NotSupported("the store was prepared for reading only".into()));
+            if ready.read_only || ready.collections.iter().any(|c| c.layout.existing.is_some()) {
+                return Err(StoreError::NotSupported(
+                    "compacting is for databases of Storebench's that may be written".into(),
+                ));
             }
             // pouchdb-server compacts databases only.
             let pouch = self.greet(&server).await?.pouch;

@@ -293,6 +293,7 @@ impl Store for FjallStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Flushing and compaction run on threads of this process: their CPU counts as the client's.",
                 "Opening the folder replays the journal and may tidy up, also for reading only.",

@@ -37,6 +37,7 @@ use storebench_core::store::{
     Capabilities, CollectionId, Description, Durability, Layout, Namespace, OpKind, Prepare, ReadConsistency, Runtime,
     SessionOptions, Stats, Store, StoreError, Support,
 };
+use storebench_core::workload::Body;
 
 use crate::net::{Control, with_net_options};
 use crate::pipeline::{Link, Works};
@@ -151,6 +152,7 @@ impl Store for MemcachedStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
                  what is there counts as somebody else's.",
@@ -170,10 +172,18 @@ impl Store for MemcachedStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && how != Prepare::ReadOnly)
-        {
+        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && !how.makes_nothing()) {
             return Err(StoreError::NotSupported(format!(
                 "memcached has no secondary indexes, and the study wants one on `{}`; leave it out",
+                collection.name
+            )));
+        }
+        crate::existing::refuse_fields("memcached", layout)?;
+        let counters = layout.collections.iter().find(|c| c.existing.is_some() && c.body == Body::Counter);
+        if let Some(collection) = counters.filter(|_| how == Prepare::WriteExisting) {
+            return Err(StoreError::NotSupported(format!(
+                "memcached counts from 0 up, so the counters of `{}` are only read; those that Storebench made know \
+                 negative numbers",
                 collection.name
             )));
         }

@@ -165,7 +165,7 @@ pub(super) async fn prepare(
     how: Prepare,
 ) -> Result<String, StoreError> {
     let mut marker = marker(connection, settings).await?;
-    if how == Prepare::ReadOnly {
+    if how.makes_nothing() {
         return Ok(marker.map(|marker| marker.generation).unwrap_or_default());
     }
     if let Some(collection) = layout.collections.iter().find(|c| c.existing.is_some()) {

@@ -24,6 +24,8 @@ pub(super) struct Collection {
     pub(super) database: String,
     pub(super) body: Body,
     pub(super) keys: KeyKind,
+    /// Whether somebody else made it: documents are the user's alone, without a revision.
+    pub(super) theirs: bool,
 }
 
 /// The ends of commands, alike for all operations of a session but for the database.
@@ -93,12 +95,44 @@ fn object_id(text: &str) -> Option<[u8; 12]> {
     Some(id)
 }
 
-/// The members of a document: its key, its revision, its body. A replacement has its key too: MongoDB
-/// would take it from the query, and nx-27017 does not.
-pub(super) fn members(out: &mut Vec<u8>, key: &str, kind: Body, body: &[u8], revision: i64) -> Result<(), OpError> {
-    bson::text(out, KEY, key);
-    bson::int64(out, REVISION, revision);
-    match kind {
+/// The key of a document that is written into somebody else's collection: of the type that its others have.
+fn own_key(out: &mut Vec<u8>, text: &str, kind: KeyKind) -> Result<(), OpError> {
+    let fits = match kind {
+        KeyKind::Text => true,
+        KeyKind::ObjectId => object_id(text).is_some(),
+        KeyKind::Integer => text.parse::<i64>().is_ok_and(|number| number.to_string() == text),
+    };
+    if !fits {
+        let what = if kind == KeyKind::ObjectId { "object ids" } else { "whole numbers" };
+        return Err(OpError::new(
+            ErrorKind::Refused,
+            format!("the keys (`_id`) of this collection are {what}, and `{text}` is none"),
+        ));
+    }
+    // Most drivers store numbers as short as they are.
+    match text.parse::<i32>() {
+        Ok(number) if kind == KeyKind::Integer => bson::int32(out, KEY, number),
+        _ => key(out, KEY, text, kind),
+    }
+    Ok(())
+}
+
+/// The members of a document: its key, its revision where it is Storebench's own, its body. A replacement has
+/// its key too: MongoDB would take it from the query, and nx-27017 does not.
+pub(super) fn members(
+    out: &mut Vec<u8>,
+    collection: &Collection,
+    key: &str,
+    body: &[u8],
+    revision: i64,
+) -> Result<(), OpError> {
+    if collection.theirs {
+        own_key(out, key, collection.keys)?;
+    } else {
+        bson::text(out, KEY, key);
+        bson::int64(out, REVISION, revision);
+    }
+    match collection.body {
         Body::Json => encode::members(body, out)?,
         Body::Bytes => bson::binary(out, "b", [body, b""]),
         Body::Counter => {
@@ -146,8 +180,8 @@ impl Builder<'_> {
     }
 
     pub(super) fn insert(&mut self, key: &str, body: &[u8], revision: i64) -> Result<(), OpError> {
-        let kind = self.collection.body;
-        self.command("insert", true, |out| one(out, "documents", |out| members(out, key, kind, body, revision)))
+        let collection = self.collection;
+        self.command("insert", true, |out| one(out, "documents", |out| members(out, collection, key, body, revision)))
     }
 
     /// Replaces a document by the members that `fill` writes.

@@ -11,6 +11,7 @@ use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, range
 use super::decode::{self, hex, same_type};
 use super::encode::{self, EXPIRY, REVISION};
 use super::errors::{Told, is_ok};
+use super::patch::Changes;
 use super::wire::garbage;
 use crate::document::{CHANGED, EXISTS, prefix_end_text};
 
@@ -112,11 +113,17 @@ impl Begin<'_> {
     /// # Errors
     /// *Refused*, where the operation or its body does not fit.
     pub(super) fn begin(mut self, request: &Request<'_>) -> Result<(Option<Job>, usize), OpError> {
-        let body_kind = self.builder.collection.body;
+        let collection = self.builder.collection;
+        let body_kind = collection.body;
         let keys = self.builder.collection.keys;
         let at = |key| Which { key, revision: None, upsert: false };
         let mut splits = 0;
         let plan = match request.op {
+            Op::CompareAndSwap { .. } | Op::Touch { .. } if collection.theirs => {
+                return Err(wrong_collection(
+                    "compare-and-swap and touch need members that only documents of Storebench's collections have",
+                ));
+            }
             Op::Insert { key, body } => {
                 let revision = (self.draw)();
                 self.builder.insert(key, body, revision)?;
@@ -127,7 +134,7 @@ impl Begin<'_> {
                 let upsert = matches!(request.op, Op::Upsert { .. });
                 let revision = (self.draw)();
                 self.builder
-                    .replace(&Which { upsert, ..at(key) }, |out| members(out, key, body_kind, body, revision))?;
+                    .replace(&Which { upsert, ..at(key) }, |out| members(out, collection, key, body, revision))?;
                 self.check_size()?;
                 Plan::Write { must_find: !upsert }
             }
@@ -135,7 +142,7 @@ impl Begin<'_> {
                 let Ok(expected) = expected.try_into().map(i64::from_le_bytes) else { return Err(CHANGED) };
                 let revision = (self.draw)();
                 let which = Which { revision: Some(expected), ..at(key) };
-                self.builder.replace(&which, |out| members(out, key, body_kind, body, revision))?;
+                self.builder.replace(&which, |out| members(out, collection, key, body, revision))?;
                 self.check_size()?;
                 Plan::Swap { key: key.to_owned(), looking: false }
             }
@@ -171,6 +178,11 @@ impl Begin<'_> {
                 }
                 let patch = serde_json::from_slice(patch)
                     .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
+                if collection.theirs {
+                    self.set(key, &patch)?;
+                    let plan = Plan::Write { must_find: true };
+                    return Ok((Some(Job { kind: request.op.kind(), contents: false, plan }), 0));
+                }
                 self.rework(key, Change::Merge(patch))?
             }
             Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
@@ -240,6 +252,13 @@ impl Begin<'_> {
         }
     }
 
+    /// Merges by setting and removing members: what nobody changes keeps its type, which JSON may not have.
+    fn set(&mut self, key: &str, patch: &serde_json::Value) -> Result<(), OpError> {
+        let changes = Changes::of(patch)?;
+        self.builder.replace(&Which { key, revision: None, upsert: false }, |out| changes.write(out))?;
+        self.check_size()
+    }
+
     fn rework(&mut self, key: &str, change: Change) -> Result<Plan, OpError> {
         self.builder.read(key, false)?;
         Ok(Plan::Rework(Rework { key: key.to_owned(), change, tries: 0, writing: false }))
@@ -265,14 +284,14 @@ impl Begin<'_> {
                 let document = bson::begin(out);
                 match kind {
                     BulkWrite::Insert => {
-                        members(out, key, collection.body, body, revision)?;
+                        members(out, collection, key, body, revision)?;
                     }
                     BulkWrite::Upsert => {
                         let which = Which { key, revision: None, upsert: true };
                         super::commands::select(out, &which, collection.keys);
                         bson::head(out, DOCUMENT, "u");
                         let inner = bson::begin(out);
-                        members(out, key, collection.body, body, revision)?;
+                        members(out, collection, key, body, revision)?;
                         bson::end(out, inner);
                         bson::boolean(out, "upsert", true);
                     }
@@ -631,6 +650,7 @@ impl Rework {
             self.writing = false;
             return builder.read(&self.key, false).map(|()| None);
         }
+        let collection = builder.collection;
         let stored = batch(reply, kind)?.1.next().transpose()?.ok_or(OpError::not_found())?;
         let damaged = || OpError::new(ErrorKind::Failed, "the stored document cannot be understood");
         let mut body = Vec::new();
@@ -648,7 +668,7 @@ impl Rework {
                 let expiry = Members::of(stored).ok().and_then(|m| m.get(EXPIRY)).filter(|v| v.kind == bson::DATE);
                 let expiry = expiry.and_then(|value| value.bytes.try_into().ok()).map(i64::from_le_bytes);
                 builder.replace(&which, |out| {
-                    members(out, &self.key, Body::Json, &merged, draw())?;
+                    members(out, collection, &self.key, &merged, draw())?;
                     if let Some(at_ms) = expiry {
                         bson::date(out, EXPIRY, at_ms);
                     }

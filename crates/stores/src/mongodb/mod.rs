@@ -3,7 +3,7 @@
 //! A document's key is its `_id`. Every document that this driver writes also has the member
 //! `_sb_rev`, a number drawn at each write (16 bytes), which compare-and-swap goes by, and while it
 //! has an expiry `_sb_exp`; replies leave these out. Collections of bytes hold `{_id, _sb_rev, b}`,
-//! counters `{_id, _sb_rev, n}`.
+//! counters `{_id, _sb_rev, n}`. Documents of a collection that somebody else made get nothing but what they are.
 //!
 //! | promise | write concern |
 //! |---|---|
@@ -45,6 +45,7 @@ mod finder;
 mod job;
 mod lane;
 mod namespace;
+mod patch;
 mod session;
 mod stats;
 mod url;
@@ -96,6 +97,13 @@ struct Seen {
 struct Ready {
     collections: Vec<Collection>,
     read_only: bool,
+}
+
+impl Ready {
+    /// Whether somebody else's collections are written into.
+    fn writes_theirs(&self) -> bool {
+        !self.read_only && self.collections.iter().any(|collection| collection.theirs)
+    }
 }
 
 impl MongoStore {
@@ -179,7 +187,11 @@ impl Store for MongoStore {
     }
 
     fn capabilities(&self) -> Capabilities {
+        let theirs = self.ready().is_ok_and(|ready| ready.writes_theirs());
         let support = |kind| match kind {
+            OpKind::MergePatch if theirs => {
+                Support::Approximated("an update by $set and $unset of the members that the patch names")
+            }
             OpKind::Touch => Support::Approximated(
                 "a TTL index: the server looks for expired documents once a minute, and until then they are there",
             ),
@@ -194,7 +206,11 @@ impl Store for MongoStore {
             }
             _ => Support::Native,
         };
-        let operations = OpKind::ALL.into_iter().filter(|kind| *kind != OpKind::View);
+        let of_ours = |kind: &OpKind| {
+            use OpKind::{Append, CompareAndSwap, Counter, Prepend, Touch};
+            matches!(kind, Append | CompareAndSwap | Counter | Prepend | Touch)
+        };
+        let operations = OpKind::ALL.into_iter().filter(|kind| *kind != OpKind::View && !(theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
             durability: promises(self.seen().map(|seen| seen.deployment)),
@@ -216,6 +232,7 @@ impl Store for MongoStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Each document carries a revision of 16 bytes (`_sb_rev`), which compare-and-swap goes by.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \
@@ -290,7 +307,8 @@ impl Store for MongoStore {
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        if self.ready()?.read_only {
+        let ready = self.ready()?;
+        if ready.read_only || ready.writes_theirs() {
             return Ok(true);
         }
         self.control.block_on(async {
@@ -301,9 +319,9 @@ impl Store for MongoStore {
 
     fn compact(&self) -> Result<(), StoreError> {
         let ready = self.ready()?;
-        if ready.read_only {
+        if ready.read_only || ready.writes_theirs() {
             return Err(StoreError::NotSupported(
-                "compacting writes, and this store was prepared for reading only".into(),
+                "compacting is for collections of Storebench's that may be written".into(),
             ));
         }
         self.control.block_on(async {

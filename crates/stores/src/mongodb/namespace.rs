@@ -108,8 +108,8 @@ pub(super) async fn prepare(desk: &mut Desk<'_>, layout: &Layout, how: Prepare) 
     check_layout(layout, how)?;
     let contents = look(desk).await?;
     let place = desk.place();
-    if how == Prepare::ReadOnly {
-        return readable(desk, layout, &contents).await;
+    if how.makes_nothing() {
+        return readable(desk, layout, &contents, how == Prepare::WriteExisting).await;
     }
     let database = desk.target.database.clone();
     if how != Prepare::IntoExisting
@@ -149,7 +149,13 @@ pub(super) async fn prepare(desk: &mut Desk<'_>, layout: &Layout, how: Prepare) 
 }
 
 fn ours(layout: &CollectionLayout, database: &str) -> Collection {
-    Collection { name: layout.name.clone(), database: database.to_owned(), body: layout.body, keys: KeyKind::Text }
+    Collection {
+        name: layout.name.clone(),
+        database: database.to_owned(),
+        body: layout.body,
+        keys: KeyKind::Text,
+        theirs: false,
+    }
 }
 
 fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -160,7 +166,13 @@ fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
             )));
         }
         let Some(existing) = &collection.existing else { continue };
-        if how != Prepare::ReadOnly {
+        if how == Prepare::WriteExisting && collection.body != Body::Json {
+            return Err(StoreError::NotSupported(format!(
+                "`{}` holds JSON; bytes and counters are in collections that Storebench made",
+                existing.name
+            )));
+        }
+        if !how.makes_nothing() {
             return Err(StoreError::NotSupported(format!(
                 "`{}` is a collection of others, which is only read; nothing was touched",
                 existing.name
@@ -255,8 +267,13 @@ async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Res
     desk.done(&format!("make the indexes of `{name}`"), LONG, command).await.map(drop)
 }
 
-/// Finds the collections that are only to be read.
-async fn readable(desk: &mut Desk<'_>, layout: &Layout, contents: &Contents) -> Result<Vec<Collection>, StoreError> {
+/// Finds the collections that are to be read, or written as they are.
+async fn readable(
+    desk: &mut Desk<'_>,
+    layout: &Layout,
+    contents: &Contents,
+    write: bool,
+) -> Result<Vec<Collection>, StoreError> {
     let (place, database) = (desk.place(), desk.target.database.clone());
     let mut found = Vec::new();
     for collection in &layout.collections {
@@ -268,6 +285,13 @@ async fn readable(desk: &mut Desk<'_>, layout: &Layout, contents: &Contents) -> 
             found.push(ours(collection, &database));
             continue;
         };
+        if write && contents.made_here().any(|made| made == existing.name) {
+            return Err(StoreError::NotSupported(format!(
+                "{place}: Storebench made the collection `{}`, whose documents have revisions of its own; leave \
+                 --into-existing out",
+                existing.name
+            )));
+        }
         let (database, name) =
             if contents.theirs.contains(&existing.name) || contents.made_here().any(|n| n == existing.name) {
                 (database.clone(), existing.name.clone())
@@ -280,7 +304,7 @@ async fn readable(desk: &mut Desk<'_>, layout: &Layout, contents: &Contents) -> 
                 (other.to_owned(), name.to_owned())
             };
         let keys = key_kind(desk, &database, &name).await?;
-        found.push(Collection { name, database, body: collection.body, keys });
+        found.push(Collection { name, database, body: collection.body, keys, theirs: true });
     }
     Ok(found)
 }
@@ -289,7 +313,7 @@ fn missing(place: &str, name: &str, contents: &Contents) -> StoreError {
     let there: Vec<&str> = contents.theirs.iter().map(String::as_str).chain(contents.made_here()).collect();
     let there = if there.is_empty() { "nothing".to_owned() } else { there.join(", ") };
     StoreError::NotSupported(format!(
-        "{place}: there is no collection `{name}` to read; it has {there}. One in another database is written \
+        "{place}: there is no collection `{name}`; it has {there}. One in another database is written \
          database.collection"
     ))
 }

@@ -155,7 +155,9 @@ pub(super) async fn prepare(
                  touched. Rename it, or use another ?schema="
             )));
         }
-        sql += &sql::create_merge(schema);
+        let name = format!("{}.{MERGE}", identifier(schema));
+        sql += &sql::create_merge("CREATE", &name);
+        sql += &sql::mark_merge(&name);
         sql.push('\n');
     }
     let mut indexes = Vec::new();

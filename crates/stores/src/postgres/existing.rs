@@ -1,21 +1,26 @@
-//! Tables that Storebench did not make: found, read, sampled; never written.
+//! Tables that Storebench did not make: found, read, sampled; written where that was asked for.
 
 use storebench_core::store::{Existing, StoreError};
 use storebench_core::workload::Body;
 
 use super::channel::Channel;
 use super::login::Target;
-use super::sql::{Fields, Table, identifier, literal};
+use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
 
-/// A column: its name, its type, whether it alone is the primary key.
+/// A column: its name and type, whether it alone is the primary key, whether its values are unique, whether a
+/// new row must have one; and whether it is of a table, not of a view.
 struct Column {
     name: String,
     sql_type: String,
     primary: bool,
+    unique: bool,
+    mandatory: bool,
+    of_table: bool,
 }
 
-/// Finds out how a table of somebody else's is read. `name` is `schema.table`, or a table in
-/// `public`; the key is the primary key unless a column is named, the document the whole row.
+/// Finds out how a table of somebody else's is read, or written. `name` is `schema.table`, or a table in
+/// `public`; the key is the primary key unless a column is named, the document the whole row, which is
+/// only read.
 ///
 /// # Errors
 /// `NotSupported` naming what the table lacks, and what it has.
@@ -24,6 +29,7 @@ pub(super) async fn resolve(
     channel: &mut Channel,
     existing: &Existing,
     body: Body,
+    write: bool,
 ) -> Result<Table, StoreError> {
     let (schema, name) = existing.name.split_once('.').unwrap_or(("public", &existing.name));
     let columns = columns(target, channel, schema, name).await?;
@@ -52,7 +58,19 @@ pub(super) async fn resolve(
     let quoted = identifier(&key.name);
     let textual = matches!(key.sql_type.as_str(), "text" | "character varying");
     let as_text = if textual { format!("t.{quoted}") } else { format!("t.{quoted}::text") };
+    if write && !key.of_table {
+        return Err(refused("it is no table, so nothing is written into it; name the table behind it"));
+    }
+    if write && !key.unique {
+        return Err(refused(&format!(
+            "the values of its column `{}` need not be unique, so they are no keys to write by; name the column of the \
+             primary key, or make a unique index",
+            key.name
+        )));
+    }
+    let mut given = Given::usual(body);
     let (doc, jsonb, fields) = match &existing.body {
+        None if write => return Err(refused("name the column that gets the document")),
         None if body == Body::Json => {
             let fields = columns.iter().map(|c| (c.name.clone(), c.sql_type.clone())).collect();
             ("to_jsonb(t)".to_owned(), true, Fields::Columns(fields))
@@ -64,11 +82,15 @@ pub(super) async fn resolve(
             let quoted = format!("t.{}", identifier(&column.name));
             match (column.sql_type.as_str(), body) {
                 ("jsonb", Body::Json) => (quoted.clone(), true, Fields::Json(quoted)),
-                ("json" | "text" | "character varying", Body::Json) => {
+                (sql_type @ ("json" | "text" | "character varying"), Body::Json) => {
+                    given = Given::text(if sql_type == "json" { "::json" } else { "" });
                     (format!("{quoted}::text"), false, Fields::Json(format!("{quoted}::jsonb")))
                 }
                 ("bytea", Body::Bytes) => (quoted, false, Fields::None),
-                ("text" | "character varying", Body::Bytes) => (quoted, false, Fields::None),
+                ("text" | "character varying", Body::Bytes) => {
+                    given = Given::text("");
+                    (quoted, false, Fields::None)
+                }
                 ("bigint" | "integer" | "smallint", Body::Counter) => (format!("{quoted}::text"), false, Fields::None),
                 (other, _) => {
                     return Err(refused(&format!(
@@ -78,28 +100,46 @@ pub(super) async fn resolve(
             }
         }
     };
+    let others = |column: &&Column| column.name != key.name && Some(&column.name) != existing.body.as_ref();
+    let mandatory = columns.iter().filter(others).filter(|column| column.mandatory).map(|column| column.name.clone());
+    let theirs = Theirs { mandatory: mandatory.collect() };
+    let merges = write && may_make_temporary(target, channel).await?;
     Ok(Table {
         place: format!("{}.{}", identifier(schema), identifier(name)),
-        schema: identifier(schema),
         body,
-        read_only: true,
+        read_only: !write,
+        theirs: Some(theirs),
+        merge: merges.then(|| format!("pg_temp.{MERGE}")),
+        key_name: quoted.clone(),
+        doc_name: existing.body.as_deref().map(identifier).unwrap_or_default(),
+        given,
         order: format!("{as_text} COLLATE \"C\""),
         key: as_text,
         key_type: (!textual).then(|| if key.sql_type == "character" { "bpchar".into() } else { key.sql_type.clone() }),
         key_column: format!("t.{quoted}"),
         doc,
         jsonb,
-        // Views and foreign tables have no xmin, and nothing is written here.
+        // Views, foreign and partitioned tables have no xmin.
         revision: "NULL::xid",
         fields,
     })
+}
+
+/// Whether this user may make what goes with its session, such as the function that merges.
+async fn may_make_temporary(target: &Target, channel: &mut Channel) -> Result<bool, StoreError> {
+    let sql = "SELECT has_database_privilege(current_database(), 'TEMP')";
+    let rows = channel.query(sql).await.map_err(|fault| target.fault("ask for its rights", &fault))?;
+    Ok(rows.first().and_then(|row| row.first().cloned().flatten()).as_deref() == Some("t"))
 }
 
 async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &str) -> Result<Vec<Column>, StoreError> {
     let sql = format!(
         "SELECT a.attname, format_type(a.atttypid, NULL), \
                 EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary \
-                        AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum) \
+                        AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
+                EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate \
+                        AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
+                a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.relkind IN ('r', 'p') \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
           WHERE n.nspname = {} AND c.relname = {} AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY a.attnum",
@@ -108,8 +148,10 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
     );
     let rows = channel.query(&sql).await.map_err(|fault| target.fault("look at its columns", &fault))?;
     let column = |row: &super::channel::Row| {
-        let [Some(name), Some(sql_type), Some(primary)] = &row[..] else { return None };
-        Some(Column { name: name.clone(), sql_type: sql_type.clone(), primary: primary == "t" })
+        let [Some(name), Some(sql_type), flags @ ..] = &row[..] else { return None };
+        let flag = |at: usize| flags.get(at).is_some_and(|flag| flag.as_deref() == Some("t"));
+        let (name, sql_type) = (name.clone(), sql_type.clone());
+        Some(Column { name, sql_type, primary: flag(0), unique: flag(1), mandatory: flag(2), of_table: flag(3) })
     };
     Ok(rows.iter().filter_map(column).collect())
 }

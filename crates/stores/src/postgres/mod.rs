@@ -5,6 +5,9 @@
 //! schema, each table and the one function carry a comment that begins with `storebench: `: the
 //! marker. A database in which others have tables counts as theirs until the schema is there.
 //!
+//! A table of somebody else's is read, or written, by its own columns. What merges into it is a function in the
+//! session's temporary schema, which goes with the session.
+//!
 //! | promise | `synchronous_commit` |
 //! |---|---|
 //! | `none` | `off`: the log is written up to 3 × `wal_writer_delay` later |
@@ -42,6 +45,7 @@ mod figures;
 mod flow;
 mod login;
 mod output;
+mod query;
 mod session;
 mod setup;
 mod sql;
@@ -51,8 +55,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, Request, Runtime,
-    SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request,
+    RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 use crate::net::{Address, Control, with_net_options};
@@ -150,10 +154,13 @@ impl PostgresStore {
         lock(&self.ready).clone()
     }
 
-    /// The tables that were prepared for writing.
+    /// The tables of ours that were prepared for writing.
     fn written(&self) -> Vec<String> {
         match self.ready() {
-            Some(ready) if !ready.read_only => ready.tables.iter().map(|table| table.place.clone()).collect(),
+            Some(ready) if !ready.read_only => {
+                let ours = ready.tables.iter().filter(|table| table.theirs.is_none());
+                ours.map(|table| table.place.clone()).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -171,7 +178,8 @@ impl PostgresStore {
         let channel = &mut connected.channel;
         let read_only = how == Prepare::ReadOnly;
         let existing = layout.collections.iter().find(|collection| collection.existing.is_some());
-        if let Some(collection) = existing.filter(|_| !read_only) {
+        let writes_theirs = how == Prepare::WriteExisting;
+        if let Some(collection) = existing.filter(|_| !read_only && !writes_theirs) {
             return Err(StoreError::NotSupported(format!(
                 "the collection `{}` is somebody else's and is only read; prepare it for reading only",
                 collection.name
@@ -184,7 +192,7 @@ impl PostgresStore {
             )));
         }
         let found = catalog::look(&self.target, channel, &self.schema).await?;
-        if read_only {
+        if read_only || writes_theirs {
             catalog::check_readable(&self.target, &self.schema, layout, &found)?;
         } else {
             catalog::prepare(&self.target, channel, &self.schema, layout, how, &found).await?;
@@ -192,7 +200,9 @@ impl PostgresStore {
         let mut tables = Vec::new();
         for collection in &layout.collections {
             tables.push(match &collection.existing {
-                Some(existing) => existing::resolve(&self.target, channel, existing, collection.body).await?,
+                Some(existing) => {
+                    existing::resolve(&self.target, channel, existing, collection.body, writes_theirs).await?
+                }
                 None => Table::ours(&self.schema, &collection.name, collection.body, read_only),
             });
         }
@@ -239,10 +249,13 @@ impl Store for PostgresStore {
 
     fn capabilities(&self) -> Capabilities {
         let facts = lock(&self.facts).clone();
+        let theirs = self.ready().is_some_and(|ready| ready.tables.iter().any(|table| table.theirs.is_some()));
         let operations = OpKind::ALL
             .into_iter()
             .filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View))
+            .filter(|kind| !(theirs && *kind == OpKind::CompareAndSwap))
             .map(|kind| match kind {
+                OpKind::BulkInsert if theirs => (kind, Support::Native),
                 OpKind::CompareAndSwap => (
                     kind,
                     Support::Approximated(
@@ -278,6 +291,7 @@ impl Store for PostgresStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[RowsKind::Query],
             notes: vec![
                 "PostgreSQL expires no documents, so touch is refused.",
                 "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",
@@ -319,7 +333,10 @@ impl Store for PostgresStore {
             consistency: options.consistency,
             apply: self.apply,
         };
-        let setup = Setup { target: self.target.clone(), promise };
+        let merge = ready.tables.iter().filter(|table| table.theirs.is_some() && !table.read_only);
+        let merge = merge.filter_map(|table| table.merge.as_deref()).next();
+        let first = merge.map(|name| sql::create_merge("CREATE OR REPLACE", name)).unwrap_or_default();
+        let setup = Setup { target: self.target.clone(), promise, first };
         PostgresSession::open(connected, setup, &ready.tables, options).await
     }
 
@@ -361,6 +378,15 @@ impl Store for PostgresStore {
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;
             existing::sample(&self.target, &mut connected.channel, &table, at_most, seed).await
+        })
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let Rows::Query(text) = rows else {
+                return Err(StoreError::NotSupported("PostgreSQL is read in the order of keys".into()));
+            };
+            Ok(Box::new(query::Query::open(&self.target, text).await?) as Box<dyn RowStream>)
         })
     }
 

@@ -252,7 +252,7 @@ impl PostgresSession {
         let Some(collection) = self.collections.get(position) else {
             return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
         };
-        let body_kind = collection.table.body;
+        let body_kind = collection.table.given.body;
         let jsonb = collection.table.jsonb;
         let contents = request.contents;
         let statement =
@@ -281,7 +281,12 @@ impl PostgresSession {
             Op::Replace { key, body } => with_body(bytes, Kind::Replace, key, body).map(|()| What::Write),
             Op::Append { key, bytes: added } => with_body(bytes, Kind::Append, key, added).map(|()| What::Write),
             Op::Prepend { key, bytes: added } => with_body(bytes, Kind::Prepend, key, added).map(|()| What::Write),
-            Op::MergePatch { key, patch } => with_body(bytes, Kind::Merge, key, patch).map(|()| What::Write),
+            Op::MergePatch { key, patch } => {
+                check_size(patch.len()).and_then(|()| statement(Kind::Merge)).map(|statement| {
+                    Bind::new(bytes, statement, 2).bytes(key.as_bytes()).json(patch).run();
+                    What::Write
+                })
+            }
             Op::Read { key } => one(bytes, Kind::Read, key).map(|()| What::Read { contents, jsonb }),
             Op::Exists { key } => one(bytes, Kind::Exists, key).map(|()| What::Exists),
             Op::Delete { key } => one(bytes, Kind::Delete, key).map(|()| What::Write),
@@ -431,6 +436,7 @@ impl PostgresSession {
             bulk.items.push(key, body);
         }
         bulk.begin(token, kind, collection);
+        bulk.copying &= statements[Kind::Copy as usize].is_some();
         self.go_on(place, out);
         Ok(())
     }
@@ -446,7 +452,7 @@ impl PostgresSession {
             }
             let bulk = &self.flow.bulks[place];
             let Collection { table, statements, .. } = &self.collections[bulk.collection];
-            let (body_kind, (_, element, _)) = (table.body, Table::column(table.body));
+            let (body_kind, (_, element, _)) = (table.given.body, table.given.types);
             let kind = match (bulk.copying, bulk.kind) {
                 (true, _) => Kind::Copy,
                 (false, BulkWrite::Insert) => Kind::BulkInsert,
@@ -557,6 +563,23 @@ fn misfit(kind: Kind, table: &Table) -> OpError {
             wrong_collection("counter works on collections of counters only")
         }
         Kind::Merge if table.body != Body::Json => wrong_collection("merge works on collections of JSON only"),
+        Kind::Merge if !table.read_only => OpError::new(
+            ErrorKind::Failed,
+            "merging into a table of yours takes a function in the session's temporary schema; grant this user \
+             TEMPORARY on the database",
+        ),
+        Kind::CompareAndSwap if !table.read_only => {
+            wrong_collection("compare-and-swap needs a table that Storebench made")
+        }
+        _ if !table.read_only => {
+            let columns = table.theirs.as_ref().map(|theirs| theirs.mandatory.join(", ")).unwrap_or_default();
+            let text = format!(
+                "{} takes no new row from this: its columns {columns} need values and have no defaults; give them \
+                 some, or change rows that are there with --op replace or --op merge",
+                table.place
+            );
+            OpError::new(ErrorKind::Failed, text)
+        }
         _ => wrong_collection("this collection was opened for reading only"),
     }
 }

@@ -12,6 +12,8 @@ use super::login::{Connected, Target};
 pub(super) struct Setup {
     pub(super) target: Target,
     pub(super) promise: Promise,
+    /// What is asked for before statements are prepared; nothing where it is empty.
+    pub(super) first: String,
 }
 
 /// Sets a session up and prepares its statements, within a time. Each time anew the server is asked what
@@ -34,6 +36,9 @@ pub(super) async fn set_up(
         let rows = channel.query(FACTS).await.map_err(|fault| target.fault("ask it about itself", &fault))?;
         let sets = setup.promise.settings(&target.place(), &rows, again)?;
         channel.query(&sets).await.map_err(|fault| target.fault(doing, &fault))?;
+        if !setup.first.is_empty() {
+            channel.query(&setup.first).await.map_err(|fault| target.fault(doing, &fault))?;
+        }
         channel.send(parses).await.map_err(|lost| target.broke(doing, &lost))?;
         channel.rows().await.map_err(|fault| target.fault("prepare the statements of a session", &fault))?;
         Ok(connected)
@@ -62,7 +67,7 @@ mod tests {
         let address = Address::parse(&url, "postgres://u@h/d", 5432, false, &mut Options::for_test("")).unwrap();
         let target = Target { address, user: "u".into(), database: "d".into() };
         let (durability, consistency) = (Some(Durability::FSYNC), ReadConsistency::Strong);
-        Setup { target, promise: Promise { durability, consistency, apply: false } }
+        Setup { target, promise: Promise { durability, consistency, apply: false }, first: String::new() }
     }
 
     #[test]

@@ -12,7 +12,8 @@ use super::wire::oid;
 
 /// What a comment must begin with for Storebench to take what carries it for its own.
 pub(super) const MARK: &str = "storebench: ";
-/// The function that merges, in the schema of the tables.
+/// The function that merges, in the schema of the tables; for tables of others in the session's temporary one,
+/// with which it goes.
 pub(super) const MERGE: &str = "storebench_merge_patch";
 /// PostgreSQL cuts longer names (`NAMEDATALEN` - 1).
 pub(super) const LONGEST_NAME_BYTES: usize = 63;
@@ -22,17 +23,24 @@ pub(super) const LONGEST_NAME_BYTES: usize = 63;
 pub(super) struct Table {
     /// Schema and name, quoted.
     pub(super) place: String,
-    /// The schema, quoted.
-    pub(super) schema: String,
     pub(super) body: Body,
     /// Whether it is only read.
     pub(super) read_only: bool,
+    /// What somebody else's table allows, where it may be written.
+    pub(super) theirs: Option<Theirs>,
+    /// The function that merges, with its schema.
+    pub(super) merge: Option<String>,
     /// The key as text, `%` for the parameter in a condition, and what the key is ordered by.
     pub(super) key: String,
     /// The type that a key given as text is cast to; none for text itself.
     pub(super) key_type: Option<String>,
-    /// The column of the key, quoted.
+    /// The column of the key as conditions name it, and its bare name, quoted.
     pub(super) key_column: String,
+    pub(super) key_name: String,
+    /// The bare name of the document's column, quoted.
+    pub(super) doc_name: String,
+    /// How a document is handed to the server.
+    pub(super) given: Given,
     /// The key in the order of its bytes.
     pub(super) order: String,
     /// The document as it is read.
@@ -43,6 +51,36 @@ pub(super) struct Table {
     pub(super) revision: &'static str,
     /// How fields are found.
     pub(super) fields: Fields,
+}
+
+/// What a table of somebody else's that may be written allows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Theirs {
+    /// Columns beside key and document that a new row must have a value for.
+    pub(super) mandatory: Vec<String>,
+}
+
+/// How a document is handed to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Given {
+    /// Encoded like a document of this kind.
+    pub(super) body: Body,
+    /// The type of the parameter, its object identifier, that of an array of it.
+    pub(super) types: (&'static str, u32, u32),
+    /// What makes the column's type of it.
+    pub(super) cast: &'static str,
+}
+
+impl Given {
+    /// As a column of ours for documents of this kind takes it.
+    pub(super) fn usual(body: Body) -> Self {
+        Self { body, types: Table::column(body), cast: "" }
+    }
+
+    /// As text.
+    pub(super) fn text(cast: &'static str) -> Self {
+        Self { body: Body::Bytes, types: ("text", oid::TEXT, oid::TEXT_ARRAY), cast }
+    }
 }
 
 /// How the fields of a document are found.
@@ -116,12 +154,16 @@ impl Table {
     pub(super) fn ours(schema: &str, name: &str, body: Body, read_only: bool) -> Self {
         Self {
             place: format!("{}.{}", identifier(schema), identifier(name)),
-            schema: identifier(schema),
             body,
             read_only,
+            theirs: None,
+            merge: Some(format!("{}.{MERGE}", identifier(schema))),
             key: "key".into(),
             key_type: None,
             key_column: "key".into(),
+            key_name: "key".into(),
+            doc_name: "doc".into(),
+            given: Given::usual(body),
             order: "key".into(),
             doc: if body == Body::Counter { "doc::text".into() } else { "doc".into() },
             jsonb: body == Body::Json,
@@ -149,11 +191,11 @@ impl Table {
         format!("{MARK}collection of {what}")
     }
 
-    /// A key given as the text parameter with this number.
-    fn given(&self, number: u32) -> String {
+    /// A key that is given as text, as the column has it.
+    fn cast(&self, key: &str) -> String {
         match &self.key_type {
-            None => format!("${number}"),
-            Some(name) => format!("CAST(${number}::text AS {name})"),
+            None => key.to_owned(),
+            Some(name) => format!("CAST({key}::text AS {name})"),
         }
     }
 
@@ -164,40 +206,56 @@ impl Table {
         }
     }
 
-    /// The text of a statement; none where it does not fit this table.
-    pub(super) fn statement(&self, kind: Kind) -> Option<Statement> {
-        let Self { place, key, key_column, doc, revision, .. } = self;
-        let (sql_type, one, many) = Self::column(self.body);
-        let given = self.given(1);
-        let writes = !matches!(kind, Kind::Read | Kind::Exists | Kind::BulkRead);
-        let fits = match kind {
+    /// Whether an operation fits what the table may be asked for.
+    fn fits(&self, kind: Kind) -> bool {
+        let of_body = match kind {
             Kind::Append | Kind::Prepend => self.body == Body::Bytes,
             Kind::Counter => self.body == Body::Counter,
-            Kind::Merge => self.body == Body::Json,
+            Kind::Merge => self.body == Body::Json && self.merge.is_some(),
             _ => true,
         };
-        if !fits || (writes && self.read_only) {
+        let of_theirs = self.theirs.as_ref().is_none_or(|theirs| match kind {
+            // xmin is not in every table, and COPY has no types to cast to.
+            Kind::CompareAndSwap | Kind::Copy => false,
+            Kind::Insert | Kind::Upsert | Kind::Counter | Kind::BulkInsert | Kind::BulkUpsert => {
+                theirs.mandatory.is_empty()
+            }
+            _ => true,
+        });
+        let writes = !matches!(kind, Kind::Read | Kind::Exists | Kind::BulkRead);
+        of_body && of_theirs && !(writes && self.read_only)
+    }
+
+    /// The text of a statement; none where it does not fit this table.
+    pub(super) fn statement(&self, kind: Kind) -> Option<Statement> {
+        if !self.fits(kind) {
             return None;
         }
-        let insert = format!("INSERT INTO {place} (key, doc) VALUES ($1, $2)");
-        let unnest = format!("INSERT INTO {place} (key, doc) SELECT * FROM unnest($1::text[], $2::{sql_type}[])");
-        let update = "ON CONFLICT (key) DO UPDATE SET doc = EXCLUDED.doc";
+        let Self { place, key, key_column, key_name, doc, doc_name, revision, .. } = self;
+        let Given { types: (sql_type, one, many), cast, .. } = self.given;
+        let given = self.cast("$1");
+        let table = format!("{place} AS t");
+        let insert = format!("INSERT INTO {table} ({key_name}, {doc_name}) VALUES ({given}, $2{cast})");
+        let items = format!("unnest($1::text[], $2::{sql_type}[])");
+        let item = self.cast("k");
+        let unnest =
+            format!("INSERT INTO {table} ({key_name}, {doc_name}) SELECT {item}, d{cast} FROM {items} AS g(k, d)");
+        let on = format!("ON CONFLICT ({key_name})");
+        let replace = format!("{on} DO UPDATE SET {doc_name} = EXCLUDED.{doc_name}");
+        let update = |to: String| format!("UPDATE {table} SET {doc_name} = {to} WHERE {key_column} = {given}");
         let (sql, types) = match kind {
             Kind::Insert => (insert, vec![oid::TEXT, one]),
-            Kind::Upsert => (format!("{insert} {update}"), vec![oid::TEXT, one]),
-            Kind::Replace => (format!("UPDATE {place} SET doc = $2 WHERE key = $1"), vec![oid::TEXT, one]),
-            Kind::Append => (format!("UPDATE {place} SET doc = doc || $2 WHERE key = $1"), vec![oid::TEXT, one]),
-            Kind::Prepend => (format!("UPDATE {place} SET doc = $2 || doc WHERE key = $1"), vec![oid::TEXT, one]),
+            Kind::Upsert => (format!("{insert} {replace}"), vec![oid::TEXT, one]),
+            Kind::Replace => (update(format!("$2{cast}")), vec![oid::TEXT, one]),
+            Kind::Append => (update(format!("t.{doc_name} || $2")), vec![oid::TEXT, one]),
+            Kind::Prepend => (update(format!("$2 || t.{doc_name}")), vec![oid::TEXT, one]),
             Kind::Read => {
-                (format!("SELECT {revision}, {doc} FROM {place} AS t WHERE {key_column} = {given}"), vec![oid::TEXT])
+                (format!("SELECT {revision}, {doc} FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT])
             }
-            Kind::Exists => (format!("SELECT 1 FROM {place} AS t WHERE {key_column} = {given}"), vec![oid::TEXT]),
-            Kind::Delete => (format!("DELETE FROM {place} WHERE key = $1"), vec![oid::TEXT]),
+            Kind::Exists => (format!("SELECT 1 FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
+            Kind::Delete => (format!("DELETE FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
             Kind::Counter => (
-                format!(
-                    "INSERT INTO {place} AS t (key, doc) VALUES ($1, $2) \
-                     ON CONFLICT (key) DO UPDATE SET doc = t.doc + $3 RETURNING doc"
-                ),
+                format!("{insert} {on} DO UPDATE SET {doc_name} = t.{doc_name} + $3 RETURNING t.{doc_name}::bigint"),
                 vec![oid::TEXT, one, oid::INT8],
             ),
             // An update that waits for another one looks at the row again when that has ended, its
@@ -209,20 +267,49 @@ impl Table {
                 ),
                 vec![oid::TEXT, one, oid::XID],
             ),
-            Kind::Merge => (
-                format!("UPDATE {place} SET doc = {}.{MERGE}(doc, $2) WHERE key = $1", self.schema),
-                vec![oid::TEXT, one],
-            ),
-            Kind::BulkInsert => {
-                (format!("{unnest} ON CONFLICT (key) DO NOTHING RETURNING key"), vec![oid::TEXT_ARRAY, many])
+            Kind::Merge => {
+                let merge = self.merge.as_deref().unwrap_or_default();
+                // What is kept as text is merged as jsonb.
+                let to_json = if self.jsonb { "" } else { "::jsonb" };
+                let back = if self.jsonb {
+                    ""
+                } else if cast.is_empty() {
+                    "::text"
+                } else {
+                    cast
+                };
+                (update(format!("{merge}(t.{doc_name}{to_json}, $2){back}")), vec![oid::TEXT, oid::JSONB])
             }
-            Kind::BulkUpsert => (format!("{unnest} {update}"), vec![oid::TEXT_ARRAY, many]),
-            Kind::BulkRead => (
-                format!("SELECT {key}, {doc} FROM {place} AS t WHERE {key_column} = {}", self.any_of()),
+            Kind::BulkInsert if self.key_type.is_some() => {
+                // Which of the given texts were new: the column may say `7` of what was given as `007`.
+                let sql = format!(
+                    "WITH given AS (SELECT k, d, n FROM {items} WITH ORDINALITY AS g(k, d, n)), \
+                     made AS (INSERT INTO {table} ({key_name}, {doc_name}) SELECT {item}, d{cast} FROM given ORDER BY n \
+                     {on} DO NOTHING RETURNING {key_column} AS made) \
+                     SELECT DISTINCT ON (made) k FROM given JOIN made ON made = {item} ORDER BY made, n"
+                );
+                (sql, vec![oid::TEXT_ARRAY, many])
+            }
+            Kind::BulkInsert => {
+                (format!("{unnest} {on} DO NOTHING RETURNING {key_column}"), vec![oid::TEXT_ARRAY, many])
+            }
+            Kind::BulkUpsert => (format!("{unnest} {replace}"), vec![oid::TEXT_ARRAY, many]),
+            // By the texts that are asked for, of which several may be one key.
+            Kind::BulkRead if self.key_type.is_some() => (
+                format!(
+                    "SELECT g.k, {doc} FROM unnest($1::text[]) AS g(k) JOIN {table} ON {key_column} = {}",
+                    self.cast("g.k")
+                ),
                 vec![oid::TEXT_ARRAY],
             ),
-            Kind::BulkDelete => (format!("DELETE FROM {place} WHERE key = ANY($1)"), vec![oid::TEXT_ARRAY]),
-            Kind::Copy => (format!("COPY {place} (key, doc) FROM STDIN (FORMAT binary)"), vec![]),
+            Kind::BulkRead => (
+                format!("SELECT {key}, {doc} FROM {table} WHERE {key_column} = {}", self.any_of()),
+                vec![oid::TEXT_ARRAY],
+            ),
+            Kind::BulkDelete => {
+                (format!("DELETE FROM {table} WHERE {key_column} = {}", self.any_of()), vec![oid::TEXT_ARRAY])
+            }
+            Kind::Copy => (format!("COPY {place} ({key_name}, {doc_name}) FROM STDIN (FORMAT binary)"), vec![]),
         };
         Some((sql, types))
     }
@@ -285,10 +372,9 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// The function that merges by RFC 7396 inside one UPDATE, which PostgreSQL has none for.
-pub(super) fn create_merge(schema: &str) -> String {
-    let name = format!("{}.{MERGE}", identifier(schema));
+pub(super) fn create_merge(create: &str, name: &str) -> String {
     format!(
-        "CREATE FUNCTION {name}(target jsonb, patch jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $merge$
+        "{create} FUNCTION {name}(target jsonb, patch jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $merge$
 DECLARE
   result jsonb := target;
   member text;
@@ -309,9 +395,13 @@ BEGIN
   END LOOP;
   RETURN result;
 END
-$merge$;
-COMMENT ON FUNCTION {name}(jsonb, jsonb) IS '{MARK}merges a JSON Merge Patch (RFC 7396)';"
+$merge$;"
     )
+}
+
+/// Says that the function is ours.
+pub(super) fn mark_merge(name: &str) -> String {
+    format!("COMMENT ON FUNCTION {name}(jsonb, jsonb) IS '{MARK}merges a JSON Merge Patch (RFC 7396)';")
 }
 
 /// Refuses names that PostgreSQL would cut, so that two of them could become one.

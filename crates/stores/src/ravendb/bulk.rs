@@ -117,6 +117,7 @@ impl Raven {
     }
 
     fn send_part(&self, kind: BulkKind, state: &mut State, out: &mut RequestBuf) {
+        let collection = &self.target.collections[state.collection];
         state.task = Task::Bulk(kind);
         let bulk = &state.bulk;
         if kind == BulkKind::Read {
@@ -132,7 +133,7 @@ impl Raven {
             match kind {
                 BulkKind::Insert => push_put(id, Some(""), document, body),
                 BulkKind::Upsert => push_put(id, None, document, body),
-                BulkKind::Delete | BulkKind::Read => push_delete(id, body),
+                BulkKind::Delete | BulkKind::Read => push_delete(id, collection, body),
             }
         }
         body.extend_from_slice(b"]}");

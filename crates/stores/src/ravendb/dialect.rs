@@ -10,7 +10,7 @@ use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpError, Reject
 use storebench_core::workload::Body;
 
 use super::bulk::{Bulk, BulkKind};
-use super::errors::{GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
+use super::errors::{ELSEWHERE, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
 use super::json::{self, Document, Walk};
 use super::page::Page;
 use super::range::Range;
@@ -20,6 +20,19 @@ use crate::http::{Answer, Dialect, Method, RequestBuf, Step};
 
 /// How often an operation begins anew because others wrote the same document in between.
 const MOST_TRIES: u32 = 1_000;
+
+/// Metadata that the server or this driver writes anew.
+const NOT_THEIRS: [&str; 9] = [
+    "@collection",
+    "@id",
+    "@change-vector",
+    "@last-modified",
+    "@flags",
+    "@attachments",
+    "@counters",
+    "@counters-snapshot",
+    "@expires",
+];
 
 /// How a session speaks to a database.
 pub(crate) struct Raven {
@@ -152,7 +165,7 @@ impl Raven {
                 collection.naming.id(key, &mut state.id)?;
                 state.task = Task::Delete;
                 let body = self.begin_commands(out);
-                push_delete(&state.id, body);
+                push_delete(&state.id, collection, body);
                 body.extend_from_slice(b"]}");
             }
             Op::Touch { key, expiry } => {
@@ -413,6 +426,10 @@ impl Raven {
             expires = std::str::from_utf8(&state.payload).ok().map(str::to_owned);
         }
         let mut more = Vec::new();
+        if !collection.naming.ours {
+            // What else its owner wrote there stays.
+            document.push_metadata(&NOT_THEIRS, &mut more);
+        }
         if let Some(expires) = &expires {
             more.extend_from_slice(b",\"@expires\":");
             json::push_text(expires, &mut more);
@@ -486,10 +503,23 @@ pub(super) fn push_put(id: &str, expected: Option<&str>, document: &[u8], into: 
 
 /// Appends the command that removes a document. A script does it, which is done only where there is
 /// one: the answer to a DELETE calls deleted what was deleted before, too.
-pub(super) fn push_delete(id: &str, into: &mut Vec<u8>) {
+///
+/// Ids of somebody else's may be those of another collection, whose documents stay.
+pub(super) fn push_delete(id: &str, collection: &Collection, into: &mut Vec<u8>) {
     into.extend_from_slice(b"{\"Type\":\"PATCH\",\"ChangeVector\":null,\"Id\":");
     json::push_text(id, into);
-    into.extend_from_slice(b",\"Patch\":{\"Script\":\"del(id(this));\",\"Values\":{}}}");
+    into.extend_from_slice(b",\"Patch\":{\"Script\":\"");
+    if !collection.naming.ours {
+        let test =
+            format!("if (String(this['@metadata']['@collection']).toLowerCase() !== args.c) throw '{ELSEWHERE}'; ");
+        into.extend_from_slice(test.as_bytes());
+    }
+    into.extend_from_slice(b"del(id(this));\",\"Values\":{");
+    if !collection.naming.ours {
+        into.extend_from_slice(b"\"c\":");
+        json::push_text(&collection.name.to_lowercase(), into);
+    }
+    into.extend_from_slice(b"}}}");
 }
 
 /// Whether there was a document that [`push_delete`] has removed.

@@ -24,6 +24,9 @@ pub(super) const fn refused(message: &'static str) -> OpError {
 /// What the counter script throws where the sum leaves what JSON numbers hold exactly.
 pub(super) const OVERFLOW: &str = "storebench: overflow";
 
+/// What the script that removes a document throws where that is of another collection.
+pub(super) const ELSEWHERE: &str = "storebench: elsewhere";
+
 /// The error of an answer that is not what was hoped for. RavenDB names the exception (`Type`);
 /// those that it throws before a transaction, or that end one without a commit, are told apart from
 /// the others, after which a write may or may not have been done.
@@ -36,6 +39,9 @@ pub(super) fn op_error(answer: &Answer<'_>, changes: bool) -> OpError {
         "InvalidDataException" | "EndOfStreamException" | "ArgumentException" | "ParseException" => ErrorKind::Refused,
         "JavaScriptException" if message.contains(OVERFLOW) => {
             return refused("the counter would leave the range that RavenDB's JSON holds exactly, ±(2^53 - 1)");
+        }
+        "JavaScriptException" if message.contains(ELSEWHERE) => {
+            return refused("the document with this id is of another collection, and was left there");
         }
         "InvalidOperationException" if message.contains("via update is not supported") => ErrorKind::Refused,
         // Replicas that did not answer in time: the write is on this node and stays there.

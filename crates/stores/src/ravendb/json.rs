@@ -200,6 +200,23 @@ impl<'a> Document<'a> {
         text(member(self.metadata?, name)?)
     }
 
+    /// Appends the members of its metadata but for these, each with a comma before it.
+    pub(super) fn push_metadata(&self, but: &[&str], into: &mut Vec<u8>) {
+        let mut walk = Walk::new(self.metadata.unwrap_or(b"{}"));
+        if walk.take(b'{').is_none() {
+            return;
+        }
+        while let Some(Some(name)) = walk.name() {
+            let Some(value) = walk.value() else { return };
+            if !but.iter().any(|other| other.as_bytes() == name) {
+                into.extend_from_slice(b",\"");
+                into.extend_from_slice(name);
+                into.extend_from_slice(b"\":");
+                into.extend_from_slice(value);
+            }
+        }
+    }
+
     /// The text of one of its members.
     pub(super) fn member(&self, name: &str) -> Option<&'a [u8]> {
         member(self.text, name)

@@ -247,6 +247,7 @@ impl Store for RavenStore {
             longest_key_bytes: None,
             own_members: &["@metadata"],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
                 "Ids of RavenDB have no case: capitals, spaces and letters beyond ASCII are written with escapes in \

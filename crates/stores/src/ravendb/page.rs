@@ -64,7 +64,7 @@ impl Raven {
             return Err(refused("a page looks for a text, number, bool or null"));
         }
         page.query.clear();
-        page.query.push_str(&collection.query(field, self.target.read_only)?);
+        page.query.push_str(&collection.query(field, self.target.read_only || !collection.naming.ours)?);
         page.field.clear();
         page.field.push_str(field);
         page.text.clear();

@@ -21,14 +21,14 @@ impl Server {
     pub(super) async fn prepare(&self, layout: &Layout, how: Prepare, replicas: u32) -> Result<Target, StoreError> {
         check_layout(layout, how)?;
         let mut found = self.look().await?;
-        if how == Prepare::ReadOnly {
+        if how.makes_nothing() {
             let Some(contents) = &found else {
                 return Err(StoreError::Unreachable(format!(
-                    "{}: there is no such database to read; is its name right?",
+                    "{}: there is no such database; is its name right?",
                     self.shown()
                 )));
             };
-            return self.readable(layout, contents).await;
+            return self.as_it_is(layout, contents, how == Prepare::ReadOnly).await;
         }
         if matches!(how, Prepare::Fresh | Prepare::Keep)
             && let Some(Namespace::Foreign(text)) = found.as_ref().map(Contents::namespace)
@@ -200,8 +200,8 @@ impl Server {
         self.command(&[marker], "remove Storebench's marker").await
     }
 
-    /// What is there, for sessions that only read.
-    async fn readable(&self, layout: &Layout, contents: &Contents) -> Result<Target, StoreError> {
+    /// What is there, for sessions that only read, or that write into it as it is.
+    async fn as_it_is(&self, layout: &Layout, contents: &Contents, read_only: bool) -> Result<Target, StoreError> {
         let mut collections = Vec::new();
         let mut indexes = None;
         for collection in &layout.collections {
@@ -210,6 +210,14 @@ impl Server {
                 continue;
             };
             let name = self.their_collection(existing, contents)?;
+            let ours = contents.marker.iter().flat_map(|marker| &marker.collections);
+            if !read_only && ours.map(|(name, _)| names::collection(name)).any(|ours| ours == name) {
+                return Err(StoreError::NotSupported(format!(
+                    "{}: Storebench made the collection `{name}`, and names its documents in a way of its own; leave \
+                     --into-existing out",
+                    self.shown()
+                )));
+            }
             let definitions = match &indexes {
                 Some(definitions) => definitions,
                 None => indexes.insert(self.get("/indexes", "list its indexes").await?),
@@ -221,7 +229,7 @@ impl Server {
                 body: Body::Json,
             });
         }
-        self.target(collections, true, false).await
+        self.target(collections, read_only, false).await
     }
 
     fn their_collection(&self, existing: &Existing, contents: &Contents) -> Result<String, StoreError> {
@@ -236,7 +244,7 @@ impl Server {
         }
         let names: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).collect();
         Err(StoreError::NotSupported(format!(
-            "{}: there is no collection `{}` to read; it has: {}",
+            "{}: there is no collection `{}`; it has: {}",
             self.shown(),
             existing.name,
             if names.is_empty() { "none".to_owned() } else { names.join(", ") }
@@ -283,7 +291,12 @@ fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, Stri
 fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
     for (position, collection) in layout.collections.iter().enumerate() {
         let name = &collection.name;
-        if collection.existing.is_some() && how != Prepare::ReadOnly {
+        if how == Prepare::WriteExisting && collection.body != Body::Json {
+            return Err(StoreError::NotSupported(format!(
+                "`{name}` holds JSON; counters are in collections that Storebench made"
+            )));
+        }
+        if collection.existing.is_some() && !how.makes_nothing() {
             return Err(StoreError::NotSupported(format!(
                 "the collection `{name}` holds what somebody else put there, which is only read"
             )));

@@ -256,6 +256,7 @@ impl Store for RedbStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "Each write is a transaction of its own, and one is written at a time; waiting for a turn has no \
                  timeout.",

@@ -146,6 +146,15 @@ impl Connection {
 
     /// Asks many things at once: the words of each, begun by how many they are, are in `requests`.
     pub(super) async fn ask_all(&mut self, requests: &[u8], count: usize) -> Result<Vec<Value>, StoreError> {
+        let answers = self.answers(requests, count).await?;
+        match answers.iter().find_map(|answer| if let Value::Error(line) = answer { Some(line) } else { None }) {
+            Some(line) => Err(self.refusal("a command", line)),
+            None => Ok(answers),
+        }
+    }
+
+    /// The same, whatever they are answered with.
+    pub(super) async fn answers(&mut self, requests: &[u8], count: usize) -> Result<Vec<Value>, StoreError> {
         let mut answers = Vec::with_capacity(count);
         let mut rest = requests;
         while answers.len() < count {
@@ -154,10 +163,7 @@ impl Connection {
                 StoreError::Unreachable(format!("{} did not answer within {patience:?}; is it well?", self.host))
             })??;
             rest = &[];
-            match answer {
-                Value::Error(line) => return Err(self.refusal("a command", &line)),
-                answer => answers.push(answer),
-            }
+            answers.push(answer);
         }
         Ok(answers)
     }

@@ -50,14 +50,16 @@ mod scripts;
 mod session;
 mod settings;
 mod stats;
+mod walk;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Op, OpKind, Persisted, Prepare,
-    ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Op, OpKind, Persisted,
+    Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store, StoreError,
+    Support,
 };
 
 use crate::net::{Control, with_net_options};
@@ -70,6 +72,7 @@ use reach::Reached;
 use scripts::Script;
 use session::{Acknowledge, Acks, Route};
 use settings::Settings;
+use walk::Walk;
 
 pub(crate) use session::RedisSession;
 
@@ -148,7 +151,9 @@ impl Store for RedisStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let ordered = self.settings.ordered;
+        // Keys of others are in no order.
+        let theirs = self.ready().is_ok_and(|ready| ready.collections.iter().any(|collection| collection.theirs));
+        let ordered = self.settings.ordered && !theirs;
         let (facts, cluster) = {
             let state = self.state();
             (state.facts.as_ref().map(Facts::promises), state.facts.as_ref().is_some_and(|facts| facts.cluster))
@@ -201,6 +206,7 @@ impl Store for RedisStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[RowsKind::Walk],
             notes: vec![
                 "What can be promised depends on appendonly, appendfsync and the replicas connected: before the server \
                  was asked, all levels are listed.",
@@ -219,13 +225,13 @@ impl Store for RedisStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && how != Prepare::ReadOnly)
-        {
+        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && !how.makes_nothing()) {
             return Err(StoreError::NotSupported(format!(
                 "Redis has no secondary indexes, and the study wants one on `{}`; leave it out",
                 collection.name
             )));
         }
+        crate::existing::refuse_fields("Redis", layout)?;
         self.control
             .block_on(async { namespace::prepare(&mut self.reach().await?, &self.settings, layout, how).await })?;
         let collections = namespace::collections(&self.settings, layout);
@@ -309,6 +315,31 @@ impl Store for RedisStore {
             return Err(StoreError::Failed("the layout has no such collection".into()));
         };
         self.control.block_on(async { sample::keys(&mut self.reach().await?, collection, at_most, seed).await })
+    }
+
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let reached = self.reach().await?;
+            Ok(reached.nodes.iter().map(|(host, _)| host.to_string()).collect())
+        })
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let Rows::Walk { collection, part } = rows else {
+                return Err(StoreError::NotSupported("Redis has no queries".into()));
+            };
+            let ready = self.ready()?;
+            let Some(collection) = ready.collections.get(collection.position()) else {
+                return Err(StoreError::Failed("the layout has no such collection".into()));
+            };
+            let reached = Reached::open(&self.settings, PATIENCE).await?;
+            let node = reached.nodes.into_iter().find(|(host, _)| host.to_string() == part);
+            let (host, connection) = node.ok_or_else(|| {
+                StoreError::Failed(format!("the node {part} serves no keys any more; begin the copy anew"))
+            })?;
+            Ok(Box::new(Walk::new(Arc::clone(&self.settings), host, connection, collection)) as Box<dyn RowStream>)
+        })
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -23,6 +23,8 @@ pub(super) struct Collection {
     pub(super) prefix: Vec<u8>,
     /// The sorted set of its keys, where there is one.
     pub(super) order: Option<Vec<u8>>,
+    /// Whether its keys are somebody else's, who may keep other things than strings beside.
+    pub(super) theirs: bool,
 }
 
 /// Storebench's own record.
@@ -50,11 +52,14 @@ fn format_of(body: Body, ordered: bool) -> String {
 /// The collections of a layout; those that Storebench only reads are where their owner put them.
 pub(super) fn collections(settings: &Settings, layout: &Layout) -> Vec<Collection> {
     let collection = |c: &CollectionLayout| match &c.existing {
-        Some(existing) => Collection { body: c.body, prefix: existing.name.clone().into_bytes(), order: None },
+        Some(existing) => {
+            Collection { body: c.body, prefix: existing.name.clone().into_bytes(), order: None, theirs: true }
+        }
         None => Collection {
             body: c.body,
             prefix: format!("{}:{}:", settings.prefix, c.name).into_bytes(),
             order: settings.ordered.then(|| format!("{}:{}/order", settings.prefix, c.name).into_bytes()),
+            theirs: false,
         },
     };
     layout.collections.iter().map(collection).collect()
@@ -127,8 +132,19 @@ pub(super) async fn prepare(
     layout: &Layout,
     how: Prepare,
 ) -> Result<(), StoreError> {
+    if how == Prepare::WriteExisting {
+        return refuse_ours(reached, settings, layout).await;
+    }
     if how == Prepare::ReadOnly {
-        return Ok(());
+        let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
+        let mut ours = layout.collections.iter().filter(|c| c.existing.is_none());
+        return match ours.find(|c| !made.iter().any(|(name, _)| *name == c.name)) {
+            None => Ok(()),
+            Some(collection) => Err(StoreError::NotSupported(format!(
+                "{} has no collection `{}` that Storebench made; load it first, or say what the keys of yours begin with",
+                settings.address.shown, collection.name
+            ))),
+        };
     }
     if let Some(collection) = layout.collections.iter().find(|c| c.existing.is_some()) {
         return Err(StoreError::NotOurs(format!(
@@ -169,6 +185,25 @@ pub(super) async fn prepare(
         refuse_others(reached, settings, &missing).await?;
     }
     write_marker(reached, settings, alone, &missing).await
+}
+
+/// Refuses to take for somebody else's what Storebench made: its order would miss what is written.
+async fn refuse_ours(reached: &mut Reached, settings: &Settings, layout: &Layout) -> Result<(), StoreError> {
+    let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
+    for existing in layout.collections.iter().filter_map(|c| c.existing.as_ref()) {
+        let within = |(name, _): &&(String, String)| {
+            let ours = format!("{}:{name}", settings.prefix);
+            ours.starts_with(&existing.name) || existing.name.starts_with(&ours)
+        };
+        if let Some((name, _)) = made.iter().find(within) {
+            return Err(StoreError::NotSupported(format!(
+                "{}: keys that begin with `{}` may be those of the collection `{name}`, which Storebench made; leave \
+                 --into-existing out and name the collection",
+                settings.address.shown, existing.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses collections whose keys exist though Storebench did not make them.

@@ -103,6 +103,10 @@ pub(super) fn single(
                 ordered(out, Script::OrderedUpsert, key, order, &[body, key.as_bytes()]);
                 return Ok(Expect::Hit);
             }
+            if collection.theirs {
+                script(out, Script::TheirsSet, key, &[body, b""]);
+                return Ok(Expect::Hit);
+            }
             out.reserve(64 + prefix.len() + key.len() + body.len());
             out.extend_from_slice(SET);
             key_of(out, key);
@@ -128,6 +132,10 @@ pub(super) fn single(
         }
         Op::Replace { key, body } => {
             check(body)?;
+            if collection.theirs {
+                script(out, Script::TheirsSet, key, &[body, b"XX"]);
+                return Ok(Expect::Hit);
+            }
             out.extend_from_slice(SET_IF);
             key_of(out, key);
             word(out, body);
@@ -143,6 +151,10 @@ pub(super) fn single(
         Op::Delete { key } => {
             if let Some(order) = order {
                 ordered(out, Script::OrderedDelete, key, order, &[key.as_bytes()]);
+                return Ok(Expect::Hit);
+            }
+            if collection.theirs {
+                script(out, Script::TheirsDelete, key, &[]);
                 return Ok(Expect::Hit);
             }
             command(out, 2);
@@ -239,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_usual_commands_are_as_redis_wants_them() {
-        let collection = Collection { body: Body::Json, prefix: b"sb:c:".to_vec(), order: None };
+        let collection = Collection { body: Body::Json, prefix: b"sb:c:".to_vec(), order: None, theirs: false };
         let text = |op: Op<'_>| {
             let mut out = Vec::new();
             single(&op, &collection, &Names::default(), 5, &mut out).map(|_| String::from_utf8(out).unwrap())

@@ -71,7 +71,7 @@ pub(super) async fn keys(
 }
 
 /// A prefix as a pattern that matches itself only.
-fn escaped(prefix: &[u8]) -> Vec<u8> {
+pub(super) fn escaped(prefix: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(prefix.len());
     for byte in prefix {
         if b"*?[]^\\-".contains(byte) {

@@ -11,6 +11,10 @@ pub(super) enum Script {
     Counter,
     /// Replaces a value that is still the expected one.
     Swap,
+    /// Stores a document where no other thing than a string is, in a mode of `SET`.
+    TheirsSet,
+    /// Removes a string.
+    TheirsDelete,
     /// Stores a document and its key's place in the order.
     OrderedUpsert,
     /// The same for a new one only.
@@ -25,11 +29,13 @@ pub(super) enum Script {
 
 impl Script {
     /// All of them; those of an ordered collection last.
-    pub(super) const ALL: [Script; 9] = [
+    pub(super) const ALL: [Script; 11] = [
         Script::Append,
         Script::Prepend,
         Script::Counter,
         Script::Swap,
+        Script::TheirsSet,
+        Script::TheirsDelete,
         Script::OrderedUpsert,
         Script::OrderedInsert,
         Script::OrderedDelete,
@@ -39,7 +45,7 @@ impl Script {
 
     /// Those that a session needs.
     pub(super) fn needed(ordered: bool) -> &'static [Script] {
-        if ordered { &Self::ALL } else { &Self::ALL[..4] }
+        if ordered { &Self::ALL } else { &Self::ALL[..6] }
     }
 
     pub(super) fn text(self) -> &'static str {
@@ -61,6 +67,17 @@ impl Script {
                 "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
                  if old~=ARGV[1] then return -1 end \
                  redis.call('SET',KEYS[1],ARGV[2],'KEEPTTL') return 1"
+            }
+            Script::TheirsSet => {
+                "local kind=redis.call('TYPE',KEYS[1]).ok if kind~='string' and kind~='none' then \
+                 return redis.error_reply('WRONGTYPE the key holds a '..kind..', no string') end \
+                 if ARGV[2]=='XX' and kind=='none' then return 0 end \
+                 redis.call('SET',KEYS[1],ARGV[1]) return 1"
+            }
+            Script::TheirsDelete => {
+                "local kind=redis.call('TYPE',KEYS[1]).ok if kind~='string' and kind~='none' then \
+                 return redis.error_reply('WRONGTYPE the key holds a '..kind..', no string') end \
+                 return redis.call('DEL',KEYS[1])"
             }
             Script::OrderedUpsert => "redis.call('SET',KEYS[1],ARGV[1]) redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1",
             Script::OrderedInsert => {
@@ -89,7 +106,7 @@ impl Script {
 
 /// Names of the scripts as the server told them: the SHA-1 of their text, in hexadecimal digits.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names([Vec<u8>; 9]);
+pub(super) struct Names([Vec<u8>; 11]);
 
 impl Names {
     pub(super) fn set(&mut self, script: Script, name: Vec<u8>) {

@@ -109,7 +109,7 @@ impl Talk {
         let order = ordered.then(|| b"order".to_vec());
         let session = RedisSession {
             settings,
-            collections: vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order }],
+            collections: vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }],
             read_only: false,
             names: Names::default(),
             largest_bytes: 1 << 20,

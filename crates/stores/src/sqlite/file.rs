@@ -210,7 +210,7 @@ pub(super) fn prepare(
     found: &Found,
 ) -> Result<(), StoreError> {
     check_layout(layout)?;
-    if how != Prepare::ReadOnly
+    if !how.makes_nothing()
         && let Some(theirs) = layout.collections.iter().find(|c| c.existing.is_some())
     {
         return Err(StoreError::NotSupported(format!(
@@ -225,8 +225,12 @@ pub(super) fn prepare(
     };
     match (how, found) {
         (Prepare::ReadOnly, Found::Database(contents)) => return check_readable(path, settings, layout, contents),
-        (Prepare::ReadOnly, _) => {
-            return Err(StoreError::Unreachable(format!("{}: there is no SQLite database to read", path.display())));
+        (Prepare::WriteExisting, Found::Database(contents)) => {
+            check_readable(path, settings, layout, contents)?;
+            return check_writable(path, settings, layout, contents);
+        }
+        (Prepare::ReadOnly | Prepare::WriteExisting, _) => {
+            return Err(StoreError::Unreachable(format!("{}: there is no SQLite database", path.display())));
         }
         (_, Found::Other) => {
             return Err(StoreError::NotOurs(format!(
@@ -371,8 +375,32 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
                 )
             };
             return Err(StoreError::NotSupported(format!(
-                "{}: there is no table `{name}` with the columns `{key}` and `{body}` to read; {has}",
+                "{}: there is no table `{name}` with the columns `{key}` and `{body}`; {has}",
                 path.display(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the tables of others can be written by their keys. Nothing is run.
+fn check_writable(path: &Path, settings: &Settings, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
+    let (connection, _) = open_untouched(path)?;
+    for collection in &layout.collections {
+        let name = collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name);
+        if !contents.theirs.iter().any(|theirs| theirs.eq_ignore_ascii_case(name)) {
+            return Err(StoreError::NotSupported(format!(
+                "{}: Storebench made the table `{name}`; leave --into-existing out",
+                path.display()
+            )));
+        }
+        let upsert =
+            sql::statement(&Table::of(collection), Format::of(collection.body, settings.jsonb), sql::Kind::Upsert);
+        if let Err(error) = connection.prepare(&upsert) {
+            return Err(StoreError::NotSupported(format!(
+                "{}: `{name}` cannot be written by its keys ({error}); name the column of its primary key, or one with \
+                 a unique index, and the column that gets the document",
+                path.display()
             )));
         }
     }

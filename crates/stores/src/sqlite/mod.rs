@@ -12,6 +12,7 @@
 
 mod errors;
 mod file;
+mod query;
 mod sample;
 mod session;
 mod sql;
@@ -23,8 +24,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Durability, Explanation, Layout, Namespace, OpKind, Prepare,
-    ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare,
+    ReadConsistency, Request, RowStream, Rows, RowsKind, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
@@ -187,6 +188,7 @@ impl Store for SqliteStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[RowsKind::Query],
             notes: vec![
                 "One session writes at a time; the others wait their turn in order, at most for the timeout.",
                 "Every session has a page cache of its own; see ?cache=.",
@@ -276,6 +278,16 @@ impl Store for SqliteStore {
         let connection = self.reader()?;
         sample::keys(&connection, table, at_most, seed)
             .map_err(|e| store_error(&self.path, "sample the keys of a table in it", &e))
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let Rows::Query(text) = rows else {
+                return Err(StoreError::NotSupported("SQLite is read in the order of keys".into()));
+            };
+            let connection = self.reader()?;
+            Ok(Box::new(query::Query::open(self.url.clone(), connection, text)?) as Box<dyn RowStream>)
+        })
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

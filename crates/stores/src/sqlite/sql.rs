@@ -87,6 +87,11 @@ pub(super) struct Table {
     name: String,
     key: String,
     body: String,
+    /// The same without the table's name, as statements that write name them.
+    key_name: String,
+    body_name: String,
+    /// Whether somebody else made it.
+    pub(super) theirs: bool,
     /// The key as a text, which in a table of others it may not be.
     listed_key: String,
 }
@@ -96,14 +101,22 @@ impl Table {
     pub(super) fn of(collection: &CollectionLayout) -> Self {
         let Some(existing) = &collection.existing else {
             let (key, body) = ("key".to_owned(), "body".to_owned());
-            return Self { name: identifier(&collection.name), listed_key: key.clone(), key, body };
+            return Self {
+                name: identifier(&collection.name),
+                listed_key: key.clone(),
+                key_name: key.clone(),
+                body_name: body.clone(),
+                theirs: false,
+                key,
+                body,
+            };
         };
         let name = identifier(&existing.name);
         // With the table before it: SQLite takes a lone quoted name that is no column for a text.
-        let column =
-            |named: &Option<String>, usual| format!("{name}.{}", identifier(named.as_deref().unwrap_or(usual)));
-        let (key, body) = (column(&existing.key, "key"), column(&existing.body, "body"));
-        Self { listed_key: format!("CAST({key} AS TEXT)"), name, key, body }
+        let column = |named: &Option<String>, usual| identifier(named.as_deref().unwrap_or(usual));
+        let (key_name, body_name) = (column(&existing.key, "key"), column(&existing.body, "body"));
+        let (key, body) = (format!("{name}.{key_name}"), format!("{name}.{body_name}"));
+        Self { listed_key: format!("CAST({key} AS TEXT)"), name, key, body, key_name, body_name, theirs: true }
     }
 
     /// Gives nothing, but fails where table or columns are missing.
@@ -166,29 +179,29 @@ fn path(field: &str) -> Result<String, StoreError> {
 
 /// The text of a statement.
 pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
-    let Table { name: table, key, listed_key, .. } = of;
+    let Table { name: table, key, listed_key, key_name, body_name, .. } = of;
     let read = format.read(of);
     let body = format.write("?2");
+    let insert = format!("INSERT INTO {table} ({key_name}, {body_name}) VALUES (?1, {body})");
+    let update = |to: String| format!("UPDATE {table} SET {body_name} = {to} WHERE {key} = ?1");
     match kind {
-        Kind::Insert => format!("INSERT INTO {table} (key, body) VALUES (?1, {body}) ON CONFLICT DO NOTHING"),
-        Kind::Upsert => format!(
-            "INSERT INTO {table} (key, body) VALUES (?1, {body}) ON CONFLICT (key) DO UPDATE SET body = excluded.body"
-        ),
-        Kind::Replace => format!("UPDATE {table} SET body = {body} WHERE key = ?1"),
+        Kind::Insert => format!("{insert} ON CONFLICT ({key_name}) DO NOTHING"),
+        Kind::Upsert => format!("{insert} ON CONFLICT ({key_name}) DO UPDATE SET {body_name} = excluded.{body_name}"),
+        Kind::Replace => update(body),
         // `||` gives a text even of two blobs.
-        Kind::Append => format!("UPDATE {table} SET body = CAST(body || ?2 AS BLOB) WHERE key = ?1"),
-        Kind::Prepend => format!("UPDATE {table} SET body = CAST(?2 || body AS BLOB) WHERE key = ?1"),
+        Kind::Append => update(format!("CAST({body_name} || ?2 AS BLOB)")),
+        Kind::Prepend => update(format!("CAST(?2 || {body_name} AS BLOB)")),
         Kind::Read => format!("SELECT {read} FROM {table} WHERE {key} = ?1"),
         Kind::Exists => format!("SELECT 1 FROM {table} WHERE {key} = ?1"),
-        Kind::Delete => format!("DELETE FROM {table} WHERE key = ?1"),
+        Kind::Delete => format!("DELETE FROM {table} WHERE {key} = ?1"),
         Kind::Counter => format!(
-            "INSERT INTO {table} (key, body) VALUES (?1, ?3) ON CONFLICT (key) DO UPDATE SET body = body + ?2 \
-             RETURNING body"
+            "INSERT INTO {table} ({key_name}, {body_name}) VALUES (?1, ?3) ON CONFLICT ({key_name}) \
+             DO UPDATE SET {body_name} = {body_name} + ?2 RETURNING {body_name}"
         ),
-        Kind::CompareAndSwap => format!("UPDATE {table} SET body = {body} WHERE key = ?1 AND {read} = ?3"),
+        Kind::CompareAndSwap => format!("{} AND {read} = ?3", update(body)),
         Kind::Merge => {
             let patch = if format == Format::Jsonb { "jsonb_patch" } else { "json_patch" };
-            format!("UPDATE {table} SET body = {patch}(body, ?2) WHERE key = ?1")
+            update(format!("{patch}({body_name}, ?2)"))
         }
         Kind::From => format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 ORDER BY {key} LIMIT ?2"),
         Kind::Between => {

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::engine::Stop;
+use storebench_core::measure::PhaseRecord;
 
 use crate::error::TransferError;
 use crate::manifest::{Counts, Header, Manifest, is_unfinished};
+use crate::measure::Meter;
 use crate::pace::Pace;
 use crate::rejects::Rejects;
 use crate::shape::Shape;
@@ -23,6 +25,9 @@ use crate::verify::{Verification, verify};
 
 /// The name of the format of a [`CopyReport`].
 pub const COPY_FORMAT: &str = "storebench-copy/1";
+
+/// Stack of a worker: expressions of jq go down into documents on it. Only what is used of it costs memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// How a copy begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +46,9 @@ pub struct CopyRequest<'a> {
     pub source: &'a dyn Source,
     /// To where.
     pub sink: &'a dyn Sink,
+    /// Only these parts of the source, which [`Source::splits`] gave; none for all. A task of a larger job copies
+    /// its part so, with a folder and a file of rejects of its own.
+    pub splits: Option<&'a [Split]>,
     /// What becomes of each record.
     pub shape: &'a Shape,
     /// What is done with each record, for the file of rejects.
@@ -92,6 +100,15 @@ pub struct CopyReport {
     pub seconds: f64,
     /// Whether it was interrupted: the rest can be copied with a resume.
     pub interrupted: bool,
+}
+
+/// What came of a copy, and what was measured meanwhile.
+#[derive(Debug, Clone)]
+pub struct CopyOutcome {
+    /// What came of it.
+    pub report: CopyReport,
+    /// What its requests took, as of a phase of a study: by kind of request and by second.
+    pub record: PhaseRecord,
 }
 
 /// A name for what was asked for: the same text gives the same name, in every version.
@@ -188,8 +205,14 @@ pub fn copy(
     request: &CopyRequest<'_>,
     stop: &Arc<Stop>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<CopyReport, TransferError> {
+) -> Result<CopyOutcome, TransferError> {
     let begun = Instant::now();
+    if request.splits.is_some() && !request.sink.keeps_parts() {
+        return Err(TransferError::BadInput(format!(
+            "{} is one file, of which a part cannot be written by itself; write into a folder",
+            request.sink.describe()
+        )));
+    }
     if request.verify {
         // Refused before anything is written.
         request.sink.target()?;
@@ -225,39 +248,10 @@ pub fn copy(
         before,
         manifest,
     };
+    let target = request.sink.writes()?;
     let workers = request.parallel.max(1).min(u32::try_from(shared.todo.len()).unwrap_or(u32::MAX).max(1));
-    let mut error = None;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers)
-            .map(|number| {
-                let shared = &shared;
-                let thread = std::thread::Builder::new().name(format!("copy-{number}"));
-                thread.spawn_scoped(scope, move || {
-                    let ended = worker::run(shared);
-                    if ended.is_err() {
-                        shared.failed.ask();
-                    }
-                    ended
-                })
-            })
-            .collect();
-        while threads.iter().any(|thread| thread.as_ref().is_ok_and(|thread| !thread.is_finished())) {
-            std::thread::sleep(Duration::from_millis(20));
-            progress(shared.progress());
-        }
-        for thread in threads {
-            let ended = match thread.map(|thread| thread.join()) {
-                Ok(Ok(ended)) => ended,
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(e) => Err(TransferError::Target(format!("the system gives no thread: {e}"))),
-            };
-            error = error.take().or(ended.err());
-        }
-    });
-    shared.rejects.sync()?;
-    if let Some(error) = error {
-        return Err(error);
-    }
+    let mut meter = Meter::new(request.source.requests(), target, workers);
+    work(&shared, workers, &mut meter, progress)?;
     progress(shared.progress());
     let interrupted = stop.asked() && shared.splits_done.load(Ordering::Relaxed) < shared.progress().splits;
     if !interrupted && !shared.manifest.finished {
@@ -265,6 +259,7 @@ pub fn copy(
         shared.manifest.finished()?;
     }
     let seconds = begun.elapsed().as_secs_f64();
+    let record = meter.end(interrupted);
     let mut verified = None;
     if request.verify && !interrupted {
         let splits = &shared.manifest.header.splits;
@@ -283,7 +278,7 @@ pub fn copy(
         Snapshot::Yes(why) => (true, why),
         Snapshot::No(why) => (false, why),
     };
-    Ok(CopyReport {
+    let report = CopyReport {
         format: COPY_FORMAT.to_owned(),
         from: request.source.describe(),
         to: request.sink.describe(),
@@ -297,7 +292,50 @@ pub fn copy(
         verified,
         seconds,
         interrupted,
-    })
+    };
+    Ok(CopyOutcome { report, record })
+}
+
+/// Lets workers take splits until none is left, or one worker fails.
+fn work(
+    shared: &Shared<'_>,
+    workers: u32,
+    meter: &mut Meter,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), TransferError> {
+    let mut error = None;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|number| {
+                let mut probe = meter.probe(number);
+                let thread = std::thread::Builder::new().name(format!("copy-{number}")).stack_size(STACK_BYTES);
+                thread.spawn_scoped(scope, move || {
+                    probe.begin();
+                    let ended = worker::run(shared, &probe);
+                    probe.end();
+                    if ended.is_err() {
+                        shared.failed.ask();
+                    }
+                    ended
+                })
+            })
+            .collect();
+        while threads.iter().any(|thread| thread.as_ref().is_ok_and(|thread| !thread.is_finished())) {
+            std::thread::sleep(Duration::from_millis(20));
+            meter.tick();
+            progress(shared.progress());
+        }
+        for thread in threads {
+            let ended = match thread.map(|thread| thread.join()) {
+                Ok(Ok(ended)) => ended,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(e) => Err(TransferError::Target(format!("the system gives no thread: {e}"))),
+            };
+            error = error.take().or(ended.err());
+        }
+    });
+    shared.rejects.sync()?;
+    error.map_or(Ok(()), Err)
 }
 
 fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifest, TransferError> {
@@ -307,6 +345,14 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
     match request.begin {
         Begin::Resume if request.sink.again() == Again::Never => {
             return refused("what went to standard output cannot be gone on with; copy anew without --resume".into());
+        }
+        Begin::Resume if request.sink.again() == Again::Once && !request.source.repeats() => {
+            return refused(format!(
+                "{} gives its records in another order each time, so that those which were written cannot be told from \
+                 the others; what is done twice by `{}` is done wrong",
+                request.source.describe(),
+                request.op
+            ));
         }
         Begin::Resume if !unfinished => {
             return refused(format!(
@@ -336,7 +382,10 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
         Begin::Fresh | Begin::Restart => rejects.begin()?,
     }
     Manifest::begin(folder, || {
-        let splits = request.source.splits(request.parallel)?;
+        let splits = match request.splits {
+            Some(splits) => splits.to_vec(),
+            None => request.source.splits(request.parallel)?,
+        };
         Ok(Header::new(request.settings.clone(), request.source.fingerprint(), splits))
     })
 }

@@ -11,6 +11,7 @@ use storebench_core::engine::{Clock, RealClock};
 use super::Shared;
 use crate::error::TransferError;
 use crate::manifest::{Counts, Partly};
+use crate::measure::{Probe, Request};
 use crate::records::Records;
 use crate::rejects::{Reject, record};
 use crate::sink::{Again, Ended, Writer};
@@ -23,7 +24,7 @@ use crate::verify::spool::Spool;
 const SPARE: usize = 16;
 
 /// Copies splits until none is left.
-pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
+pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -35,7 +36,7 @@ pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
                 Some(writer) => writer,
                 None => writer.insert(shared.request.sink.open().await?),
             };
-            Worker::new(shared, split).copy(&mut **writer).await?;
+            Worker::new(shared, probe, split).copy(&mut **writer).await?;
         }
         Ok(())
     })
@@ -44,12 +45,18 @@ pub(super) fn run(shared: &Shared<'_>) -> Result<(), TransferError> {
 /// The copy of one split.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
+    probe: &'a Probe,
+    /// What was measured and not taken in yet.
+    requests: Vec<Request>,
     split: &'a Split,
     clock: RealClock,
     counts: Counts,
     /// Where an earlier process stopped, of records that may not be written twice.
     partly: Partly,
     last_bad: Option<u64>,
+    /// Records that were left out, as was asked for. Counted when the split is done: one that is gone on with is
+    /// read from its beginning.
+    left_out: u64,
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
     spare: Vec<Records>,
@@ -61,15 +68,18 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, split: &'a Split) -> Self {
+    fn new(shared: &'a Shared<'a>, probe: &'a Probe, split: &'a Split) -> Self {
         let partly = shared.manifest.partly.get(&split.number).copied().unwrap_or_default();
         Self {
             shared,
+            probe,
+            requests: Vec::new(),
             split,
             clock: RealClock::new(),
             counts: partly.counts,
             last_bad: partly.last_bad,
             partly,
+            left_out: 0,
             ended: Vec::new(),
             bad: Vec::new(),
             spare: Vec::new(),
@@ -112,7 +122,10 @@ impl<'a> Worker<'a> {
             .await?;
             self.shared.read_bytes.fetch_add(reader.bytes() - read_bytes, Ordering::Relaxed);
             read_bytes = reader.bytes();
+            reader.requests(&mut self.requests);
+            self.measure(writer);
             self.tell_unreadable()?;
+            self.left_out += records.skipped();
             if once {
                 self.leave_out(&mut records, &mut settled)?;
             }
@@ -144,16 +157,19 @@ impl<'a> Worker<'a> {
                 if once {
                     self.drain(writer).await?;
                 }
-                // Lets the runtime look at its sockets: a reader of files never waits.
-                tokio::task::yield_now().await;
             } else {
                 self.spare.push(records);
             }
+            // Lets the runtime look at its sockets: a reader of files never waits.
+            tokio::task::yield_now().await;
             if !more {
                 break;
             }
         }
         self.counts.dropped_attachments += reader.dropped();
+        self.counts.read += self.left_out;
+        self.counts.skipped += self.left_out;
+        self.counts.dropped_expiry += reader.dropped_expiry();
         self.drain(writer).await?;
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
@@ -169,7 +185,13 @@ impl<'a> Worker<'a> {
     /// Waits until everything that was put has ended.
     async fn drain(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
         poll_fn(|cx| writer.poll(cx, &mut self.ended)).await?;
+        self.measure(writer);
         self.settle()
+    }
+
+    fn measure(&mut self, writer: &mut dyn Writer) {
+        writer.requests(&mut self.requests);
+        self.probe.take(&mut self.requests);
     }
 
     /// Takes out of a batch what an earlier process has settled, and what it may have written.
@@ -217,8 +239,8 @@ impl<'a> Worker<'a> {
                     }
                 }
             }
-            let written = (ended.records.len() - ended.refused.len()) as u64 - ended.absent;
-            self.counts.skipped += ended.absent;
+            let written = (ended.records.len() - ended.refused.len()) as u64 - ended.skipped;
+            self.counts.skipped += ended.skipped;
             self.counts.written += written;
             self.counts.there_already += ended.there_already;
             self.counts.retries += ended.retries;
@@ -247,7 +269,7 @@ impl<'a> Worker<'a> {
             from: request.source.place(self.split, origin),
             split: self.split.number,
             key: Some(key.to_owned()),
-            op: request.op.to_owned(),
+            op: records.mark_of(position).verb.map_or_else(|| request.op.to_owned(), |verb| verb.name().to_owned()),
             error: error.to_owned(),
             why: why.to_owned(),
             tries,
@@ -264,6 +286,12 @@ impl<'a> Worker<'a> {
             self.counts.read += 1;
             self.last_bad = Some(bad.origin.at);
             self.count_reject();
+            let told = match &bad.key {
+                // As a file would hold it, so that it can be copied from there.
+                Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
+                None if bad.exact => record(bad.text.as_bytes()),
+                _ => bad.text.into(),
+            };
             self.shared.rejects.add(&Reject {
                 from: self.shared.request.source.place(self.split, bad.origin),
                 split: self.split.number,
@@ -272,7 +300,7 @@ impl<'a> Worker<'a> {
                 error: "unreadable".to_owned(),
                 why: bad.why,
                 tries: 0,
-                record: if bad.exact { record(bad.text.as_bytes()) } else { bad.text.into() },
+                record: told,
             })?;
         }
         Ok(())

@@ -1,17 +1,26 @@
-//! What becomes of a record between source and target: its key, and which text is the document.
+//! What becomes of a record between source and target: whether it goes on, its key, and which text is the
+//! document.
 
+mod expiry;
 mod key;
 pub(crate) mod members;
+mod project;
 
+pub use expiry::Expiry;
 pub use key::{KEY_FIELD, KeyRule, KeyRuleError};
+pub use project::{Fields, FieldsError, Projection, Renames};
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::records::{Origin, Records};
+use crate::jq::{self, Jq};
+use crate::records::{Mark, Origin, Records};
+use crate::sink::Verb;
 
-/// Makes records of JSON texts.
+/// Makes records of JSON texts. In this order: a filter, a map, the key and other fields that are looked for,
+/// a projection.
 #[derive(Debug, Clone)]
 pub struct Shape {
     key: KeyRule,
@@ -19,36 +28,100 @@ pub struct Shape {
     copy: String,
     /// Whether keys that a store gave are kept.
     keeps_keys: bool,
-    /// Members that are looked for: those of the key, and the value.
+    /// Members that are looked for: those of the key, and others.
     names: Vec<String>,
     /// Which of the names is the value, where the document is not written as a whole.
     value: Option<usize>,
+    /// Which of the names says what is done with the record.
+    verb: Option<usize>,
+    /// Which of the names says when it expires.
+    expiry: Option<usize>,
+    filter: Option<Arc<Jq>>,
+    map: Option<Arc<Jq>>,
+    projection: Projection,
 }
 
 impl Shape {
     /// Keys by this rule, or, without one, by the field `_id` of a file's record and the key of a store's.
     pub fn new(key: Option<KeyRule>, copy: &str) -> Self {
         let keeps_keys = key.is_none();
-        let key = key.unwrap_or_default();
-        Self { names: key.names().to_vec(), key, copy: copy.to_owned(), keeps_keys, value: None }
+        Self::by(key.unwrap_or_default(), copy, keeps_keys)
+    }
+
+    fn by(key: KeyRule, copy: &str, keeps_keys: bool) -> Self {
+        Self {
+            names: key.names().to_vec(),
+            key,
+            copy: copy.to_owned(),
+            keeps_keys,
+            value: None,
+            verb: None,
+            expiry: None,
+            filter: None,
+            map: None,
+            projection: Projection::default(),
+        }
     }
 
     /// Writes the value of a top-level field instead of the document: a text without its quotes, anything
     /// else as JSON.
     #[must_use]
     pub fn with_value(mut self, field: &str) -> Self {
-        let known = self.names.iter().position(|name| name == field);
-        self.value = Some(known.unwrap_or_else(|| {
-            self.names.push(field.to_owned());
-            self.names.len() - 1
-        }));
+        self.value = Some(self.look_for(field));
+        self
+    }
+
+    /// Does with each record what this top-level field says.
+    #[must_use]
+    pub fn with_verb(mut self, field: &str) -> Self {
+        self.verb = Some(self.look_for(field));
+        self
+    }
+
+    /// Lets each document expire when this top-level field says.
+    #[must_use]
+    pub fn with_expiry(mut self, field: &str) -> Self {
+        self.expiry = Some(self.look_for(field));
+        self
+    }
+
+    /// Leaves out records for which this does not hold.
+    #[must_use]
+    pub fn with_filter(mut self, filter: Jq) -> Self {
+        self.filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Makes another record of each, or none.
+    #[must_use]
+    pub fn with_map(mut self, map: Jq) -> Self {
+        self.map = Some(Arc::new(map));
+        self
+    }
+
+    /// Lets only some members of each document go on, or under other names.
+    #[must_use]
+    pub fn with_projection(mut self, projection: Projection) -> Self {
+        self.projection = projection;
         self
     }
 
     /// Keys by a field that is no part of the document.
     pub(crate) fn carried_by(field: &str) -> Self {
-        let key = KeyRule::carried_by(field);
-        Self { names: key.names().to_vec(), key, copy: String::new(), keeps_keys: true, value: None }
+        Self::by(KeyRule::carried_by(field), "", true)
+    }
+
+    fn look_for(&mut self, field: &str) -> usize {
+        self.names.iter().position(|name| name == field).unwrap_or_else(|| {
+            self.names.push(field.to_owned());
+            self.names.len() - 1
+        })
+    }
+
+    /// Whether a store's documents go on without being looked at.
+    fn is_plain(&self) -> bool {
+        let looks = self.value.or(self.verb).or(self.expiry).is_some() || !self.projection.is_empty();
+        self.keeps_keys && !looks && self.filter.is_none() && self.map.is_none()
     }
 
     /// A record as a file would hold it: as it came where that is known, else with its key where that is no
@@ -67,7 +140,7 @@ impl Shape {
 
     /// A maker for one thread.
     pub(crate) fn maker(&self) -> Maker<'_> {
-        Maker { shape: self, found: Vec::new(), key: String::new(), body: Vec::new() }
+        Maker { shape: self, found: Vec::new(), key: String::new(), body: Vec::new(), projected: Vec::new() }
     }
 }
 
@@ -78,6 +151,60 @@ pub(crate) struct Maker<'s> {
     found: Vec<Option<&'static RawValue>>,
     key: String,
     body: Vec<u8>,
+    projected: Vec<u8>,
+}
+
+/// A record as it came.
+#[derive(Clone, Copy)]
+struct Came<'a> {
+    /// As a file would hold it: what jq sees, and what is told where it is rejected.
+    seen: &'a str,
+    /// The document, where no map makes another of it.
+    document: &'a str,
+    /// The key that a store gave.
+    key: Option<&'a str>,
+    origin: Origin,
+}
+
+/// What jq says of a record.
+enum Said {
+    /// It does not go on.
+    Nothing,
+    /// It goes on as it is.
+    Same,
+    /// Another goes on, under this key where it has none itself.
+    Another(String, Option<String>),
+}
+
+impl Shape {
+    fn ask_jq(&self, came: Came<'_>) -> Result<Said, String> {
+        if self.filter.is_none() && self.map.is_none() {
+            return Ok(Said::Same);
+        }
+        // What jq reads is more than JSON.
+        let mut found = Vec::new();
+        members::find(came.seen, &self.names, &mut found).map_err(|e| format!("broken JSON: {e}"))?;
+        let mut key = came.key.map(str::to_owned);
+        if came.key.is_none() && self.key.takes_out() {
+            let mut carried = String::new();
+            key = self.key.write(&found, &self.copy, came.origin, &mut carried).is_ok().then_some(carried);
+        }
+        let variable = || [jq::text_or_null(key.as_deref())];
+        let input = jq::value(came.seen)?;
+        if let Some(filter) = &self.filter
+            && !filter.holds(input.clone(), variable()).map_err(|e| format!("--filter: {e}"))?
+        {
+            return Ok(Said::Nothing);
+        }
+        let Some(map) = &self.map else { return Ok(Said::Same) };
+        let wrong = |e: String| format!("--map: {e}");
+        let Some(made) = map.one(input, variable()).map_err(wrong)? else { return Ok(Said::Nothing) };
+        if made.first() != Some(&b'{') {
+            return Err(wrong("it makes no JSON object, and a record is one".to_owned()));
+        }
+        let made = String::from_utf8(made).map_err(|e| wrong(e.to_string()))?;
+        Ok(Said::Another(made, key.filter(|_| self.keeps_keys)))
+    }
 }
 
 impl Maker<'_> {
@@ -86,36 +213,13 @@ impl Maker<'_> {
     /// # Errors
     /// Why it is none.
     pub(crate) fn text(&mut self, json: &str, origin: Origin, into: &mut Records) -> Result<(), String> {
-        let rule = &self.shape.key;
-        let mut found = shorten(std::mem::take(&mut self.found));
-        let result = (|| {
-            members::find(json, &self.shape.names, &mut found).map_err(|e| format!("broken JSON: {e}"))?;
-            self.key.clear();
-            rule.write(&found, &self.shape.copy, origin, &mut self.key)?;
-            if let Some(at) = self.shape.value {
-                let value = value_of(found[at], &self.shape.names[at])?;
-                into.push_shaped(&self.key, value.as_bytes(), origin, json.as_bytes());
-                return Ok(());
-            }
-            match found.first().copied().flatten().filter(|_| rule.takes_out()) {
-                None => into.push(&self.key, json.as_bytes(), origin),
-                Some(value) => {
-                    self.body.clear();
-                    members::without(json, value, &mut self.body);
-                    into.push(&self.key, &self.body, origin);
-                }
-            }
-            Ok(())
-        })();
-        found.clear();
-        self.found = lengthen(found);
-        result
+        self.make(Came { seen: json, document: json, key: None, origin }, into)
     }
 
     /// Adds the document of a store.
     ///
     /// # Errors
-    /// Why a rule makes no key of it.
+    /// Why it is none.
     pub(crate) fn document(
         &mut self,
         key: &str,
@@ -123,17 +227,127 @@ impl Maker<'_> {
         origin: Origin,
         into: &mut Records,
     ) -> Result<(), String> {
-        let Shape { keeps_keys, value, names, .. } = self.shape;
-        if *keeps_keys && value.is_none() {
+        if self.shape.is_plain() {
             into.push(key, body, origin);
             return Ok(());
         }
-        let json = std::str::from_utf8(body).map_err(|e| format!("the document is not UTF-8: {e}"))?;
-        let Some(at) = value.filter(|_| *keeps_keys) else { return self.text(json, origin, into) };
-        let mut found = Vec::new();
-        members::find(json, names, &mut found).map_err(|e| format!("broken JSON: {e}"))?;
-        into.push_shaped(key, value_of(found[at], &names[at])?.as_bytes(), origin, body);
+        let document = std::str::from_utf8(body).map_err(|e| format!("the document is not UTF-8: {e}"))?;
+        let mut seen = Cow::Borrowed(document);
+        if self.shape.key.takes_out() {
+            let mut found = Vec::new();
+            members::find(document, self.shape.key.names(), &mut found).map_err(|e| format!("broken JSON: {e}"))?;
+            match found[0].map(|own| serde_json::from_str::<Cow<'_, str>>(own.get())) {
+                Some(Ok(own)) if own == key => {}
+                Some(_) if self.shape.filter.is_some() || self.shape.map.is_some() => {
+                    return Err(format!(
+                        "it has a field `{KEY_FIELD}` that is not its key, and jq sees the key there; give a --key"
+                    ));
+                }
+                Some(_) => {}
+                None => {
+                    let mut out = Vec::with_capacity(key.len() + document.len() + 9);
+                    members::with_first(document.trim_ascii_start().as_bytes(), KEY_FIELD, key, &mut out);
+                    seen = String::from_utf8(out).map_err(|e| e.to_string())?.into();
+                }
+            }
+        }
+        self.make(Came { seen: &seen, document, key: Some(key), origin }, into)
+    }
+
+    fn make(&mut self, came: Came<'_>, into: &mut Records) -> Result<(), String> {
+        let said = self.shape.ask_jq(came)?;
+        let of_file = came.key.is_none();
+        let kept = came.key.filter(|_| self.shape.keeps_keys);
+        match &said {
+            Said::Nothing => {
+                into.skip(came.seen.len());
+                Ok(())
+            }
+            Said::Same => self.add(came.document, kept, of_file, came, into),
+            Said::Another(json, key) => self.add(json, key.as_deref(), true, came, into),
+        }
+    }
+
+    /// Adds what has become of a record. `kept` is its key where it is in no field; `carries` says whether the
+    /// key's field is no part of the document.
+    fn add(
+        &mut self,
+        json: &str,
+        kept: Option<&str>,
+        carries: bool,
+        came: Came<'_>,
+        into: &mut Records,
+    ) -> Result<(), String> {
+        let mut found = shorten(std::mem::take(&mut self.found));
+        let result = self.add_found(json, kept, carries, came, &mut found, into);
+        found.clear();
+        self.found = lengthen(found);
+        result
+    }
+
+    fn add_found<'a>(
+        &mut self,
+        json: &'a str,
+        kept: Option<&str>,
+        carries: bool,
+        came: Came<'_>,
+        found: &mut Vec<Option<&'a RawValue>>,
+        into: &mut Records,
+    ) -> Result<(), String> {
+        let shape = self.shape;
+        members::find(json, &shape.names, found).map_err(|e| format!("broken JSON: {e}"))?;
+        let carried = found.first().copied().flatten().filter(|_| carries && shape.key.takes_out());
+        self.key.clear();
+        match kept {
+            Some(kept) if carried.is_none() => self.key.push_str(kept),
+            _ => shape.key.write(found, &shape.copy, came.origin, &mut self.key)?,
+        }
+        let mark = shape.mark(found)?;
+        if let Some(at) = shape.value {
+            let value = value_of(found[at], &shape.names[at])?;
+            into.push_shaped(&self.key, value.as_bytes(), came.origin, came.seen.as_bytes());
+            into.mark(mark);
+            return Ok(());
+        }
+        let mut document = json;
+        if let Some(carried) = carried {
+            self.body.clear();
+            members::without(json, carried, &mut self.body);
+            document = std::str::from_utf8(&self.body).map_err(|e| e.to_string())?;
+        }
+        if !shape.projection.is_empty() {
+            self.projected.clear();
+            shape.projection.apply(document, &mut self.projected)?;
+            into.push_shaped(&self.key, &self.projected, came.origin, came.seen.as_bytes());
+        } else if shape.map.is_some() {
+            into.push_shaped(&self.key, document.as_bytes(), came.origin, came.seen.as_bytes());
+        } else {
+            into.push(&self.key, document.as_bytes(), came.origin);
+        }
+        into.mark(mark);
         Ok(())
+    }
+}
+
+impl Shape {
+    /// What the record's own fields say about it.
+    fn mark(&self, found: &[Option<&RawValue>]) -> Result<Mark, String> {
+        let mut mark = Mark::default();
+        if let Some(at) = self.verb {
+            let name = &self.names[at];
+            let json =
+                found[at].ok_or_else(|| format!("the field `{name}`, which says what is to be done, is missing"))?;
+            let verb = serde_json::from_str::<Cow<'_, str>>(json.get()).ok().and_then(|text| Verb::of_record(&text));
+            mark.verb = Some(verb.ok_or_else(|| {
+                let known: Vec<&str> = Verb::by_record().map(Verb::name).collect();
+                let json: String = json.get().chars().take(60).collect();
+                format!("the field `{name}` is {json}, and says not what is to be done; it can be {}", known.join(", "))
+            })?);
+        }
+        if let Some((json, at)) = self.expiry.and_then(|at| Some((found[at]?, at))) {
+            mark.expiry = Expiry::of_json(json.get()).map_err(|e| format!("the field `{}`: {e}", self.names[at]))?;
+        }
+        Ok(mark)
     }
 }
 
@@ -263,5 +477,107 @@ mod tests {
             .unwrap();
         let all: Vec<_> = records.iter().map(|(k, b, _)| (k.to_owned(), b == body)).collect();
         assert_eq!(all, [("k".to_owned(), true), ("1".to_owned(), true)]);
+    }
+
+    fn jq(text: &str) -> Jq {
+        Jq::of_record(text).unwrap()
+    }
+
+    /// Keys and documents that a shape makes of a file's records, what it leaves out, and what it says no to.
+    fn of_file(shape: &Shape, texts: &[&str]) -> (Vec<(String, String)>, u64, Vec<String>) {
+        let (mut records, mut maker, mut told) = (Records::new(), shape.maker(), Vec::new());
+        for (at, json) in texts.iter().enumerate() {
+            told.extend(maker.text(json, Origin { unit: 0, at: at as u64 }, &mut records).err());
+        }
+        let text = |body: &[u8]| String::from_utf8(body.to_vec()).unwrap();
+        (records.iter().map(|(key, body, _)| (key.to_owned(), text(body))).collect(), records.skipped(), told)
+    }
+
+    fn of_store(shape: &Shape, key: &str, json: &str) -> Result<(String, String), String> {
+        let mut records = Records::new();
+        shape.maker().document(key, json.as_bytes(), Origin::default(), &mut records)?;
+        let (key, body, _) = records.get(0).unwrap_or_default();
+        Ok((key.to_owned(), String::from_utf8(body.to_vec()).unwrap()))
+    }
+
+    fn pair(key: &str, json: &str) -> (String, String) {
+        (key.to_owned(), json.to_owned())
+    }
+
+    #[test]
+    fn a_filter_leaves_out_and_changes_nothing() {
+        let shape = Shape::new(None, "c").with_filter(jq("._id == $key and .n > 1"));
+        let texts =
+            [r#"{"_id":"a","n":1}"#, r#"{ "_id":"b", "n": 2.0, "n":3e0}"#, r#"{"_id":"c","n":{}}"#, "[1]", "nan"];
+        let (made, skipped, told) = of_file(&shape, &texts);
+        assert_eq!(made, [pair("b", r#"{ "n": 2.0, "n":3e0}"#), pair("c", r#"{"n":{}}"#)]);
+        assert_eq!((skipped, told.len()), (1, 2), "{told:?}");
+        assert_eq!(of_store(&shape, "k", r#" {"n":7.0}"#).unwrap(), pair("k", r#" {"n":7.0}"#));
+        // A document with a key's field of its own goes on whole.
+        assert_eq!(of_store(&shape, "k", r#"{"_id":"k","n":7}"#).unwrap(), pair("k", r#"{"_id":"k","n":7}"#));
+        assert!(of_store(&shape, "k", r#"{"_id":"other","n":7}"#).unwrap_err().contains("not its key"));
+        let wrong = of_store(&Shape::new(None, "c").with_filter(jq(".n.x")), "k", r#"{"n":7}"#).unwrap_err();
+        assert!(wrong.starts_with("--filter: cannot index 7"), "{wrong}");
+    }
+
+    #[test]
+    fn a_map_makes_other_records_and_may_make_their_keys() {
+        let shape = Shape::new(None, "c").with_map(jq("if .n == 0 then empty else {m: .n} end"));
+        let (made, skipped, _) = of_file(&shape, &[r#"{"_id":"a","n":1}"#, r#"{"_id":"b","n":0}"#]);
+        assert_eq!((made, skipped), (vec![pair("a", r#"{"m":1}"#)], 1));
+        assert_eq!(of_store(&shape, "k", r#"{"n":2}"#).unwrap(), pair("k", r#"{"m":2}"#));
+        let shape = Shape::new(None, "c").with_map(jq("._id = \"x\" + .isbn | del(.isbn)"));
+        assert_eq!(of_file(&shape, &[r#"{"isbn":"1","n":1}"#]).0, [pair("x1", r#"{"n":1}"#)]);
+        assert_eq!(of_store(&shape, "k", r#"{"isbn":"2"}"#).unwrap(), pair("x2", "{}"));
+        // A rule makes keys of what the map has made.
+        let shape = Shape::new(Some("m".parse().unwrap()), "c").with_map(jq("{m: .n, old: $key}"));
+        assert_eq!(of_file(&shape, &[r#"{"_id":"a","n":1}"#]).0, [pair("1", r#"{"m":1,"old":null}"#)]);
+        assert_eq!(of_store(&shape, "k", r#"{"n":2}"#).unwrap(), pair("2", r#"{"m":2,"old":"k"}"#));
+        for (map, why) in [
+            ("[.]", "no JSON object"),
+            (".,.", "several outputs"),
+            (".n | error", "--map: 1"),
+            ("{a: nan}", "nothing that JSON has"),
+        ] {
+            let told = of_file(&Shape::new(None, "c").with_map(jq(map)), &[r#"{"_id":"a","n":1}"#]).2;
+            assert!(told[0].contains(why), "{map}: {told:?}");
+        }
+        let told = of_file(&Shape::new(None, "c").with_map(jq("{}")), &["{}"]).2;
+        assert!(told[0].contains("`_id` is missing"), "{told:?}");
+    }
+
+    #[test]
+    fn what_was_shaped_is_told_as_it_came() {
+        let shape = Shape::new(None, "c").with_map(jq("{}"));
+        let mut records = Records::new();
+        shape.maker().text(r#"{"_id":"a","n":1.0}"#, Origin::default(), &mut records).unwrap();
+        shape.maker().document("k", br#"{"n":2}"#, Origin::default(), &mut records).unwrap();
+        let told = |at: usize| String::from_utf8(shape.original("?", records.before(at), b"{}")).unwrap();
+        assert_eq!((told(0), told(1)), (r#"{"_id":"a","n":1.0}"#.to_owned(), r#"{"_id":"k","n":2}"#.to_owned()));
+    }
+
+    #[test]
+    fn a_projection_comes_last() {
+        let only = Projection { without: Some("isbn,op,ttl".parse().unwrap()), ..Projection::default() };
+        let shape =
+            Shape::new(Some("isbn".parse().unwrap()), "c").with_verb("op").with_expiry("ttl").with_projection(only);
+        let mut records = Records::new();
+        let mut maker = shape.maker();
+        let mut make = |json: &str| maker.text(json, Origin::default(), &mut records);
+        make(r#"{"isbn":"1","op":"insert","n":1,"ttl":60}"#).unwrap();
+        make(r#"{"isbn":"2","op":"delete","ttl":null}"#).unwrap();
+        for (json, why) in [
+            (r#"{"isbn":"3"}"#, "`op`, which says what is to be done, is missing"),
+            (r#"{"isbn":"3","op":"drop"}"#, "`op` is \"drop\""),
+            (r#"{"isbn":"3","op":7}"#, "it can be upsert, insert"),
+            (r#"{"isbn":"3","op":"upsert","ttl":"soon"}"#, "`ttl`: \"soon\" is no expiry"),
+        ] {
+            let told = make(json).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        assert_eq!(records.get(0).map(|(key, body, _)| (key, body)), Some(("1", &br#"{"n":1}"#[..])));
+        let minute = Some(Expiry::In(std::time::Duration::from_secs(60)));
+        assert_eq!(records.mark_of(0), Mark { verb: Some(Verb::Insert), expiry: minute });
+        assert_eq!(records.mark_of(1), Mark { verb: Some(Verb::Delete), expiry: None });
     }
 }

@@ -2,19 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use arrow_json::ReaderBuilder;
-use arrow_json::reader::Decoder;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 use storebench_core::store::ErrorKind;
 
 use super::Refusal;
 use super::files::FileSinkOptions;
 use super::line::line;
+use super::tables::TableEncoder;
 use crate::columns::{Columns, Kind};
 use crate::format::Format;
 use crate::records::Records;
@@ -27,7 +22,7 @@ const EXACT: u64 = 1 << 53;
 pub(super) enum Encoder<'a> {
     Lines { out: Packer, key_field: Option<&'a str>, lines: Vec<u8> },
     Rows { out: Packer, key_field: Option<&'a str>, columns: &'a Columns, delimiter: u8, rows: Vec<u8> },
-    Parquet(Box<ParquetEncoder<'a>>),
+    Table(Box<TableEncoder<'a>>),
 }
 
 impl<'a> Encoder<'a> {
@@ -44,7 +39,7 @@ impl<'a> Encoder<'a> {
                 }
                 encoder
             }
-            Format::Parquet => Self::Parquet(Box::new(ParquetEncoder::new(file, &options.columns, key_field)?)),
+            Format::Parquet | Format::Arrow => Self::Table(Box::new(TableEncoder::new(file, options)?)),
         })
     }
 
@@ -54,7 +49,7 @@ impl<'a> Encoder<'a> {
         Ok(match options.format {
             Format::Jsonl => Self::Lines { out: Packer::Stdout, key_field, lines: Vec::new() },
             Format::Csv | Format::Tsv => Self::rows(options, Packer::Stdout),
-            Format::Json | Format::Parquet => {
+            Format::Json | Format::Parquet | Format::Arrow => {
                 return Err(io::Error::other(format!("{} is written as a whole: give a file", options.format)));
             }
         })
@@ -100,7 +95,7 @@ impl<'a> Encoder<'a> {
                 out.write(rows)?;
                 Ok(refused)
             }
-            Self::Parquet(encoder) => encoder.write(records),
+            Self::Table(encoder) => encoder.write(records),
         }
     }
 
@@ -108,12 +103,12 @@ impl<'a> Encoder<'a> {
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Self::Lines { out, .. } | Self::Rows { out, .. } => out.finish(),
-            Self::Parquet(encoder) => encoder.finish(),
+            Self::Table(encoder) => encoder.finish(),
         }
     }
 }
 
-fn refusals(records: &Records, mut write: impl FnMut(&str, &[u8]) -> Result<(), String>) -> Vec<Refusal> {
+pub(super) fn refusals(records: &Records, mut write: impl FnMut(&str, &[u8]) -> Result<(), String>) -> Vec<Refusal> {
     let mut refused = Vec::new();
     for (position, (key, body, _)) in records.iter().enumerate() {
         if let Err(why) = write(key, body) {
@@ -131,7 +126,7 @@ pub(super) fn head(columns: &Columns, delimiter: u8) -> io::Result<Vec<u8>> {
 }
 
 /// A document with its key, checked against the columns.
-fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Value, String> {
+pub(super) fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Value, String> {
     let parsed: Value = serde_json::from_slice(body).map_err(|e| format!("it is no JSON: {e}"))?;
     let Value::Object(mut members) = parsed else { return Err("it is no JSON object, so it has no columns".into()) };
     if let Some(field) = key_field {
@@ -196,42 +191,6 @@ fn row(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Re
             Some(value) => value.to_string(),
         })
         .collect())
-}
-
-/// Writes a Parquet file.
-pub(super) struct ParquetEncoder<'a> {
-    out: ArrowWriter<File>,
-    decoder: Decoder,
-    columns: &'a Columns,
-    key_field: Option<&'a str>,
-}
-
-impl<'a> ParquetEncoder<'a> {
-    fn new(file: File, columns: &'a Columns, key_field: Option<&'a str>) -> io::Result<Self> {
-        let schema = Arc::new(columns.arrow());
-        let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-        let out = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties)).map_err(io::Error::other)?;
-        let decoder = ReaderBuilder::new(schema).with_batch_size(1 << 20).build_decoder().map_err(io::Error::other)?;
-        Ok(Self { out, decoder, columns, key_field })
-    }
-
-    fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
-        let mut rows = Vec::with_capacity(records.len());
-        let refused = refusals(records, |key, body| {
-            rows.push(members(key, body, self.key_field, self.columns)?);
-            Ok(())
-        });
-        self.decoder.serialize(&rows).map_err(io::Error::other)?;
-        if let Some(batch) = self.decoder.flush().map_err(io::Error::other)? {
-            self.out.write(&batch).map_err(io::Error::other)?;
-        }
-        Ok(refused)
-    }
-
-    fn finish(self) -> io::Result<()> {
-        self.out.into_inner().map_err(io::Error::other)?.sync_all()
-    }
 }
 
 /// Where bytes go.

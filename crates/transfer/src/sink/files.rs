@@ -5,13 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
-use storebench_core::store::LocalFuture;
+use storebench_core::engine::{Clock, RealClock};
+use storebench_core::store::{Durability, LocalFuture, OpKind};
 
 use super::encode::Encoder;
 use super::{Again, Ended, Sink, Writer, join};
 use crate::columns::Columns;
 use crate::error::TransferError;
 use crate::format::Format;
+use crate::measure::{Request, RequestKinds, Writes};
+use crate::place::Place;
 use crate::records::Records;
 use crate::shape::Shape;
 use crate::source::{Packing, Room, Split};
@@ -19,6 +22,10 @@ use crate::verify::{FileTarget, Target};
 
 /// About so much is handed to the system at once.
 const WRITE_BYTES: usize = 1 << 20;
+/// Records of one write, at most.
+const BATCH: u32 = 10_000;
+/// What a write is called in measurements.
+const WRITE: OpKind = OpKind::BulkInsert;
 
 /// Beside the parts: what a copy that goes on needs to write the others alike.
 const COLUMNS: &str = "columns.json";
@@ -27,10 +34,10 @@ const COLUMNS: &str = "columns.json";
 #[derive(Debug, Clone)]
 pub struct FileSinkOptions {
     /// The file, or the folder where `folder`; none for standard output.
-    pub path: Option<PathBuf>,
+    pub place: Option<Place>,
     /// Whether each split becomes a file of its own in a folder.
     pub folder: bool,
-    /// Folder for parts until all are whole; on the same file system as the target.
+    /// Folder for parts until all are whole; on the file system of the target, where that is on this machine.
     pub parts: PathBuf,
     /// How records stand in files.
     pub format: Format,
@@ -42,27 +49,28 @@ pub struct FileSinkOptions {
     pub key_field: Option<String>,
 }
 
-/// Files of JSON lines, or standard output.
+/// Files, or standard output.
 pub struct FileSink {
     options: FileSinkOptions,
 }
 
 impl FileSink {
-    /// Makes the folder for parts.
+    /// Makes the folder for parts. A target elsewhere is asked whether it can be written, and not changed.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, or the target's.
     pub fn open(options: FileSinkOptions) -> Result<Self, TransferError> {
         let failed = |path: &Path, e: io::Error| {
             TransferError::BadInput(format!("{}: cannot be written: {e}; use another path", path.display()))
         };
-        if options.path.is_none() {
+        if options.place.is_none() {
             let wrong = |e: io::Error| TransferError::BadInput(format!("standard output cannot be written: {e}"));
             Encoder::stdout(&options).and_then(|mut out| out.head()).map_err(wrong)?;
         }
-        if let Some(path) = &options.path {
+        if let Some(place) = &options.place {
+            place.check_writable(options.folder)?;
             std::fs::create_dir_all(&options.parts).map_err(|e| failed(&options.parts, e))?;
-            if options.folder {
+            if let (Some(path), true) = (place.path(), options.folder) {
                 std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
             }
             if options.format.has_columns() {
@@ -93,18 +101,19 @@ impl FileSink {
     }
 
     /// All parts as one file.
-    fn join(&self, path: &Path, splits: &[Split]) -> Result<(), TransferError> {
+    fn join(&self, place: &Place, splits: &[Split]) -> Result<(), TransferError> {
         let whole = self.options.parts.join("whole");
         let parts: Vec<PathBuf> = splits.iter().map(|split| self.part(split.number)).collect();
-        join::join(&self.options, &parts, &whole).map_err(|e| TransferError::write(path, &e))?;
-        std::fs::rename(&whole, path).map_err(|e| TransferError::write(path, &e))?;
-        sync_folder(path)
+        let named = place.path().unwrap_or(&whole);
+        join::join(&self.options, &parts, &whole).map_err(|e| TransferError::write(named, &e))?;
+        place.put(&whole)?;
+        place.path().map_or(Ok(()), sync_folder)
     }
 
     fn move_parts(&self, folder: &Path, splits: &[Split]) -> Result<(), TransferError> {
         for split in splits {
             let part = self.part(split.number);
-            let target = part_in(folder, split.number, self.options.format);
+            let target = folder.join(part_name(split.number, self.options.format));
             match std::fs::rename(&part, &target) {
                 // Moved before a crash.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && target.exists() => {}
@@ -117,8 +126,8 @@ impl FileSink {
 }
 
 /// The file of a split in a folder.
-pub(crate) fn part_in(folder: &Path, split: u32, format: Format) -> PathBuf {
-    folder.join(format!("part-{split:05}.{format}"))
+pub(crate) fn part_name(split: u32, format: Format) -> String {
+    format!("part-{split:05}.{format}")
 }
 
 /// Makes renames within a file's folder survive a power failure.
@@ -132,31 +141,47 @@ fn sync_folder(path: &Path) -> Result<(), TransferError> {
 
 impl Sink for FileSink {
     fn describe(&self) -> String {
-        self.options.path.as_ref().map_or("standard output".to_owned(), |path| path.display().to_string())
+        self.options.place.as_ref().map_or("standard output".to_owned(), Place::to_string)
+    }
+
+    fn writes(&self) -> Result<Writes, TransferError> {
+        // What is written is on disk when its split counts as done.
+        let requests = RequestKinds { kinds: vec![WRITE], batch: BATCH };
+        Ok(Writes { requests, in_flight: 1, durability: Durability::FSYNC })
     }
 
     fn room(&self) -> Room {
-        Room { records: 10_000, bytes: WRITE_BYTES }
+        Room { records: BATCH as usize, bytes: WRITE_BYTES }
     }
 
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
-            Ok(Box::new(PartWriter { sink: self, part: None, number: 0, ended: Vec::new() }) as Box<dyn Writer + '_>)
+            Ok(Box::new(PartWriter {
+                sink: self,
+                part: None,
+                number: 0,
+                ended: Vec::new(),
+                requests: Vec::new(),
+                clock: RealClock::new(),
+            }) as Box<dyn Writer + '_>)
         })
     }
 
     fn finish(&self, splits: &[Split]) -> Result<(), TransferError> {
-        match &self.options.path {
-            None => return Ok(()),
-            Some(folder) if self.options.folder => self.move_parts(folder, splits)?,
-            Some(path) => self.join(path, splits)?,
+        match &self.options.place {
+            None => Ok(()),
+            Some(place) if self.options.folder => match place.path() {
+                Some(folder) => self.move_parts(folder, splits),
+                // Each was uploaded when its split ended.
+                None => Ok(()),
+            },
+            Some(place) => self.join(place, splits),
         }
-        Ok(())
     }
 
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let refused = |what: &str| Err(TransferError::BadInput(format!("{what}, so it cannot be verified")));
-        let Some(path) = &self.options.path else { return refused("what went to standard output is out of reach") };
+        let Some(place) = &self.options.place else { return refused("what went to standard output is out of reach") };
         if matches!(self.options.format, Format::Csv | Format::Tsv) {
             return refused("a table of texts does not keep what is a number or null");
         }
@@ -165,23 +190,27 @@ impl Sink for FileSink {
         };
         let shape = Shape::carried_by(field);
         let FileSinkOptions { folder, format, .. } = self.options;
-        Ok(Box::new(FileTarget { path: path.clone(), folder, format, shape }))
+        Ok(Box::new(FileTarget { place: place.clone(), folder, format, shape }))
     }
 
     fn close(&self) -> Result<(), TransferError> {
-        if self.options.path.is_some() {
+        if self.options.place.is_some() {
             // Only tidies up: what was asked for is whole, and known to be.
             let _ = std::fs::remove_dir_all(&self.options.parts);
         }
         Ok(())
     }
 
+    fn keeps_parts(&self) -> bool {
+        self.options.folder || self.options.place.is_none()
+    }
+
     fn keeps_nulls(&self) -> bool {
-        self.options.format != Format::Parquet
+        self.options.format.keeps_nulls()
     }
 
     fn again(&self) -> Again {
-        if self.options.path.is_some() { Again::Free } else { Again::Never }
+        if self.options.place.is_some() { Again::Free } else { Again::Never }
     }
 }
 
@@ -190,6 +219,8 @@ struct PartWriter<'a> {
     part: Option<Encoder<'a>>,
     number: u32,
     ended: Vec<Ended>,
+    requests: Vec<Request>,
+    clock: RealClock,
 }
 
 impl PartWriter<'_> {
@@ -198,8 +229,8 @@ impl PartWriter<'_> {
     }
 
     fn failed(&self, error: &io::Error) -> TransferError {
-        match &self.sink.options.path {
-            Some(path) => TransferError::write(path, error),
+        match &self.sink.options.place {
+            Some(place) => TransferError::write(place.path().unwrap_or(&self.unfinished()), error),
             None => TransferError::Target(format!("standard output cannot be written: {error}")),
         }
     }
@@ -209,7 +240,7 @@ impl Writer for PartWriter<'_> {
     fn begin(&mut self, split: &Split) -> Result<(), TransferError> {
         self.number = split.number;
         let options = &self.sink.options;
-        let made = match &options.path {
+        let made = match &options.place {
             None => Encoder::stdout(options),
             Some(_) => File::create(self.unfinished()).and_then(|file| Encoder::part(options, file)),
         };
@@ -223,10 +254,22 @@ impl Writer for PartWriter<'_> {
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
         let Some(part) = &mut self.part else { return Ok(()) };
+        let begun_ns = self.clock.now_ns();
         let refused = part.write(&records);
         let refused = refused.map_err(|e| self.failed(&e))?;
+        self.requests.push(Request {
+            kind: WRITE,
+            outcome: Ok(()),
+            service_ns: self.clock.now_ns() - begun_ns,
+            records: (records.len() - refused.len()) as u64,
+            bytes: records.bytes() as u64,
+        });
         self.ended.push(Ended { records, refused, ..Ended::default() });
         Ok(())
+    }
+
+    fn requests(&mut self, into: &mut Vec<Request>) {
+        into.append(&mut self.requests);
     }
 
     fn poll(&mut self, _: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
@@ -237,11 +280,13 @@ impl Writer for PartWriter<'_> {
     fn end(&mut self) -> Result<(), TransferError> {
         let Some(part) = self.part.take() else { return Ok(()) };
         part.finish().map_err(|e| self.failed(&e))?;
-        if self.sink.options.path.is_some() {
-            let whole = self.sink.part(self.number);
-            std::fs::rename(self.unfinished(), &whole).map_err(|e| self.failed(&e))?;
-            sync_folder(&whole)?;
+        let Some(place) = &self.sink.options.place else { return Ok(()) };
+        if self.sink.options.folder && place.path().is_none() {
+            place.join(&part_name(self.number, self.sink.options.format)).put(&self.unfinished())?;
+            return std::fs::remove_file(self.unfinished()).map_err(|e| self.failed(&e));
         }
-        Ok(())
+        let whole = self.sink.part(self.number);
+        std::fs::rename(self.unfinished(), &whole).map_err(|e| self.failed(&e))?;
+        sync_folder(&whole)
     }
 }

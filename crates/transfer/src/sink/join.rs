@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_ipc::reader::FileReader;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::ParquetMetaDataReader;
@@ -13,6 +14,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use super::encode::{Packer, head};
 use super::files::FileSinkOptions;
+use super::tables::arrow_file;
 use crate::format::Format;
 
 /// Writes `whole` from parts, in order.
@@ -27,6 +29,7 @@ pub(super) fn join(options: &FileSinkOptions, parts: &[PathBuf], whole: &Path) -
             rows(parts, out)
         }
         Format::Parquet => row_groups(options, parts, out),
+        Format::Arrow => batches(options, parts, out),
     }
 }
 
@@ -96,6 +99,16 @@ fn row_groups(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Re
                 written.append_column(&part, close).map_err(io::Error::other)?;
             }
             written.close().map_err(io::Error::other)?;
+        }
+    }
+    out.into_inner().map_err(io::Error::other)?.sync_all()
+}
+
+fn batches(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
+    let mut out = arrow_file(out, &options.columns.arrow())?;
+    for part in parts {
+        for batch in FileReader::try_new_buffered(File::open(part)?, None).map_err(io::Error::other)? {
+            batch.and_then(|batch| out.write(&batch)).map_err(io::Error::other)?;
         }
     }
     out.into_inner().map_err(io::Error::other)?.sync_all()

@@ -4,18 +4,22 @@ mod encode;
 mod files;
 mod join;
 mod line;
+mod merge;
+mod order;
 mod slots;
 mod store;
+mod tables;
 
-pub(crate) use files::part_in;
+pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
-pub use store::{StoreSink, StoreSinkOptions, Verb};
+pub use store::{MergeBy, StoreSink, StoreSinkOptions, Verb};
 
 use std::task::{Context, Poll};
 
-use storebench_core::store::{ErrorKind, LocalFuture};
+use storebench_core::store::{AnyStore, ErrorKind, LocalFuture};
 
 use crate::error::TransferError;
+use crate::measure::{Request, Writes};
 use crate::records::Records;
 use crate::source::{Room, Split};
 use crate::verify::Target;
@@ -40,8 +44,8 @@ pub struct Ended {
     pub records: Records,
     /// Which of them were not written, in no order.
     pub refused: Vec<Refusal>,
-    /// Records whose key a delete did not find: nothing was to be done.
-    pub absent: u64,
+    /// Records for which nothing was to be done: a delete did not find their keys, a merge changed nothing.
+    pub skipped: u64,
     /// Records that an insert found there already, the same: written by an earlier try, or by a copy that was
     /// killed.
     pub there_already: u64,
@@ -53,6 +57,17 @@ pub struct Ended {
 pub trait Sink: Send + Sync {
     /// What it is, in a few words, without secrets.
     fn describe(&self) -> String;
+
+    /// The store that is written, where it is one.
+    fn store(&self) -> Option<&dyn AnyStore> {
+        None
+    }
+
+    /// How its writers write.
+    ///
+    /// # Errors
+    /// The target cannot promise what was asked for.
+    fn writes(&self) -> Result<Writes, TransferError>;
 
     /// How much a batch should hold.
     fn room(&self) -> Room;
@@ -75,6 +90,11 @@ pub trait Sink: Send + Sync {
     /// The target's.
     fn close(&self) -> Result<(), TransferError> {
         Ok(())
+    }
+
+    /// Whether some splits of a source can be written without the others.
+    fn keeps_parts(&self) -> bool {
+        true
     }
 
     /// What a copy that goes on may write again.
@@ -126,6 +146,9 @@ pub trait Writer {
     /// # Errors
     /// The target's.
     fn put(&mut self, records: Records) -> Result<(), TransferError>;
+
+    /// Moves out what was measured since the last call.
+    fn requests(&mut self, into: &mut Vec<Request>);
 
     /// Hands over batches that have ended. `Ready` when none is under way.
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>>;

@@ -6,18 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OwnedReply, Reply, Request, Session, StoreError, Token,
+    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError,
+    Token,
 };
 
+use super::merge::Merge;
 use super::store::{StoreSinkOptions, Verb};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
+use crate::measure;
 use crate::records::Records;
 use crate::retry::Tries;
 use crate::session::of_store;
+use crate::shape::Strip;
 use crate::timer::Timer;
 use crate::verify::hash;
 
@@ -31,14 +36,26 @@ const FAILED_AT_THE_END: u64 = 10;
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
 /// A batch, or a part of one, that goes to the store as one request.
-struct Piece {
+pub(super) struct Piece {
     /// Which batch.
-    batch: usize,
+    pub(super) batch: usize,
     /// Which of its records.
     part: Part,
-    tries: Tries,
+    pub(super) tries: Tries,
+    pub(super) step: Step,
+}
+
+/// What is done with a piece next.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// What is to be done with its records.
+    Do,
     /// The store has them already, perhaps from an earlier try: they are read and compared.
-    compares: bool,
+    Compare,
+    /// It is written, and gets its expiry.
+    Expire,
+    /// A merge by an expression.
+    Merge(Merge),
 }
 
 /// Which records of a batch.
@@ -48,22 +65,24 @@ enum Part {
     /// One.
     One(usize),
     /// Some: their positions, and a copy of them that can be sent as it is.
-    Some(Vec<usize>, Records),
+    Some(Vec<usize>, Box<Records>),
 }
 
 /// A batch as it was put.
-struct Batch {
-    ended: Ended,
+pub(super) struct Batch {
+    pub(super) ended: Ended,
     pieces: usize,
+    /// What is done with its records.
+    pub(super) verb: Verb,
 }
 
 impl Piece {
-    fn of(batch: usize, part: Part) -> Self {
-        Self { batch, part, tries: Tries::default(), compares: false }
+    fn of(batch: usize, part: Part, step: Step) -> Self {
+        Self { batch, part, tries: Tries::default(), step }
     }
 
     /// The position in the batch of one of its records.
-    fn position(&self, item: usize) -> usize {
+    pub(super) fn position(&self, item: usize) -> usize {
         match &self.part {
             Part::All => item,
             Part::One(position) => *position,
@@ -75,33 +94,40 @@ impl Piece {
 struct InFlight {
     token: u64,
     piece: Piece,
+    kind: OpKind,
+    sent_ns: u64,
     deadline_ns: u64,
 }
 
 /// One worker's session.
 pub(super) struct Slots<'a> {
     store: &'a dyn AnyStore,
-    options: &'a StoreSinkOptions,
+    pub(super) options: &'a StoreSinkOptions,
     session: Box<dyn Session>,
     clock: Arc<dyn Clock>,
     timer: Timer,
     draw: Rng,
-    batches: Vec<Option<Batch>>,
+    pub(super) batches: Vec<Option<Batch>>,
     open: usize,
     /// To be sent as soon as there is room.
-    ready: VecDeque<Piece>,
+    pub(super) ready: VecDeque<Piece>,
     /// To be sent at a time.
     waiting: Vec<(u64, Piece)>,
     in_flight: Vec<InFlight>,
     answers: Vec<(u64, Result<OwnedReply, OpError>)>,
     /// Requests at once: fewer while the store says that it is too much.
     window: f64,
-    failed_in_a_row: u64,
+    pub(super) failed_in_a_row: u64,
     last_failure: String,
     token: u64,
     keys: BatchBuf,
+    requests: Vec<measure::Request>,
     /// Members that are the store's own.
     own: &'static [&'static str],
+    /// Takes them out of what a merge begins with.
+    pub(super) strip: Strip,
+    /// What the store does.
+    can: Vec<OpKind>,
 }
 
 impl<'a> Slots<'a> {
@@ -111,6 +137,7 @@ impl<'a> Slots<'a> {
         clock: Arc<dyn Clock>,
         options: &'a StoreSinkOptions,
     ) -> Self {
+        let can = store.capabilities();
         Self {
             store,
             options,
@@ -129,7 +156,10 @@ impl<'a> Slots<'a> {
             last_failure: String::new(),
             token: 0,
             keys: BatchBuf::new(),
-            own: store.capabilities().own_members,
+            requests: Vec::new(),
+            own: can.own_members,
+            strip: Strip::new(can.own_members, can.attachments_member, false),
+            can: can.operations.iter().map(|(kind, _)| *kind).collect(),
         }
     }
 
@@ -151,10 +181,12 @@ impl<'a> Slots<'a> {
                 answers.push((given.0, result.map(OwnedReply::from)));
             };
             let Some(batch) = &self.batches[piece.batch] else { continue };
-            let op = operation(self.options.verb, &batch.ended.records, &piece, &mut self.keys);
-            let request = Request { collection: COLLECTION, op, contents: piece.compares };
+            let op = operation(batch, &piece, self.options, &mut self.keys);
+            let kind = op.kind();
+            let contents = matches!(op, Op::Read { .. } | Op::BulkRead { .. });
+            let request = Request { collection: COLLECTION, op, contents };
             self.session.submit(&request, Token(token), &mut out);
-            self.in_flight.push(InFlight { token, piece, deadline_ns });
+            self.in_flight.push(InFlight { token, piece, kind, sent_ns: now_ns, deadline_ns });
             sent = true;
         }
         if sent {
@@ -167,11 +199,17 @@ impl<'a> Slots<'a> {
     fn settle(&mut self, ended: &mut Vec<Ended>) -> Result<(), TransferError> {
         for (token, answer) in std::mem::take(&mut self.answers) {
             let Some(at) = self.in_flight.iter().position(|f| f.token == token) else { continue };
-            let piece = self.in_flight.swap_remove(at).piece;
-            match answer {
-                Ok(reply) if piece.compares => self.compared(piece, &reply),
-                Ok(reply) => self.written(piece, &reply)?,
-                Err(error) => self.failed(piece, &error)?,
+            let InFlight { piece, kind, sent_ns, .. } = self.in_flight.swap_remove(at);
+            self.measure(&piece, kind, sent_ns, &answer);
+            match (&piece.step, answer) {
+                (Step::Merge(_), answer) => self.merged(piece, answer)?,
+                (Step::Compare, Ok(reply)) => self.compared(piece, &reply),
+                (Step::Expire, Ok(_)) => {
+                    self.went_well();
+                    self.done(piece.batch);
+                }
+                (Step::Do, Ok(reply)) => self.written(piece, &reply)?,
+                (_, Err(error)) => self.failed(piece, &error)?,
             }
         }
         for batch in &mut self.batches {
@@ -183,37 +221,83 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    fn written(&mut self, piece: Piece, reply: &OwnedReply) -> Result<(), TransferError> {
-        // One more at once for each window that went well.
+    fn measure(&mut self, piece: &Piece, kind: OpKind, sent_ns: u64, answer: &Result<OwnedReply, OpError>) {
+        // What only looks, or gives what was written its expiry, has written nothing.
+        let verb = self.verb(piece);
+        let counts = match piece.step {
+            Step::Do | Step::Merge(_) => true,
+            Step::Expire => verb == Verb::Touch,
+            Step::Compare => false,
+        };
+        let (outcome, records, bytes) = match answer {
+            Err(error) => (Err(error.kind), 0, 0),
+            Ok(_) if !counts => (Ok(()), 0, 0),
+            Ok(reply) => {
+                let records = match (&piece.part, &self.batches[piece.batch]) {
+                    (Part::Some(_, records), _) => Some(&**records),
+                    (_, Some(batch)) => Some(&batch.ended.records),
+                    _ => None,
+                };
+                let bytes = match &piece.part {
+                    Part::One(at) => {
+                        records.and_then(|r| r.get(*at)).map_or(0, |(key, body, _)| key.len() + body.len())
+                    }
+                    _ => records.map_or(0, Records::bytes),
+                };
+                (Ok(()), self.len(piece) - reply.as_reply().rejects.len(), bytes)
+            }
+        };
+        let service_ns = self.clock.now_ns() - sent_ns;
+        self.requests.push(measure::Request {
+            kind,
+            outcome,
+            service_ns,
+            records: records as u64,
+            bytes: bytes as u64,
+        });
+    }
+
+    /// One more at once for each window that went well.
+    pub(super) fn went_well(&mut self) {
         self.window = (self.window + 1.0 / self.window.max(1.0)).min(f64::from(self.options.in_flight));
+        self.failed_in_a_row = 0;
+    }
+
+    fn verb(&self, piece: &Piece) -> Verb {
+        self.batches[piece.batch].as_ref().map_or(self.options.verb, |batch| batch.verb)
+    }
+
+    fn written(&mut self, piece: Piece, reply: &OwnedReply) -> Result<(), TransferError> {
+        let failed_in_a_row = self.failed_in_a_row;
+        self.went_well();
+        let verb = self.verb(&piece);
         let reply = reply.as_reply();
         let mut again = Vec::new();
         let mut found = Vec::new();
         for reject in reply.rejects {
             match reject.error.kind {
                 ErrorKind::Temporary => again.push(reject.item),
-                ErrorKind::OutcomeUnknown if self.options.verb.repeatable() => again.push(reject.item),
-                ErrorKind::Conflict if self.options.verb == Verb::Insert => found.push(reject.item),
+                ErrorKind::OutcomeUnknown if verb.repeatable() => again.push(reject.item),
+                ErrorKind::Conflict if verb == Verb::Insert => found.push(reject.item),
                 _ => self.refuse(&piece, reject.item, &reject.error),
             }
         }
-        match reply.rejects.first() {
-            Some(first) if reply.rejects.len() >= self.len(&piece) => {
-                self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &first.error)?;
-            }
-            _ => self.failed_in_a_row = 0,
+        if let Some(first) = reply.rejects.first().filter(|_| reply.rejects.len() >= self.len(&piece)) {
+            self.failed_in_a_row = failed_in_a_row;
+            self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &first.error)?;
         }
-        if self.options.verb == Verb::Delete {
+        if verb == Verb::Delete {
             let there = reply.documents as usize + reply.rejects.len();
             let absent = self.len(&piece).saturating_sub(there) as u64;
             if let Some(batch) = &mut self.batches[piece.batch] {
-                batch.ended.absent += absent;
+                batch.ended.skipped += absent;
             }
         }
+        self.expire(&piece, |item| !reply.rejects.iter().any(|reject| reject.item == item));
         let whole = reply.rejects.first().map(|reject| reject.error.clone());
         if !found.is_empty() {
             let mut part = self.part(&piece, &found);
-            part.compares = true;
+            part.step = Step::Compare;
             part.tries = Tries::default();
             self.add(part);
         }
@@ -240,6 +324,7 @@ impl<'a> Slots<'a> {
         };
         let other: Vec<usize> = (0..length).filter(|item| !same(item)).collect();
         batch.ended.there_already += (length - other.len()) as u64;
+        self.expire(&piece, |item| !other.contains(&item));
         for position in other {
             self.refuse(
                 &piece,
@@ -250,12 +335,33 @@ impl<'a> Slots<'a> {
         self.done(piece.batch);
     }
 
+    /// What is written gets its expiry, where it has one.
+    pub(super) fn expire(&mut self, piece: &Piece, is_written: impl Fn(usize) -> bool) {
+        let Some(batch) = self.batches[piece.batch].as_ref().filter(|batch| batch.verb.expires()) else { return };
+        let has_one =
+            |position: usize| self.options.expiry.is_some() || batch.ended.records.mark_of(position).expiry.is_some();
+        let length = self.len(piece);
+        let positions: Vec<usize> = (0..length)
+            .filter(|item| is_written(*item))
+            .map(|item| piece.position(item))
+            .filter(|position| has_one(*position))
+            .collect();
+        for position in positions {
+            self.add(Piece::of(piece.batch, Part::One(position), Step::Expire));
+        }
+    }
+
     /// A whole request has failed.
     fn failed(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+        let verb = self.verb(&piece);
         match error.kind {
             ErrorKind::Temporary => self.slow_down(piece, error),
-            ErrorKind::OutcomeUnknown if piece.compares || self.options.verb.repeatable() => {
+            ErrorKind::OutcomeUnknown if !matches!(piece.step, Step::Do) || verb.repeatable() => {
                 self.slow_down(piece, error)
+            }
+            kind if matches!(piece.step, Step::Expire) && verb != Verb::Touch => {
+                let why = format!("it is written, but could not be given its expiry: {}", error.message);
+                self.give_up(piece, &OpError::new(kind, why))
             }
             // One of many may be the reason: halves find it.
             ErrorKind::Refused | ErrorKind::Failed if self.len(&piece) > 1 => {
@@ -268,26 +374,29 @@ impl<'a> Slots<'a> {
                 self.done(piece.batch);
                 Ok(())
             }
-            ErrorKind::Conflict if self.options.verb == Verb::Insert && !piece.compares => {
+            ErrorKind::Conflict if verb == Verb::Insert && matches!(piece.step, Step::Do) => {
                 let all: Vec<usize> = (0..self.len(&piece)).collect();
                 let mut part = self.part(&piece, &all);
-                part.compares = true;
+                part.step = Step::Compare;
                 self.add(part);
                 self.done(piece.batch);
                 Ok(())
             }
-            kind => {
-                self.count_failures((0..self.len(&piece)).map(|_| kind), error)?;
-                for position in 0..self.len(&piece) {
-                    self.refuse(&piece, position, error);
-                }
-                self.done(piece.batch);
-                Ok(())
-            }
+            _ => self.give_up(piece, error),
         }
     }
 
-    fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+    /// Refuses all records of a piece.
+    pub(super) fn give_up(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+        self.count_failures((0..self.len(&piece)).map(|_| error.kind), error)?;
+        for position in 0..self.len(&piece) {
+            self.refuse(&piece, position, error);
+        }
+        self.done(piece.batch);
+        Ok(())
+    }
+
+    pub(super) fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         self.window = (self.window / 2.0).max(1.0);
         self.try_again(piece, error, true)
     }
@@ -312,7 +421,7 @@ impl<'a> Slots<'a> {
         of_store(self.store, StoreError::Failed(text))
     }
 
-    fn try_again(&mut self, mut piece: Piece, error: &OpError, whole: bool) -> Result<(), TransferError> {
+    pub(super) fn try_again(&mut self, mut piece: Piece, error: &OpError, whole: bool) -> Result<(), TransferError> {
         let now_ns = self.clock.now_ns();
         match piece.tries.next_ns(&self.options.retry, now_ns, &mut self.draw) {
             Some(due_ns) => {
@@ -355,7 +464,12 @@ impl<'a> Slots<'a> {
         if let Some(batch) = &self.batches[piece.batch] {
             batch.ended.records.pick(positions.iter().copied(), &mut records);
         }
-        Piece { part: Part::Some(positions, records), ..*piece }
+        Piece {
+            batch: piece.batch,
+            part: Part::Some(positions, Box::new(records)),
+            tries: piece.tries,
+            step: piece.step.clone(),
+        }
     }
 
     fn add(&mut self, piece: Piece) {
@@ -365,7 +479,7 @@ impl<'a> Slots<'a> {
         self.ready.push_front(piece);
     }
 
-    fn done(&mut self, batch: usize) {
+    pub(super) fn done(&mut self, batch: usize) {
         if let Some(batch) = &mut self.batches[batch] {
             batch.pieces -= 1;
         }
@@ -379,6 +493,68 @@ impl<'a> Slots<'a> {
             why: error.message.to_string(),
             tries: piece.tries.failed + 1,
         });
+    }
+
+    /// Takes a batch, with whose records this is done.
+    pub(super) fn put_as(&mut self, verb: Verb, records: Records) {
+        let batch = self.batches.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.batches.push(None);
+            self.batches.len() - 1
+        });
+        let (mut steps, mut refused) = (Vec::new(), Vec::new());
+        for position in 0..records.len() {
+            match self.first_step(verb, &records, position) {
+                Ok(step) => steps.push((position, step)),
+                Err(why) => refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 }),
+            }
+        }
+        let whole = refused.is_empty();
+        let ended = Ended { records, refused, ..Ended::default() };
+        self.batches[batch] = Some(Batch { ended, pieces: 0, verb });
+        let first = self.ready.len();
+        if !verb.many() {
+            let one = |(position, step)| Piece::of(batch, Part::One(position), step);
+            self.ready.extend(steps.into_iter().map(one));
+        } else if whole {
+            self.ready.push_back(Piece::of(batch, Part::All, Step::Do));
+        } else if !steps.is_empty() {
+            let some: Vec<usize> = steps.into_iter().map(|(position, _)| position).collect();
+            let part = self.part(&Piece::of(batch, Part::All, Step::Do), &some);
+            self.ready.push_back(part);
+        }
+        if let Some(batch) = &mut self.batches[batch] {
+            batch.pieces = self.ready.len() - first;
+        }
+        self.open += 1;
+        self.send();
+    }
+
+    /// Whether the store does what a record asks for.
+    fn can(&self, verb: Verb) -> bool {
+        let by_expression = verb == Verb::Merge && self.options.merge.is_some();
+        by_expression || self.can.contains(&verb.kind())
+    }
+
+    /// How a record begins.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Step, String> {
+        let expiry = records.mark_of(position).expiry.or(self.options.expiry);
+        let wrong = expiry.filter(|_| verb != Verb::Delete).and_then(|expiry| expiry.wrong_at(Timestamp::now()));
+        match verb {
+            _ if !self.can(verb) => Err("this store cannot do it".to_owned()),
+            _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
+            Verb::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
+                Err("it is no integer of 64 bits; name the field that holds it with --value".to_owned())
+            }
+            Verb::Touch if expiry.is_none() => {
+                Err("it has no expiry; give those that have none one by --expiry".to_owned())
+            }
+            Verb::Touch => Ok(Step::Expire),
+            Verb::Merge if self.options.merge.is_some() => Ok(Step::Merge(Merge::default())),
+            _ => Ok(Step::Do),
+        }
     }
 
     /// When something has to be looked at though nothing has come.
@@ -400,30 +576,12 @@ impl Writer for Slots<'_> {
     }
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
-        let batch = self.batches.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.batches.push(None);
-            self.batches.len() - 1
-        });
-        let verb = self.options.verb;
-        let before = self.ready.len();
-        let mut refused = Vec::new();
-        if verb.many() {
-            self.ready.push_back(Piece::of(batch, Part::All));
-        } else {
-            for (position, (_, body, _)) in records.iter().enumerate() {
-                if verb == Verb::Counter && integer(body).is_none() {
-                    let why = "it is no integer of 64 bits; name the field that holds it with --value".to_owned();
-                    refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
-                } else {
-                    self.ready.push_back(Piece::of(batch, Part::One(position)));
-                }
-            }
-        }
-        let pieces = self.ready.len() - before;
-        self.batches[batch] = Some(Batch { ended: Ended { records, refused, ..Ended::default() }, pieces });
-        self.open += 1;
-        self.send();
+        self.put_as(self.options.verb, records);
         Ok(())
+    }
+
+    fn requests(&mut self, into: &mut Vec<measure::Request>) {
+        into.append(&mut self.requests);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
@@ -462,26 +620,35 @@ impl Writer for Slots<'_> {
 }
 
 /// What is asked of the store for a piece.
-fn operation<'r>(verb: Verb, batch: &'r Records, piece: &'r Piece, keys: &'r mut BatchBuf) -> Op<'r> {
-    let records = if let Part::Some(_, records) = &piece.part { records } else { batch };
-    if piece.compares || verb == Verb::Delete {
+fn operation<'r>(batch: &'r Batch, piece: &'r Piece, options: &StoreSinkOptions, keys: &'r mut BatchBuf) -> Op<'r> {
+    let all = &batch.ended.records;
+    let records = if let Part::Some(_, records) = &piece.part { records } else { all };
+    let compares = matches!(piece.step, Step::Compare);
+    if compares || batch.verb == Verb::Delete {
         keys.clear();
         for (key, _, _) in records.iter() {
             keys.push(key, b"");
         }
         let keys = keys.as_batch();
-        return if piece.compares { Op::BulkRead { keys } } else { Op::BulkDelete { keys } };
+        return if compares { Op::BulkRead { keys } } else { Op::BulkDelete { keys } };
     }
-    if let Some(kind) = verb.bulk() {
-        return Op::BulkWrite { kind, items: records.as_batch() };
+    let position = piece.position(0);
+    let (key, body, _) = all.get(position).unwrap_or_default();
+    match (&piece.step, batch.verb.bulk()) {
+        (Step::Merge(merge), _) => return merge.operation(key),
+        (Step::Expire, _) => {
+            let expiry = all.mark_of(position).expiry.or(options.expiry);
+            return Op::Touch { key, expiry: expiry.map(|e| e.left(Timestamp::now())).unwrap_or_default() };
+        }
+        (_, Some(kind)) => return Op::BulkWrite { kind, items: records.as_batch() },
+        (_, None) => {}
     }
-    let (key, body, _) = batch.get(piece.position(0)).unwrap_or_default();
-    match verb {
+    match batch.verb {
         Verb::Append => Op::Append { key, bytes: body },
         Verb::Prepend => Op::Prepend { key, bytes: body },
         Verb::Merge => Op::MergePatch { key, patch: body },
         Verb::Counter => {
-            // `put` has refused what is none.
+            // `first_step` has refused what is none.
             let delta = integer(body).unwrap_or_default();
             Op::Counter { key, delta, initial: delta }
         }

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use storebench_core::store::{
-    AnyStore, BulkWrite, CollectionLayout, Durability, Layout, LocalFuture, Namespace, OpKind, Prepare,
+    AnyStore, BulkWrite, CollectionLayout, Durability, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare,
+    StoreError,
 };
 use storebench_core::workload::Body;
 
+use super::order::InOrder;
 use super::slots::Slots;
 use super::{Again, Sink, Writer};
 use crate::error::TransferError;
+use crate::jq::Jq;
+use crate::measure::{RequestKinds, Writes};
 use crate::retry::RetryPolicy;
 use crate::session::{self, SessionRequest, of_store};
+use crate::shape::Expiry;
 use crate::source::Room;
 use crate::verify::{StoreTarget, Target};
 
@@ -37,11 +42,13 @@ pub enum Verb {
     Merge,
     /// Add it, an integer, to the stored one, which begins at it where there is none.
     Counter,
+    /// Let the stored document expire.
+    Touch,
 }
 
 impl Verb {
     /// Every verb, in the order tables show them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Upsert,
         Self::Insert,
         Self::Replace,
@@ -50,6 +57,7 @@ impl Verb {
         Self::Delete,
         Self::Merge,
         Self::Counter,
+        Self::Touch,
     ];
 
     /// The name.
@@ -63,7 +71,18 @@ impl Verb {
             Self::Delete => "delete",
             Self::Merge => "merge",
             Self::Counter => "counter",
+            Self::Touch => "touch",
         }
+    }
+
+    /// Those that a record may ask for itself: those that work on collections of JSON.
+    pub fn by_record() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|verb| verb.body() == Body::Json)
+    }
+
+    /// The one of this name, where a record may ask for it.
+    pub(crate) fn of_record(name: &str) -> Option<Self> {
+        Self::by_record().find(|verb| verb.name() == name)
     }
 
     /// The operation of a store that does it.
@@ -77,6 +96,7 @@ impl Verb {
             Self::Delete => OpKind::BulkDelete,
             Self::Merge => OpKind::MergePatch,
             Self::Counter => OpKind::Counter,
+            Self::Touch => OpKind::Touch,
         }
     }
 
@@ -100,6 +120,11 @@ impl Verb {
         !matches!(self, Self::Append | Self::Prepend | Self::Counter)
     }
 
+    /// Whether what it writes can be given an expiry.
+    pub fn expires(self) -> bool {
+        matches!(self, Self::Upsert | Self::Insert | Self::Replace | Self::Merge)
+    }
+
     /// What the documents of a collection it works on are.
     pub fn body(self) -> Body {
         match self {
@@ -110,13 +135,32 @@ impl Verb {
     }
 }
 
+/// A merge by an expression.
+#[derive(Debug, Clone)]
+pub struct MergeBy {
+    /// What becomes of a stored document; see [`Jq::of_merge`].
+    pub expression: Arc<Jq>,
+    /// Whether a document that is not there is taken for null, and what comes of it is inserted.
+    pub absent: bool,
+}
+
 /// How records are written into a store.
 #[derive(Debug, Clone)]
 pub struct StoreSinkOptions {
-    /// Name of the collection.
+    /// Name of the collection: one of Storebench's making, unless `existing` is given.
     pub collection: String,
+    /// The collection of somebody else's that is written into: nothing is made.
+    pub existing: Option<Existing>,
     /// What is done with each record.
     pub verb: Verb,
+    /// Whether each record says itself what is done with it.
+    pub by_record: bool,
+    /// How a merge merges, where it is not by RFC 7396.
+    pub merge: Option<MergeBy>,
+    /// When what is written is to expire, where a record does not say it.
+    pub expiry: Option<Expiry>,
+    /// Whether records may say when they are to expire.
+    pub expires: bool,
     /// Records and bytes of a batch.
     pub room: Room,
     /// Batches (for verbs without a bulk form: records) in flight on each worker's session.
@@ -132,6 +176,29 @@ pub struct StoreSinkOptions {
     pub may_fail: u64,
 }
 
+impl StoreSinkOptions {
+    /// Requests that may be sent.
+    fn kinds(&self) -> Vec<OpKind> {
+        let mut kinds: Vec<OpKind> = match (&self.merge, self.by_record) {
+            (_, true) => Verb::ALL.iter().map(|verb| verb.kind()).collect(),
+            (Some(_), false) => Vec::new(),
+            (None, false) => vec![self.verb.kind()],
+        };
+        if self.merge.is_some() {
+            kinds.extend([OpKind::Read, OpKind::CompareAndSwap, OpKind::Insert]);
+        }
+        if (self.expires || self.expiry.is_some()) && !kinds.contains(&OpKind::Touch) {
+            kinds.push(OpKind::Touch);
+        }
+        kinds
+    }
+
+    /// Whether records with the same key are done one after another.
+    fn keeps_order(&self) -> bool {
+        self.by_record || self.merge.is_some()
+    }
+}
+
 /// One collection of a store.
 pub struct StoreSink {
     store: Arc<dyn AnyStore>,
@@ -139,24 +206,38 @@ pub struct StoreSink {
 }
 
 impl StoreSink {
-    /// Makes the collection, if it is not there yet. What is there is kept.
+    /// Makes the collection, if it is not there yet; one of somebody else's must be there. What is there is
+    /// kept.
     ///
     /// # Errors
     /// The store cannot do the verb or promise the durability, or has a collection of this name that Storebench
-    /// did not make.
+    /// did not make and that was not asked for as such.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
-        let how = match store.inspect().map_err(|e| of_store(&*store, e))? {
-            Namespace::Absent | Namespace::Ours => Prepare::Keep,
-            Namespace::Foreign(_) => Prepare::IntoExisting,
+        let how = match (store.inspect().map_err(|e| of_store(&*store, e))?, &options.existing) {
+            (_, Some(_)) => Prepare::WriteExisting,
+            (Namespace::Absent | Namespace::Ours, None) => Prepare::Keep,
+            (Namespace::Foreign(_), None) => Prepare::IntoExisting,
         };
         let layout = CollectionLayout {
             name: options.collection.clone(),
             body: options.verb.body(),
             indexes: Vec::new(),
-            existing: None,
+            existing: options.existing.clone(),
         };
-        store.prepare(&Layout { collections: vec![layout] }, how).map_err(|e| of_store(&*store, e))?;
+        store.prepare(&Layout { collections: vec![layout] }, how).map_err(|error| {
+            let error = match error {
+                StoreError::NotOurs(text) => {
+                    StoreError::NotOurs(format!("{text}. To write into a collection of yours, give --into-existing"))
+                }
+                error => error,
+            };
+            of_store(&*store, error)
+        })?;
+        if options.existing.is_some() {
+            // In a collection of others a store may do less than in one of its own making.
+            Self::check(&*store, &options, false)?;
+        }
         Ok(Self { store, options })
     }
 
@@ -167,20 +248,55 @@ impl StoreSink {
     /// wished.
     pub fn check(store: &dyn AnyStore, options: &StoreSinkOptions, verify: bool) -> Result<(), TransferError> {
         if verify {
-            Self::verifiable(store, options.verb)?;
+            Self::verifiable(store, options)?;
         }
-        session::needs(store, options.verb.kind(), &format!("--op {}", options.verb.name()))?;
+        let verb = options.verb;
+        let by = if options.by_record { "--op-field".to_owned() } else { format!("--op {}", verb.name()) };
+        let refused = |what: String| Err(TransferError::BadInput(what));
+        if options.merge.is_some() && verb != Verb::Merge && !options.by_record {
+            return refused(format!("--merge goes with --op merge, and this is {by}"));
+        }
+        let given = options.expires || options.expiry.is_some();
+        if verb == Verb::Touch && !options.by_record && !given {
+            return refused("--op touch lets documents expire: say when by --expiry or --expiry-field".into());
+        }
+        if given && !(verb.expires() || verb == Verb::Touch || options.by_record) {
+            return refused(format!("what {by} leaves is given no expiry; leave --expiry and --expiry-field out"));
+        }
+        if given {
+            session::needs(store, OpKind::Touch, "an expiry")?;
+        }
+        match &options.merge {
+            Some(merge) => {
+                for kind in [OpKind::Read, OpKind::CompareAndSwap] {
+                    session::needs(store, kind, "--merge")?;
+                }
+                if merge.absent {
+                    session::needs(store, OpKind::Insert, "--merge-absent")?;
+                }
+            }
+            None if options.by_record => {}
+            None => session::needs(store, verb.kind(), &by)?,
+        }
         session::options(store, &Self::request(options)).map(drop)
     }
 
-    fn verifiable(store: &dyn AnyStore, verb: Verb) -> Result<(), TransferError> {
-        if !verb.repeatable() || verb == Verb::Merge {
-            return Err(TransferError::BadInput(format!(
-                "--op {} adds to what is stored, so what should be there cannot be told, and not be verified",
-                verb.name()
-            )));
+    fn verifiable(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<(), TransferError> {
+        let refused = |what: String| Err(TransferError::BadInput(what));
+        if options.by_record {
+            return refused(
+                "with --op-field what should be there at the end cannot be told of each record, and not be verified"
+                    .into(),
+            );
         }
-        session::needs(store, OpKind::BulkRead, "--verify")
+        let name = options.verb.name();
+        match options.verb {
+            Verb::Touch => refused(format!("--op {name} writes no documents, so there is nothing to verify")),
+            verb if !verb.repeatable() || verb == Verb::Merge => refused(format!(
+                "--op {name} adds to what is stored, so what should be there cannot be told, and not be verified"
+            )),
+            _ => session::needs(store, OpKind::BulkRead, "--verify"),
+        }
     }
 
     fn request(options: &StoreSinkOptions) -> SessionRequest {
@@ -193,6 +309,20 @@ impl Sink for StoreSink {
         format!("{}, {}", self.store.describe().url, self.options.collection)
     }
 
+    fn store(&self) -> Option<&dyn AnyStore> {
+        Some(&*self.store)
+    }
+
+    fn writes(&self) -> Result<Writes, TransferError> {
+        let options = session::options(&*self.store, &Self::request(&self.options))?;
+        let batch = u32::try_from(self.options.room.records).unwrap_or(u32::MAX);
+        Ok(Writes {
+            requests: RequestKinds { kinds: self.options.kinds(), batch },
+            in_flight: options.in_flight,
+            durability: options.durability,
+        })
+    }
+
     fn room(&self) -> Room {
         self.options.room
     }
@@ -201,7 +331,10 @@ impl Sink for StoreSink {
         Box::pin(async move {
             let request = Self::request(&self.options);
             let (session, clock) = session::open_again(&*self.store, &request, &self.options.retry).await?;
-            Ok(Box::new(Slots::new(&*self.store, session, clock, &self.options)) as Box<dyn Writer + '_>)
+            let slots = Slots::new(&*self.store, session, clock, &self.options);
+            let writer: Box<dyn Writer + '_> =
+                if self.options.keeps_order() { Box::new(InOrder::new(slots)) } else { Box::new(slots) };
+            Ok(writer)
         })
     }
 
@@ -215,12 +348,14 @@ impl Sink for StoreSink {
 
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let verb = self.options.verb;
-        Self::verifiable(&*self.store, verb)?;
+        Self::verifiable(&*self.store, &self.options)?;
         let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
         Ok(Box::new(StoreTarget { store, deleted: verb == Verb::Delete, timeout }))
     }
 
     fn again(&self) -> Again {
-        if self.options.verb.repeatable() { Again::Free } else { Again::Once }
+        // A merge by an expression may add something.
+        let repeatable = self.options.verb.repeatable() && !self.options.keeps_order();
+        if repeatable { Again::Free } else { Again::Once }
     }
 }

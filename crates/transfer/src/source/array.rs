@@ -139,7 +139,7 @@ impl<R: Read> Reader for ArrayReader<'_, R> {
         into: &mut Records,
         bad: &mut Vec<Unreadable>,
     ) -> Poll<Result<bool, TransferError>> {
-        while into.len() < room.records && into.bytes() < room.bytes {
+        while into.has_room(room) {
             let length = match self.next() {
                 Ok(Some(length)) => length,
                 Ok(None) => return Poll::Ready(Ok(false)),

@@ -93,7 +93,7 @@ impl<R: Read> Reader for CsvReader<'_, R> {
         into: &mut Records,
         bad: &mut Vec<Unreadable>,
     ) -> Poll<Result<bool, TransferError>> {
-        while into.len() < room.records && into.bytes() < room.bytes {
+        while into.has_room(room) {
             match self.rows.read_byte_record(&mut self.row) {
                 Ok(true) => {}
                 Ok(false) => return Poll::Ready(Ok(false)),

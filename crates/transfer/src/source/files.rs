@@ -1,9 +1,8 @@
-//! Files on this machine, and standard input.
+//! Files, here and elsewhere, and standard input.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +13,11 @@ use storebench_core::store::LocalFuture;
 use super::array::ArrayReader;
 use super::csv::CsvReader;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
-use super::parquet::{self, ParquetReader};
-use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable};
+use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, arrow, parquet};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
+use crate::place::{Found, Place};
 use crate::records::{Origin, Records};
 use crate::shape::{Maker, Shape};
 
@@ -60,9 +59,7 @@ impl Packing {
 }
 
 struct InputFile {
-    path: PathBuf,
-    bytes: u64,
-    modified: String,
+    found: Found,
     packing: Packing,
     format: Format,
 }
@@ -79,7 +76,8 @@ pub struct FileSourceOptions {
 /// Files, or standard input.
 pub struct FileSource {
     files: Vec<InputFile>,
-    stdin: bool,
+    /// Standard input, where it is that: what a look ahead has taken out of it.
+    stdin: Option<Arc<Mutex<Vec<u8>>>>,
     options: FileSourceOptions,
     /// Lines before an offset of a file, where they were counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
@@ -90,9 +88,15 @@ impl FileSource {
     ///
     /// # Errors
     /// Which one is not there or no file.
-    pub fn open(paths: &[PathBuf], options: FileSourceOptions) -> Result<Self, TransferError> {
-        let files = paths.iter().map(|path| look(path, options.format)).collect::<Result<_, _>>()?;
-        Ok(Self { files, stdin: false, options, counted: Mutex::default() })
+    pub fn open<P: Clone + Into<Place>>(places: &[P], options: FileSourceOptions) -> Result<Self, TransferError> {
+        let places: Vec<Place> = places.iter().cloned().map(Into::into).collect();
+        let input = |found: Found| InputFile {
+            packing: Packing::of_magic(&found.first),
+            format: options.format.unwrap_or_else(|| Format::of_name(&found.place.to_string())),
+            found,
+        };
+        let files = Place::look(&places)?.into_iter().map(input).collect();
+        Ok(Self { files, stdin: None, options, counted: Mutex::default() })
     }
 
     /// Standard input.
@@ -105,7 +109,7 @@ impl FileSource {
                 "Parquet is read from its end: give a file, not standard input".into(),
             ));
         }
-        Ok(Self { files: Vec::new(), stdin: true, options, counted: Mutex::default() })
+        Ok(Self { files: Vec::new(), stdin: Some(Arc::default()), options, counted: Mutex::default() })
     }
 
     fn format(&self, file: u32) -> Format {
@@ -113,7 +117,11 @@ impl FileSource {
     }
 
     fn name(&self, file: u32) -> String {
-        if self.stdin { "standard input".to_owned() } else { self.files[file as usize].path.display().to_string() }
+        if self.stdin.is_some() {
+            "standard input".to_owned()
+        } else {
+            self.files[file as usize].found.place.to_string()
+        }
     }
 
     /// The number of the line that begins at an offset, from 1; none where counting would mean unpacking
@@ -123,7 +131,7 @@ impl FileSource {
         let mut counted = self.counted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let near = counted.range((file, 0)..=(file, offset)).next_back().map(|((_, at), lines)| (*at, *lines));
         let (from, mut lines) = near.unwrap_or((0, 0));
-        let mut text = File::open(&input.path).ok()?;
+        let mut text = File::open(input.found.place.path()?).ok()?;
         text.seek(SeekFrom::Start(from)).ok()?;
         let mut text = BufReader::with_capacity(1 << 20, text.take(offset - from));
         loop {
@@ -140,38 +148,24 @@ impl FileSource {
     }
 }
 
-fn look(path: &Path, format: Option<Format>) -> Result<InputFile, TransferError> {
-    let refused = |what: &str| TransferError::BadInput(format!("{}: {what}", path.display()));
-    let found = path.metadata().map_err(|e| refused(&format!("cannot be read: {e}; is the path right?")))?;
-    if found.is_dir() {
-        return Err(refused("is a folder; name its files, as in `folder/*.jsonl`"));
-    }
-    let mut first = Vec::new();
-    File::open(path)
-        .and_then(|file| if found.is_file() { file.take(4).read_to_end(&mut first) } else { Ok(0) })
-        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
-    let modified = found.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    Ok(InputFile {
-        path: path.to_owned(),
-        bytes: found.len(),
-        modified: modified.map(|t| t.as_nanos().to_string()).unwrap_or_default(),
-        packing: Packing::of_magic(&first),
-        format: format.unwrap_or_else(|| Format::of_name(&path.display().to_string())),
-    })
-}
-
 impl Source for FileSource {
     fn describe(&self) -> String {
         match &self.files[..] {
             [] => "standard input".to_owned(),
-            [file] => file.path.display().to_string(),
-            [first, others @ ..] => format!("{} and {} other files", first.path.display(), others.len()),
+            [file] => file.found.place.to_string(),
+            [first, others @ ..] => format!("{} and {} other files", first.found.place, others.len()),
         }
     }
 
     fn fingerprint(&self) -> String {
-        let all: Vec<String> =
-            self.files.iter().map(|f| format!("{} {} {}", f.path.display(), f.bytes, f.modified)).collect();
+        let all: Vec<String> = self
+            .files
+            .iter()
+            .map(|InputFile { found, .. }| {
+                let bytes = found.bytes.map_or("?".to_owned(), |bytes| bytes.to_string());
+                format!("{} {bytes} {}", found.place, found.mark)
+            })
+            .collect();
         all.join("\n")
     }
 
@@ -180,27 +174,36 @@ impl Source for FileSource {
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
-        let plain = |f: &&InputFile| f.packing == Packing::Plain && f.format == Format::Jsonl && f.bytes > 0;
-        let total: u64 = self.files.iter().filter(plain).map(|f| f.bytes).sum();
+        // Of what can be begun anywhere: how large it is.
+        let pieces_of = |f: &InputFile| {
+            let plain = f.packing == Packing::Plain && f.format == Format::Jsonl && f.found.ranges;
+            f.found.bytes.filter(|bytes| plain && *bytes > 0)
+        };
+        let total: u64 = self.files.iter().filter_map(pieces_of).sum();
         let each = (total / u64::from(parallel.max(1) * 4)).clamp(LEAST_SPLIT_BYTES, SPLIT_BYTES);
         let mut parts = Vec::new();
-        if self.stdin {
+        if self.stdin.is_some() {
             parts.push((Part::File { file: 0 }, None));
         }
         for (number, file) in self.files.iter().enumerate() {
             let number = number as u32;
-            if file.format == Format::Parquet {
-                let groups = parquet::row_groups(&file.path)?.into_iter().enumerate();
+            let groups = match (file.format, file.packing) {
+                (Format::Parquet, _) => Some(parquet::row_groups(&file.found)?),
+                (Format::Arrow, Packing::Plain) if file.found.ranges => arrow::parts(&file.found)?,
+                _ => None,
+            };
+            if let Some(groups) = groups {
+                let groups = groups.into_iter().enumerate();
                 parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
                 continue;
             }
-            if !plain(&file) {
-                parts.push((Part::File { file: number }, Some(file.bytes)));
+            let Some(bytes) = pieces_of(file) else {
+                parts.push((Part::File { file: number }, file.found.bytes));
                 continue;
-            }
-            let pieces = file.bytes.div_ceil(each);
+            };
+            let pieces = bytes.div_ceil(each);
             for piece in 0..pieces {
-                let (start, end) = (file.bytes * piece / pieces, file.bytes * (piece + 1) / pieces);
+                let (start, end) = (bytes * piece / pieces, bytes * (piece + 1) / pieces);
                 parts.push((Part::Bytes { file: number, start, end }, Some(end - start)));
             }
         }
@@ -221,34 +224,40 @@ impl Source for FileSource {
                 Part::Bytes { file, start, end } => (file, start, end),
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
-                    let path = &self.files[file as usize].path;
-                    let reader = ParquetReader::new(path, group, shape.maker(), file)?;
-                    return Ok(Box::new(reader) as Box<dyn Reader + 'a>);
+                    let found = &self.files[file as usize].found;
+                    let read = if self.format(file) == Format::Arrow { arrow::read } else { parquet::read };
+                    return Ok(Box::new(read(found, group, shape.maker(), file)?) as Box<dyn Reader + 'a>);
                 }
-                Part::Keys { .. } | Part::View { .. } => {
+                Part::Keys { .. } | Part::View { .. } | Part::Walk { .. } | Part::Query => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
                 }
             };
             let read = Arc::new(AtomicU64::new(0));
-            let input = self.input(file, start, &read)?;
-            let (name, maker) = (self.name(file), shape.maker());
-            Ok(match self.format(file) {
-                Format::Json => Box::new(ArrayReader::new(input, maker, file, name, read)) as Box<dyn Reader + 'a>,
-                format @ (Format::Csv | Format::Tsv) => {
-                    let types = &self.options.types;
-                    Box::new(CsvReader::new(input, format.delimiter(), types, maker, file, name, read)?)
-                }
-                Format::Jsonl | Format::Parquet => {
-                    Box::new(LineReader { lines: Lines::new(input, start, end), maker, file, name, read })
-                }
-            })
+            let input = self.input(file, start, end, &read)?;
+            self.reader(input, file, (start, end), read, shape)
+        })
+    }
+
+    fn preview<'a>(
+        &'a self,
+        split: &'a Split,
+        shape: &'a Shape,
+    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+        let Some(seen) = &self.stdin else { return self.open(split, shape) };
+        Box::pin(async move {
+            let read = Arc::new(AtomicU64::new(0));
+            let input = Counted { input: Ahead(Arc::clone(seen)), read: Arc::clone(&read) };
+            let input = unpacked_by_magic(input).map_err(|e| TransferError::read(&self.name(0), &e))?;
+            self.reader(input, 0, (0, u64::MAX), read, shape)
         })
     }
 
     fn place(&self, split: &Split, origin: Origin) -> String {
         let name = self.name(origin.unit);
-        if self.format(origin.unit) == Format::Parquet {
-            return format!("{name}, row {}", origin.at + 1);
+        match self.format(origin.unit) {
+            Format::Parquet => return format!("{name}, row {}", origin.at + 1),
+            Format::Arrow => return arrow::place(&name, origin.at),
+            _ => {}
         }
         match self.line(origin.unit, origin.at) {
             Some(line) => format!("{name}, line {line}"),
@@ -259,29 +268,65 @@ impl Source for FileSource {
 }
 
 impl FileSource {
-    fn input(&self, file: u32, start: u64, read: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, TransferError> {
+    /// Reads records between two offsets out of an opened file.
+    fn reader<'a>(
+        &'a self,
+        input: Box<dyn Read + Send>,
+        file: u32,
+        (start, end): (u64, u64),
+        read: Arc<AtomicU64>,
+        shape: &'a Shape,
+    ) -> Result<Box<dyn Reader + 'a>, TransferError> {
+        let (name, maker) = (self.name(file), shape.maker());
+        Ok(match self.format(file) {
+            Format::Json => Box::new(ArrayReader::new(input, maker, file, name, read)),
+            format @ (Format::Csv | Format::Tsv) => {
+                let types = &self.options.types;
+                Box::new(CsvReader::new(input, format.delimiter(), types, maker, file, name, read)?)
+            }
+            Format::Arrow => Box::new(arrow::read_stream(input, maker, file, name)?),
+            Format::Jsonl | Format::Parquet => {
+                Box::new(LineReader { lines: Lines::new(input, start, end), maker, file, name, read })
+            }
+        })
+    }
+
+    fn input(
+        &self,
+        file: u32,
+        start: u64,
+        end: u64,
+        read: &Arc<AtomicU64>,
+    ) -> Result<Box<dyn Read + Send>, TransferError> {
         let name = self.name(file);
         let failed = |e: io::Error| TransferError::read(&name, &e);
-        if self.stdin {
-            let mut first = [0; 4];
-            let mut stdin = io::stdin();
-            let mut filled = 0;
-            while filled < 4 {
-                match stdin.read(&mut first[filled..]).map_err(failed)? {
-                    0 => break,
-                    more => filled += more,
-                }
-            }
-            let begun = io::Cursor::new(first[..filled].to_vec());
-            let counted = Counted { input: begun.chain(stdin), read: Arc::clone(read) };
-            return unpacked(counted, Packing::of_magic(&first[..filled])).map_err(failed);
+        if let Some(seen) = &self.stdin {
+            let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            let input = Counted { input: io::Cursor::new(seen).chain(io::stdin()), read: Arc::clone(read) };
+            return unpacked_by_magic(input).map_err(failed);
         }
         let input = &self.files[file as usize];
-        let mut opened = File::open(&input.path).map_err(failed)?;
-        if start > 0 {
-            opened.seek(SeekFrom::Start(start - 1)).map_err(failed)?;
-        }
+        let opened = input.found.read(start.saturating_sub(1), end).map_err(failed)?;
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing).map_err(failed)
+    }
+}
+
+/// What is packed as its first bytes tell.
+fn unpacked_by_magic(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut first = Vec::new();
+    input.by_ref().take(4).read_to_end(&mut first)?;
+    let packing = Packing::of_magic(&first);
+    unpacked(io::Cursor::new(first).chain(input), packing)
+}
+
+/// Standard input while only its beginning is wanted: what is taken out of it is kept.
+struct Ahead(Arc<Mutex<Vec<u8>>>);
+
+impl Read for Ahead {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = io::stdin().read(into)?;
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(&into[..read]);
+        Ok(read)
     }
 }
 
@@ -323,7 +368,7 @@ impl Reader for LineReader<'_> {
         into: &mut Records,
         bad: &mut Vec<Unreadable>,
     ) -> Poll<Result<bool, TransferError>> {
-        while into.len() < room.records && into.bytes() < room.bytes {
+        while into.has_room(room) {
             let (at, line) = match self.lines.next() {
                 Ok(Some(found)) => found,
                 Ok(None) => return Poll::Ready(Ok(false)),
@@ -358,6 +403,7 @@ impl Reader for LineReader<'_> {
 /// An error on the way out of a file: of the system, or of what the file is packed with.
 pub(super) fn broken(name: &str, error: &io::Error) -> TransferError {
     match error.kind() {
+        _ if TransferError::within(error).is_some() => TransferError::read(name, error),
         io::ErrorKind::UnexpectedEof => TransferError::Source(format!(
             "{name} is cut off: it ends in the middle of what it is packed with; what stands before the end was copied, \
              the rest is not there. Get the whole file and copy again"

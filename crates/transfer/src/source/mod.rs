@@ -1,10 +1,14 @@
 //! Where records come from.
 
 mod array;
+mod arrow;
+mod batches;
 mod csv;
 mod files;
 mod lines;
+mod outside_json;
 mod parquet;
+mod rows;
 mod store;
 mod view_keys;
 
@@ -15,9 +19,10 @@ pub use view_keys::{ViewKeys, ViewKeysError};
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
-use storebench_core::store::LocalFuture;
+use storebench_core::store::{AnyStore, LocalFuture};
 
 use crate::error::TransferError;
+use crate::measure::{Request, RequestKinds};
 use crate::records::{Origin, Records};
 use crate::shape::Shape;
 
@@ -50,7 +55,7 @@ pub enum Part {
         /// Number of the file.
         file: u32,
     },
-    /// A row group of a Parquet file.
+    /// A row group of a Parquet file; some batches of an Arrow file.
     RowGroup {
         /// Number of the file.
         file: u32,
@@ -62,6 +67,13 @@ pub enum Part {
         /// Their key, as JSON; none for all rows.
         key: Option<String>,
     },
+    /// The documents in one part of a store that lists its keys in no order.
+    Walk {
+        /// What the store calls the part: a node, as a rule.
+        part: String,
+    },
+    /// The rows of a query.
+    Query,
     /// Documents of a store whose keys lie in a range, in the store's order.
     Keys {
         /// The least key; none for the beginning.
@@ -97,6 +109,21 @@ pub trait Source: Send + Sync {
     /// Whether all records are of one moment, and if not why; for the summary.
     fn snapshot(&self) -> Snapshot;
 
+    /// Whether a split that is read again gives the same records at the same places, while nothing changes.
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// The store that is read, where it is one.
+    fn store(&self) -> Option<&dyn AnyStore> {
+        None
+    }
+
+    /// Which requests its readers send, where they send some.
+    fn requests(&self) -> Option<RequestKinds> {
+        None
+    }
+
     /// Its parts, about `parallel` or more of them.
     ///
     /// # Errors
@@ -109,6 +136,15 @@ pub trait Source: Send + Sync {
         split: &'a Split,
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>>;
+
+    /// The same for a split of which only the beginning is wanted: opened again, it holds everything still.
+    fn preview<'a>(
+        &'a self,
+        split: &'a Split,
+        shape: &'a Shape,
+    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+        self.open(split, shape)
+    }
 
     /// Where a record is, for people: `books.jsonl, line 7`.
     fn place(&self, split: &Split, origin: Origin) -> String;
@@ -146,8 +182,16 @@ pub trait Reader {
     /// Bytes read so far, as the source counts them.
     fn bytes(&self) -> u64;
 
+    /// Moves out what was measured since the last call.
+    fn requests(&mut self, _into: &mut Vec<Request>) {}
+
     /// Documents so far of which a part was left behind, as was allowed.
     fn dropped(&self) -> u64 {
+        0
+    }
+
+    /// Documents so far whose expiry was left behind, as was allowed.
+    fn dropped_expiry(&self) -> u64 {
         0
     }
 }

@@ -8,12 +8,14 @@ use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
     AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
-    OwnedReply, Prepare, Reply, Request, Session, StoreError, Token, ViewRows,
+    OwnedReply, Prepare, Reply, Request, Rows, RowsKind, Session, StoreError, Token, ViewRows,
 };
 use storebench_core::workload::Body;
 
+use super::rows::{RowOptions, RowReader};
 use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, ViewKeys};
 use crate::error::TransferError;
+use crate::measure::{self, RequestKinds};
 use crate::records::{Origin, Records};
 use crate::retry::{RetryPolicy, Tries};
 use crate::session::{self, SessionRequest, of_store};
@@ -41,6 +43,10 @@ pub struct StoreSourceOptions {
     pub body: Option<String>,
     /// The view whose rows are read, instead of the whole collection.
     pub view: Option<ViewSource>,
+    /// The query whose rows are read, instead of a collection, in the store's own language.
+    pub query: Option<String>,
+    /// Whether expiry may be left behind where it is seen; otherwise a document that expires is rejected.
+    pub drop_expiry: bool,
     /// Whether attachments may be left behind; otherwise a document that has some is rejected.
     pub drop_attachments: bool,
     /// How long a page may take.
@@ -63,6 +69,8 @@ pub struct StoreSource {
     store: Arc<dyn AnyStore>,
     options: StoreSourceOptions,
     theirs: bool,
+    /// Whether documents come in the order of their keys.
+    ordered: bool,
 }
 
 const COLLECTION: CollectionId = CollectionId(0);
@@ -73,7 +81,16 @@ impl StoreSource {
     /// # Errors
     /// It is not there, or the store cannot list documents in the order of their keys.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSourceOptions) -> Result<Self, TransferError> {
+        let can = store.capabilities();
+        if options.query.is_some() {
+            if !can.rows.contains(&RowsKind::Query) {
+                let text = format!("{} has no queries that `--query` could ask", store.describe().url);
+                return Err(TransferError::BadInput(text));
+            }
+            return Ok(Self { store, options, theirs: true, ordered: false });
+        }
         match &options.view {
+            None if can.rows.contains(&RowsKind::Walk) => {}
             None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
@@ -99,7 +116,9 @@ impl StoreSource {
             });
         }
         opened.map_err(|e| of_store(&*store, e))?;
-        Ok(Self { store, options, theirs })
+        // Only once it is prepared a store tells whether this collection has an order.
+        let ordered = options.view.is_some() || store.capabilities().supports(OpKind::Scan).is_some();
+        Ok(Self { store, options, theirs, ordered })
     }
 }
 
@@ -112,6 +131,13 @@ fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> 
 
 impl Source for StoreSource {
     fn describe(&self) -> String {
+        if let Some(query) = &self.options.query {
+            return format!(
+                "{}, {}",
+                self.store.describe().url,
+                query.split_whitespace().collect::<Vec<_>>().join(" ")
+            );
+        }
         let view = self.options.view.as_ref().map(|view| format!(", view {}", view.view)).unwrap_or_default();
         format!("{}, {}{view}", self.store.describe().url, self.options.collection)
     }
@@ -120,11 +146,40 @@ impl Source for StoreSource {
         self.describe()
     }
 
+    fn repeats(&self) -> bool {
+        self.ordered
+    }
+
+    fn store(&self) -> Option<&dyn AnyStore> {
+        Some(&*self.store)
+    }
+
+    fn requests(&self) -> Option<RequestKinds> {
+        let kind = if self.options.view.is_some() { OpKind::View } else { OpKind::Scan };
+        Some(RequestKinds { kinds: vec![kind], batch: LARGEST_PAGE })
+    }
+
     fn snapshot(&self) -> Snapshot {
+        if self.options.query.is_some() {
+            return Snapshot::Yes("the query sees one moment");
+        }
+        if !self.ordered {
+            return Snapshot::No(
+                "keys are listed one after another: of what is written meanwhile some is in and some is not",
+            );
+        }
         Snapshot::No("pages are read one after another: of what is written meanwhile some is in and some is not")
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
+        if self.options.query.is_some() {
+            return Ok(vec![Split { number: 0, part: Part::Query, bytes: None }]);
+        }
+        if !self.ordered {
+            let parts = self.store.parts().map_err(|e| of_store(&*self.store, e))?;
+            let split = |(number, part)| Split { number: number as u32, part: Part::Walk { part }, bytes: None };
+            return Ok(parts.into_iter().enumerate().map(split).collect());
+        }
         if let Some(view) = &self.options.view {
             let keys = view.keys.as_ref().map_or(vec![None], |keys| keys.0.iter().cloned().map(Some).collect());
             let split = |(number, key)| Split { number: number as u32, part: Part::View { key }, bytes: None };
@@ -163,6 +218,23 @@ impl Source for StoreSource {
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
         Box::pin(async move {
+            let rows = match (&split.part, &self.options.query) {
+                (Part::Query, Some(query)) => Some(Rows::Query(query)),
+                (Part::Walk { part }, _) => Some(Rows::Walk { collection: COLLECTION, part }),
+                _ => None,
+            };
+            if let Some(rows) = rows {
+                let stream = self.store.rows(rows).await.map_err(|e| of_store(&*self.store, e))?;
+                let options = RowOptions {
+                    store: &*self.store,
+                    retry: &self.options.retry,
+                    maker: shape.maker(),
+                    unit: split.number,
+                    keyed: matches!(rows, Rows::Walk { .. }),
+                    drop_expiry: self.options.drop_expiry,
+                };
+                return Ok(Box::new(RowReader::new(stream, options)) as Box<dyn Reader + 'a>);
+            }
             let walk = match (&split.part, &self.options.view) {
                 (Part::Keys { start, end }, _) => {
                     Walk::Keys { start: start.as_deref().unwrap_or_default(), end: end.as_deref(), after: None }
@@ -193,6 +265,9 @@ impl Source for StoreSource {
                 unit: split.number,
                 read: 0,
                 bytes: 0,
+                sent_ns: 0,
+                here_ns: 0,
+                requests: Vec::new(),
             };
             scan.ask();
             Ok(Box::new(scan) as Box<dyn Reader + 'a>)
@@ -253,6 +328,10 @@ struct Scan<'a> {
     unit: u32,
     read: u64,
     bytes: u64,
+    /// When the page was asked for, and when it was seen to be there.
+    sent_ns: u64,
+    here_ns: u64,
+    requests: Vec<measure::Request>,
 }
 
 impl Scan<'_> {
@@ -260,6 +339,7 @@ impl Scan<'_> {
         self.token += 1;
         let now_ns = self.clock.now_ns();
         self.tries.begin(now_ns);
+        self.sent_ns = now_ns;
         let deadline_ns = now_ns + self.source.options.timeout.as_nanos() as u64;
         self.state = State::Asked { deadline_ns };
         let limit = self.limit + self.walk.again();
@@ -279,6 +359,13 @@ impl Scan<'_> {
         };
         self.session.submit(&request, Token(token), &mut out);
         self.session.flush();
+        self.here_ns = self.clock.now_ns();
+    }
+
+    fn measure(&mut self, outcome: Result<(), ErrorKind>, records: u64, bytes: u64) {
+        let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
+        let service_ns = self.here_ns.saturating_sub(self.sent_ns);
+        self.requests.push(measure::Request { kind, outcome, service_ns, records, bytes });
     }
 
     fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TransferError>> {
@@ -303,6 +390,7 @@ impl Scan<'_> {
                         }
                     };
                     let _ = self.session.poll(cx, &mut out);
+                    self.here_ns = self.clock.now_ns();
                     if matches!(self.state, State::Here(_)) {
                         continue;
                     }
@@ -318,10 +406,12 @@ impl Scan<'_> {
                     }
                 }
                 State::Here(Err(ref error)) => {
+                    let kind = error.kind;
                     let again = matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown);
                     let text = format!("a page of documents could not be read: {error}");
                     let due_ns =
                         self.tries.next_ns(&self.source.options.retry, now_ns, &mut self.draw).filter(|_| again);
+                    self.measure(Err(kind), 0, 0);
                     match due_ns {
                         Some(due_ns) => self.state = State::Waits { due_ns },
                         None => {
@@ -354,7 +444,8 @@ impl Scan<'_> {
         };
         let whole = rows.len() as u64 >= u64::from(asked);
         self.next = skip;
-        self.bytes += rows.total_bytes() as u64;
+        let (records, bytes) = (rows.len() - skip, rows.total_bytes() as u64);
+        self.bytes += bytes;
         let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
         if whole && rows.len() == skip {
             return Err(of_store(
@@ -364,6 +455,7 @@ impl Scan<'_> {
         }
         let mean = (rows.total_bytes() / rows.len().max(1)).max(1) as u64;
         self.page = Some(page);
+        self.measure(Ok(()), records as u64, bytes);
         match last.filter(|_| whole) {
             None => self.state = State::Ended,
             Some(last) => {
@@ -391,7 +483,7 @@ impl Reader for Scan<'_> {
             if let Some(page) = &self.page {
                 let rows = page.as_reply().rows.unwrap_or_default();
                 while let Some((key, body)) = rows.get(self.next) {
-                    if into.len() >= room.records || into.bytes() >= room.bytes {
+                    if !into.has_room(room) {
                         return Poll::Ready(Ok(true));
                     }
                     let origin = Origin { unit: self.unit, at: self.read };
@@ -425,6 +517,10 @@ impl Reader for Scan<'_> {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn requests(&mut self, into: &mut Vec<measure::Request>) {
+        into.append(&mut self.requests);
     }
 
     fn dropped(&self) -> u64 {

@@ -1,19 +1,20 @@
 //! What is in files that were written.
 
 use std::future::poll_fn;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Target, hash};
 use crate::error::TransferError;
 use crate::format::Format;
+use crate::place::Place;
 use crate::records::Records;
 use crate::shape::Shape;
-use crate::sink::part_in;
+use crate::sink::part_name;
 use crate::source::{FileSource, FileSourceOptions, Room, Source, Split};
 
 /// Files that a copy has made.
 pub(crate) struct FileTarget {
-    pub(crate) path: PathBuf,
+    pub(crate) place: Place,
     /// Whether each split is a file of its own in a folder.
     pub(crate) folder: bool,
     /// How records stand in them.
@@ -35,8 +36,9 @@ impl Target for FileTarget {
             return Ok(());
         }
         let options = FileSourceOptions { format: Some(self.format), ..FileSourceOptions::default() };
-        let path = if self.folder { part_in(&self.path, split.number, self.format) } else { self.path.clone() };
-        let source = FileSource::open(&[path], options)?;
+        let part = || self.place.join(&part_name(split.number, self.format));
+        let place = if self.folder { part() } else { self.place.clone() };
+        let source = FileSource::open(&[place], options)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
@@ -53,7 +55,7 @@ impl Target for FileTarget {
                         return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
                     }
                     for (key, body, _) in records.iter().filter(|(key, _, _)| wanted(key)) {
-                        found(key, hash::of_record(key, body, &[], self.format != Format::Parquet));
+                        found(key, hash::of_record(key, body, &[], self.format.keeps_nulls()));
                     }
                     if !more {
                         break;

@@ -33,6 +33,11 @@ pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str], nulls: bool) -> u1
     hasher.digest128()
 }
 
+/// The hash of a key.
+pub(crate) fn of_key(key: &str) -> u128 {
+    xxh3_128_with_seed(key.as_bytes(), TEXT)
+}
+
 /// Hashes a value; of an object without the members of these names.
 #[derive(Clone, Copy)]
 struct HashVisitor<'n> {

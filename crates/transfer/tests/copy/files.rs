@@ -123,8 +123,54 @@ fn duplicate_keys_under_insert_are_told_unless_the_documents_are_the_same() {
 
 #[test]
 fn a_missing_file_is_bad_input() {
-    let missing = FileSource::open(&["/nowhere/a.jsonl".into()], FileSourceOptions::default());
+    let missing = FileSource::open(&[PathBuf::from("/nowhere/a.jsonl")], FileSourceOptions::default());
     assert!(matches!(missing, Err(TransferError::BadInput(text)) if text.contains("/nowhere/a.jsonl")));
     let folder = FileSource::open(&[std::env::temp_dir()], FileSourceOptions::default());
     assert!(matches!(folder, Err(TransferError::BadInput(text)) if text.contains("is a folder")));
+}
+
+#[test]
+fn tasks_of_a_larger_job_copy_a_part_each() {
+    let lab = Lab::new();
+    let path = lab.write("a.jsonl", lines(60_000));
+    let source = files(&[&path]);
+    let splits = source.splits(4).unwrap();
+    // As they go over a network.
+    let text = serde_json::to_string(&splits).unwrap();
+    let splits: Vec<storebench_transfer::Split> = serde_json::from_str(&text).unwrap();
+    assert!(splits.len() >= 4);
+    let store = memory();
+    let shape = Shape::new(None, "test");
+    let mut written = 0;
+    for task in splits.chunks(2) {
+        let lab = Lab::new();
+        let sink = store_sink(&store, Verb::Insert);
+        let request = CopyRequest {
+            source: &source,
+            sink: &sink,
+            splits: Some(task),
+            shape: &shape,
+            op: "insert",
+            parallel: 1,
+            docs_per_s: None,
+            bytes_per_s: None,
+            folder: lab.path("copy"),
+            rejects: lab.path("rejects.jsonl"),
+            settings: BTreeMap::new(),
+            begin: Begin::Fresh,
+            verify: true,
+        };
+        let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
+        assert!(outcome.report.verified.unwrap().equal);
+        let documents: u64 = outcome.record.total.ops.iter().map(|tally| tally.documents).sum();
+        assert_eq!(documents, outcome.report.counts.written);
+        let of_intervals: u64 =
+            outcome.record.intervals.iter().flat_map(|i| i.record().ops).map(|tally| tally.documents).sum();
+        assert_eq!(of_intervals, documents);
+        written += documents;
+        let one_file = copy(&CopyRequest { sink: &file_sink(&lab, "out.jsonl"), ..request }, &lab.stop, &mut |_| {});
+        assert!(matches!(one_file, Err(TransferError::BadInput(text)) if text.contains("folder")));
+    }
+    assert_eq!(written, 60_000);
+    assert_eq!(contents(&store), sorted(&lines(60_000)));
 }

@@ -32,7 +32,7 @@ fn sink_with_columns(lab: &Lab, store: &Arc<dyn AnyStore>, name: &str) -> FileSi
     let shape = Shape::new(None, "test");
     let columns = infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap();
     FileSink::open(FileSinkOptions {
-        path: Some(lab.path(name)),
+        place: Some(lab.path(name).into()),
         folder: name.ends_with('/'),
         parts: lab.path(&format!(".{name}.parts")),
         format: if name.ends_with('/') { Format::Parquet } else { Format::of_name(name) },
@@ -60,7 +60,7 @@ fn each_format_gives_back_what_it_got() {
     let store = filled(&table(5_000));
     let before = values(&contents(&store));
     let types: ColumnTypes = "n=integer,share=number,yes=boolean,tags=json,deep=json".parse().unwrap();
-    for name in ["a.json", "a.json.gz", "a.csv", "a.csv.zst", "a.tsv", "a.parquet"] {
+    for name in ["a.json", "a.json.gz", "a.csv", "a.csv.zst", "a.tsv", "a.parquet", "a.arrow"] {
         let tables = name.contains("sv");
         let lab = Lab { verify: !tables, ..Lab::new() };
         let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
@@ -81,6 +81,22 @@ fn each_format_gives_back_what_it_got() {
         }
         assert!(after == before, "{name}: {:?} {:?}", after.first(), before.first());
     }
+}
+
+#[test]
+fn parts_of_arrow_are_batches() {
+    let store = filled(&table(30_000));
+    let mut lab = Lab { verify: true, ..Lab::new() };
+    lab.parallel = 4;
+    let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "a.arrow")).unwrap();
+    assert!(report.splits > 4 && report.verified.unwrap().equal);
+    let again = memory();
+    let source = files(&[&lab.path("a.arrow")]);
+    assert!(source.splits(4).unwrap().len() > 4);
+    let lab = Lab { parallel: 4, ..Lab::new() };
+    let report = lab.copy(&source, &store_sink(&again, Verb::Insert)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (30_000, 0));
+    assert!(values(&contents(&again)) == values(&contents(&store)));
 }
 
 #[test]
@@ -116,7 +132,7 @@ fn what_does_not_fit_a_column_is_rejected_and_never_made_text() {
         lines += &format!("{other}\n");
     }
     let store = filled(&lines);
-    for name in ["a.parquet", "a.csv"] {
+    for name in ["a.parquet", "a.arrow", "a.csv"] {
         let lab = Lab::new();
         let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
         assert_eq!((report.counts.written, report.counts.rejected), (12_001, 8), "{name}");

@@ -2,12 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
+mod by_record;
+mod expiries;
 mod faulty;
 mod files;
 mod formats;
+#[cfg(feature = "remote")]
+mod http;
+mod merges;
 mod once;
+#[cfg(feature = "remote")]
+mod remote;
 mod resume;
 mod retries;
+mod shaped;
+mod types;
 mod verified;
 
 use std::collections::BTreeMap;
@@ -15,12 +24,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::engine::Stop;
-use storebench_core::store::{AnyStore, Durability};
+use storebench_core::engine::{Caller, RealClock, Stop};
+use storebench_core::store::{
+    AnyStore, CollectionId, Durability, Op, OpError, OwnedReply, PhaseStart, ReadConsistency, Request, SessionOptions,
+};
 use storebench_transfer::{
-    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
-    KEY_FIELD, Packing, Reject, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TransferError, Verb, copy,
+    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format, Jq,
+    KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions,
+    StoreSource, StoreSourceOptions, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
@@ -65,6 +76,7 @@ impl Lab {
         let request = CopyRequest {
             source,
             sink,
+            splits: None,
             shape,
             op: "upsert",
             parallel: self.parallel,
@@ -76,11 +88,12 @@ impl Lab {
             begin: self.begin,
             verify: self.verify,
         };
-        let report = copy(&request, &self.stop, &mut |now| {
+        let outcome = copy(&request, &self.stop, &mut |now| {
             if self.stop_after.is_some_and(|enough| now.documents >= enough) {
                 self.stop.ask();
             }
         });
+        let report = outcome.map(|outcome| outcome.report);
         if !self.keep_log && report.as_ref().is_ok_and(|report| !report.interrupted) {
             std::fs::remove_file(self.path("copy/log.jsonl")).unwrap();
         }
@@ -107,7 +120,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
         columns: Columns::default(),
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
-        path: Some(path),
+        place: Some(path.into()),
     })
     .unwrap()
 }
@@ -115,7 +128,12 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
 fn sink_options(verb: Verb) -> StoreSinkOptions {
     StoreSinkOptions {
         collection: "books".into(),
+        existing: None,
         verb,
+        by_record: false,
+        merge: None,
+        expiry: None,
+        expires: false,
         room: Room { records: 100, bytes: 1 << 20 },
         in_flight: 4,
         durability: Some(Durability::OS),
@@ -130,8 +148,37 @@ fn store_sink(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSink {
     StoreSink::open(Arc::clone(store), StoreSinkOptions { durability, ..sink_options(verb) }).unwrap()
 }
 
+fn shape() -> Shape {
+    Shape::new(None, "test")
+}
+
+fn jq(expression: &str) -> Jq {
+    Jq::of_record(expression).unwrap()
+}
+
+/// Asks a store for one thing after another.
+fn caller(store: &dyn AnyStore) -> impl FnMut(Op<'_>) -> Result<OwnedReply, OpError> + use<> {
+    let options = SessionOptions {
+        durability: store.capabilities().durability[0].0,
+        consistency: ReadConsistency::Strong,
+        timeout: Duration::from_secs(5),
+        in_flight: 1,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    };
+    let mut caller = Caller::open(store, &options).unwrap();
+    move |op| {
+        let request = Request { collection: CollectionId(0), op, contents: true };
+        let mut answer = None;
+        caller.call(&request, |result| answer = Some(result.map(OwnedReply::from)));
+        answer.unwrap()
+    }
+}
+
 fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
     let options = StoreSourceOptions {
+        query: None,
+        drop_expiry: false,
         collection: "books".into(),
         key: None,
         body: None,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use storebench_core::store::{ErrorKind, Op, OpError};
+use storebench_core::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;
@@ -32,9 +32,9 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
         let faulty: Arc<dyn AnyStore> = Arc::new(store);
         // Something to append to.
         let sink = store_sink(&faulty, Verb::Append);
-        let mut session = writer_of_bytes(&*sound);
+        let mut call = caller(&*sound);
         for n in 0..50 {
-            session(&format!("k{n:02}"), b"");
+            call(Op::Upsert { key: &format!("k{n:02}"), body: b"" }).unwrap();
         }
         lab.copy(&files(&[&path]), &sink).unwrap_err();
         broken.store(false, Ordering::Relaxed);
@@ -53,29 +53,6 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
             "{breaks_at}: {done} done, {} listed",
             listed.len()
         );
-    }
-}
-
-/// Writes single documents of bytes.
-fn writer_of_bytes(store: &dyn AnyStore) -> impl FnMut(&str, &[u8]) {
-    use storebench_core::engine::{Caller, RealClock};
-    use storebench_core::store::{CollectionId, PhaseStart, ReadConsistency, Request, SessionOptions};
-
-    let can = store.capabilities();
-    let options = SessionOptions {
-        durability: can.durability[0].0,
-        consistency: ReadConsistency::Strong,
-        timeout: Duration::from_secs(5),
-        in_flight: 1,
-        clock: Arc::new(RealClock::new()),
-        phase_start: PhaseStart::new(),
-    };
-    let mut caller = Caller::open(store, &options).unwrap();
-    move |key, body| {
-        let request = Request { collection: CollectionId(0), op: Op::Upsert { key, body }, contents: false };
-        caller.call(&request, |result| {
-            result.unwrap();
-        });
     }
 }
 

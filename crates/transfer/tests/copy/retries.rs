@@ -1,6 +1,6 @@
 //! Failures that pass, failures that do not, and answers that never come.
 
-use storebench_core::store::{ErrorKind, Op, OpError};
+use storebench_core::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;

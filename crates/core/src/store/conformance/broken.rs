@@ -48,6 +48,7 @@ pub(super) enum Defect {
     NeverExpires,
     /// Read-only makes the layout.
     ReadOnlyMakes,
+    WriteExistingMakes,
     /// A session panics at a prepend.
     Panics,
 }
@@ -85,6 +86,11 @@ impl Store for Broken {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        if (self.defect, how) == (Defect::WriteExistingMakes, Prepare::WriteExisting) {
+            let mut made = layout.clone();
+            made.collections.iter_mut().for_each(|collection| collection.existing = None);
+            return self.inner.prepare(&made, Prepare::Keep);
+        }
         let how = match (self.defect, how) {
             (Defect::FreshKeeps, Prepare::Fresh) | (Defect::ReadOnlyMakes, Prepare::ReadOnly) => Prepare::Keep,
             (_, how) => how,

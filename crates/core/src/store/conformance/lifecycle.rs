@@ -9,7 +9,8 @@ use super::client::Client;
 use super::subject::broken;
 use super::suite::{Check, Stop, ensure};
 use crate::store::{
-    Acknowledged, Durability, Namespace, Op, OpKind, Persisted, Prepare, ReadConsistency, SessionOptions, StoreError,
+    Acknowledged, Durability, Existing, Namespace, Op, OpKind, Persisted, Prepare, ReadConsistency, SessionOptions,
+    StoreError,
 };
 
 const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Read];
@@ -20,6 +21,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "prepare: keep makes what is missing", needs: NEEDS, run: keep_makes },
     Check { name: "prepare: fresh empties", needs: NEEDS, run: fresh },
     Check { name: "prepare: read-only leaves documents and makes nothing", needs: NEEDS, run: read_only },
+    Check { name: "prepare: write-existing makes nothing", needs: &[], run: write_existing },
     Check { name: "remove: removes the documents too", needs: NEEDS, run: remove },
     Check {
         name: "open: what is declared opens, what is not is not supported",
@@ -86,6 +88,19 @@ fn read_only(s: &Subject<'_>) -> Result<(), Stop> {
     // Whether there is an error is the store's choice; what must not be is that something is made.
     let _ = s.store.prepare(&s.layout, Prepare::ReadOnly);
     expect_namespace(s, &Namespace::Absent, "after prepare ReadOnly of nothing")
+}
+
+fn write_existing(s: &Subject<'_>) -> Result<(), Stop> {
+    s.store.remove().map_err(|e| broken("remove", &e))?;
+    let mut theirs = s.layout.clone();
+    for collection in &mut theirs.collections {
+        collection.indexes.clear();
+        let name = format!("not-there-{}", collection.name);
+        collection.existing = Some(Existing { name, key: None, body: None });
+    }
+    // Where a collection is no more than what keys begin with, none is missing.
+    let _ = s.store.prepare(&theirs, Prepare::WriteExisting);
+    expect_namespace(s, &Namespace::Absent, "after prepare WriteExisting of nothing")
 }
 
 fn remove(s: &Subject<'_>) -> Result<(), Stop> {

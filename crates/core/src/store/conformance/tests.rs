@@ -187,6 +187,7 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         (Defect::PromisesAnything, &["open: what is declared"], &["open:"]),
         (Defect::FreshKeeps, &["prepare: fresh empties"], &[""]),
         (Defect::ReadOnlyMakes, &["prepare: read-only"], &["prepare: read-only"]),
+        (Defect::WriteExistingMakes, &["prepare: write-existing"], &["prepare: write-existing"]),
         (Defect::NeverExpires, &["touch: a document lives"], &["touch:"]),
         (Defect::Panics, &["prepend: adds", "prepend: a missing", "prepend: refused"], &["prepend:"]),
     ];

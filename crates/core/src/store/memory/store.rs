@@ -47,7 +47,7 @@ impl State {
             let name = match &wanted.existing {
                 Some(_) if make => {
                     return Err(StoreError::NotSupported(format!(
-                        "memory: collection `{}` is somebody else's and only read; nothing is made for it",
+                        "memory: collection `{}` is somebody else's; nothing is made for it",
                         wanted.name
                     )));
                 }
@@ -58,9 +58,7 @@ impl State {
                 Some(found) => fitting(found, wanted, make)?,
                 None if make => Arc::new(Collection::new(wanted)),
                 None => {
-                    return Err(StoreError::Failed(format!(
-                        "memory: holds no collection `{name}` to read; load it first"
-                    )));
+                    return Err(StoreError::Failed(format!("memory: holds no collection `{name}`; load it first")));
                 }
             };
             self.known.retain(|known| known.name != *name);
@@ -113,6 +111,7 @@ impl Store for MemoryStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
+            rows: &[],
             notes: vec![
                 "An index over several fields is kept over its first field only.",
                 "A bulk operation is done item by item, not as one transaction.",
@@ -131,9 +130,9 @@ impl Store for MemoryStore {
         let laid_out = match (how, before) {
             (Prepare::Fresh, _) => State::default().lay_out(layout, true),
             (Prepare::Keep | Prepare::IntoExisting, before) => before.unwrap_or_default().lay_out(layout, true),
-            (Prepare::ReadOnly, Some(before)) => before.lay_out(layout, false),
-            (Prepare::ReadOnly, None) => {
-                Err(StoreError::Failed("memory: holds nothing to read; it lives as long as its process only".into()))
+            (Prepare::ReadOnly | Prepare::WriteExisting, Some(before)) => before.lay_out(layout, false),
+            (Prepare::ReadOnly | Prepare::WriteExisting, None) => {
+                Err(StoreError::Failed("memory: holds nothing; it lives as long as its process only".into()))
             }
         };
         *state = Some(laid_out?);

@@ -1,0 +1,371 @@
+//! `copy --into-existing`: into collections that Storebench did not make, on real servers.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+#[path = "../../stores/tests/network/server.rs"]
+mod server;
+
+use std::io::{Read as _, Write as _};
+
+use common::copies::{by_key, count, report};
+use common::{Cli, Done};
+use mongodb::bson::{Document, doc, oid::ObjectId};
+use serde_json::{Value, json};
+use server::Server;
+
+/// Records with these keys; their documents say `n` and `by`.
+fn records(keys: impl IntoIterator<Item = String>, by: &str) -> String {
+    let line = |(n, key): (usize, String)| format!("{}\n", json!({ "_id": key, "n": n, "by": by }));
+    keys.into_iter().enumerate().map(line).collect()
+}
+
+/// Copies `new.jsonl` into somebody's collection.
+fn copy_into(cli: &Cli, url: &str, to: &[&str], more: &[&str]) -> Done {
+    let args = [&["copy", "new.jsonl", url, "--into-existing", "--to-collection"][..], to, more, &["--json"]].concat();
+    cli.run_args(&args)
+}
+
+/// The same, which must end well: how many were written and rejected, and whether it verified.
+fn copied(cli: &Cli, url: &str, to: &[&str], more: &[&str]) -> (u64, u64) {
+    let done = copy_into(cli, url, to, more);
+    assert!(done.code == 0 || !done.out.is_empty(), "{done:?}");
+    let report = report(&done);
+    if more.contains(&"--verify") {
+        assert_eq!(report["verified"]["equal"], true, "{done:?}");
+    }
+    (count(&report, "written"), count(&report, "rejected"))
+}
+
+fn sql(server: &Server, statements: &str) -> String {
+    let done = server.psql().args(["-c", statements]).output().unwrap();
+    assert!(done.status.success(), "{statements}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_table_of_yours_is_written_and_nothing_else_changes() {
+    let server = Server::start("postgres");
+    sql(
+        &server,
+        "CREATE TABLE books (id integer PRIMARY KEY, title text DEFAULT 'none', body jsonb NOT NULL, loose integer); \
+         CREATE TABLE notes (id text UNIQUE, body json); CREATE TABLE strict (id text PRIMARY KEY, body jsonb, who text NOT NULL); \
+         INSERT INTO books SELECT i, 'title ' || i, jsonb_build_object('old', i) FROM generate_series(1, 50) AS i; \
+         INSERT INTO strict VALUES ('a', '{\"old\": 1}', 'ann'); CREATE SCHEMA shop; CREATE TABLE shop.books AS SELECT * FROM books",
+    );
+    let besides = || {
+        sql(
+            &server,
+            "SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM shop.books t; \
+             SELECT string_agg(nspname, ',' ORDER BY 1) FROM pg_namespace WHERE nspname !~ '^pg_'; \
+             SELECT string_agg(relname, ',' ORDER BY 1) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace \
+               WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'; \
+             SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname !~ '^pg_'; \
+             SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM books t WHERE id < 40",
+        )
+    };
+    let before = besides();
+    let cli = Cli::new();
+    let to = ["books", "--to-body", "body"];
+    cli.write("new.jsonl", &records((40..90).map(|n| n.to_string()), "new"));
+    assert_eq!(copied(&cli, &server.url, &to, &["--verify", "-p", "2"]), (50, 0));
+    assert_eq!(
+        sql(&server, "SELECT title, body->>'by' FROM books WHERE id IN (45, 60) ORDER BY id"),
+        "title 45|new\nnone|new"
+    );
+    assert_eq!(sql(&server, "SELECT count(*), sum((body->>'n')::int) FROM books WHERE id >= 40"), "50|1225");
+
+    // Texts that are one number: the second is in the way of the first, and is another document.
+    cli.write("new.jsonl", &records(["100", "0100", "101"].map(str::to_owned), "first"));
+    assert_eq!(copied(&cli, &server.url, &to, &["--op", "insert"]), (2, 1));
+    assert_eq!(copied(&cli, &server.url, &to, &["--op", "insert", "--restart"]), (2, 1));
+    cli.write("new.jsonl", "{\"_id\":\"x\",\"n\":1}\n{\"_id\":\"102\",\"n\":1}\n");
+    assert_eq!(copied(&cli, &server.url, &to, &[]), (1, 1), "no integer");
+
+    cli.write("new.jsonl", "{\"_id\":\"45\",\"by\":null,\"more\":{\"a\":1}}\n{\"_id\":\"5000\",\"a\":1}\n");
+    assert_eq!(copied(&cli, &server.url, &to, &["--op", "merge"]), (1, 1));
+    assert_eq!(sql(&server, "SELECT body FROM books WHERE id = 45"), r#"{"n": 5, "more": {"a": 1}}"#);
+    assert_eq!(copied(&cli, &server.url, &to, &["--op", "replace"]), (1, 1));
+    cli.write("new.jsonl", &records((60..200).map(|n| n.to_string()), "gone"));
+    assert_eq!(copied(&cli, &server.url, &to, &["--op", "delete", "--verify"]), (33, 0));
+    assert_eq!(sql(&server, "SELECT count(*) FROM books"), "59");
+
+    // As text it stays as it was written.
+    cli.write("new.jsonl", "{\"_id\":\"k\",\"b\":  1.50,\"a\":[ ]}\n");
+    let notes = ["public.notes", "--to-key", "id", "--to-body", "body"];
+    assert_eq!(copied(&cli, &server.url, &notes, &["--verify"]), (1, 0));
+    assert_eq!(sql(&server, "SELECT body FROM notes"), r#"{"b":  1.50,"a":[ ]}"#);
+    cli.write("new.jsonl", "{\"_id\":\"k\",\"a\":null}\n");
+    assert_eq!(copied(&cli, &server.url, &notes, &["--op", "merge"]), (1, 0));
+    assert_eq!(sql(&server, "SELECT body->>'b', body->>'a' FROM notes"), "1.50|");
+
+    // Only rows that are there.
+    cli.write("new.jsonl", "{\"_id\":\"a\",\"old\":2}\n");
+    let done = copy_into(&cli, &server.url, &["strict", "--to-body", "body"], &[]);
+    assert_eq!(done.code, 1, "{done:?}");
+    let rejects =
+        std::fs::read_to_string(report(&done)["rejects"].as_str().map(|path| cli.path(path)).unwrap()).unwrap();
+    assert!(rejects.contains("columns who need values"), "{rejects}");
+    assert_eq!(copied(&cli, &server.url, &["strict", "--to-body", "body"], &["--op", "replace"]), (1, 0));
+    assert_eq!(sql(&server, "SELECT * FROM strict"), "a|{\"old\": 2}|ann");
+
+    for (to, told) in [
+        (&["bookz", "--to-body", "body"][..], "there is no table `public.bookz`"),
+        (&["books"], "name the column that gets the document"),
+        (
+            &["books", "--to-body", "text"],
+            "no column `text` for the document; `public.books` has the columns id, title",
+        ),
+        (&["books", "--to-key", "isbn", "--to-body", "body"], "no column `isbn` for the key"),
+        (&["books", "--to-key", "loose", "--to-body", "body"], "need not be unique"),
+        (&["books", "--to-body", "loose"], "type integer"),
+        (&["shop.books", "--to-body", "body"], "no single column is its primary key"),
+    ] {
+        let done = copy_into(&cli, &server.url, to, &[]);
+        assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
+    }
+    assert_eq!(besides(), before);
+
+    // And back.
+    let back = ["copy", &server.url, "back.jsonl", "--from-collection", "books", "--from-body", "body", "-p", "2"];
+    let done = cli.run_args(&[&back[..], &["--verify", "--json"]].concat());
+    assert_eq!((done.code, count(&report(&done), "written")), (0, 59), "{done:?}");
+    assert_eq!(by_key(&cli.path("back.jsonl"))["7"], json!({"_id": "7", "old": 7}));
+}
+
+#[test]
+fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
+    let server = Server::start("nx-27017");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let uri = format!("{}/?retryWrites=false", server.url);
+    let database = runtime.block_on(mongodb::Client::with_uri_str(uri)).unwrap().database("shop");
+    let insert = |name: &str, documents: Vec<Document>| {
+        runtime.block_on(async { database.collection::<Document>(name).insert_many(documents).await }).unwrap();
+    };
+    let read = |name: &str, filter: Document| {
+        runtime.block_on(async { database.collection::<Document>(name).find_one(filter).await }).unwrap()
+    };
+    let when = mongodb::bson::DateTime::from_millis(5);
+    insert("books", (0..50).map(|n| doc! { "_id": format!("k{n:03}"), "old": n, "when": when }).collect());
+    let ids: Vec<ObjectId> = (0..5).map(|_| ObjectId::new()).collect();
+    insert("events", ids.iter().map(|id| doc! { "_id": *id, "a": { "b": 1, "c": when } }).collect());
+    let cli = Cli::new();
+    let url = format!("{}/shop", server.url);
+    cli.write("new.jsonl", &records((40..90).map(|n| format!("k{n:03}")), "new"));
+    let refused = cli.run_args(&["copy", "new.jsonl", &url, "--to-collection", "books"]);
+    assert!(refused.code == 2 && refused.err.contains("--into-existing"), "{refused:?}");
+    assert_eq!(copied(&cli, &url, &["books"], &["--verify"]), (50, 0));
+    assert_eq!(read("books", doc! {"_id": "k045"}).unwrap(), doc! {"_id": "k045", "n": 5, "by": "new"});
+    assert_eq!(read("books", doc! {"_id": "k039"}).unwrap(), doc! {"_id": "k039", "old": 39, "when": when});
+    assert_eq!(copied(&cli, &url, &["books"], &["--op", "insert"]), (50, 0), "there already, the same");
+
+    // What a patch does not name keeps its type.
+    let id = ids[1].to_hex();
+    cli.write("new.jsonl", &format!("{{\"_id\":\"{id}\",\"a\":{{\"b\":null,\"d\":2}}}}\n{{\"_id\":\"nobody\"}}\n"));
+    assert_eq!(copied(&cli, &url, &["events"], &["--op", "merge"]), (1, 1));
+    assert_eq!(read("events", doc! {"_id": ids[1]}).unwrap(), doc! {"_id": ids[1], "a": { "c": when, "d": 2 }});
+    assert_eq!(copied(&cli, &url, &["events"], &[]), (1, 1), "`nobody` is no object id");
+    assert_eq!(copied(&cli, &url, &["events"], &["--op", "delete"]).0, 1);
+    assert_eq!(read("events", doc! {"_id": ids[1]}), None);
+    for (to, told) in
+        [(&["films"][..], "no collection `films`"), (&["books", "--to-key", "n"], "the key of `books` is `_id`")]
+    {
+        let done = copy_into(&cli, &url, to, &[]);
+        assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
+    }
+    let counter = copy_into(&cli, &url, &["books"], &["--op", "counter", "--value", "n"]);
+    assert!(counter.code == 2 && counter.err.contains("holds JSON"), "{counter:?}");
+    let mut names = runtime.block_on(async { database.list_collection_names().await }).unwrap();
+    names.sort_unstable();
+    assert_eq!(names, ["books", "events"]);
+}
+
+/// Says something by HTTP; null for what is not there.
+fn http(port: u16, method: &str, path: &str, body: &str) -> Value {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let length = body.len();
+    let head = "Host: h\r\nContent-Type: application/json\r\nConnection: close";
+    write!(stream, "{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let text = String::from_utf8_lossy(&answer);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 2") || head.starts_with("HTTP/1.1 404"), "{method} {path}: {text}");
+    let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    // One chunk, or all of it.
+    let json = if chunked {
+        body.split_once("\r\n").map_or("", |(_, chunk)| chunk.split("\r\n0\r\n").next().unwrap())
+    } else {
+        body
+    };
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+#[test]
+fn a_database_of_yours_in_couchdb_is_written() {
+    let server = Server::start("pouchdb-server");
+    http(server.port, "PUT", "/shop", "");
+    let design = json!({"_id": "_design/by", "views": {"n": {"map": "function (doc) { emit(doc.n, null); }"}}});
+    let old = (0..50).map(|n| json!({"_id": format!("k{n:03}"), "old": n})).chain([design]).collect::<Vec<_>>();
+    http(server.port, "POST", "/shop/_bulk_docs", &json!({ "docs": old }).to_string());
+    let cli = Cli::new();
+    cli.write("new.jsonl", &records((40..90).map(|n| format!("k{n:03}")), "new"));
+    assert_eq!(copied(&cli, &server.url, &["shop"], &["--verify"]), (50, 0));
+    let read = |key: &str| http(server.port, "GET", &format!("/shop/{key}"), "");
+    assert_eq!(
+        (&read("k045")["by"], &read("k045")["old"], &read("k039")["old"]),
+        (&json!("new"), &Value::Null, &json!(39))
+    );
+    cli.write("new.jsonl", "{\"_id\":\"k001\",\"more\":1}\n{\"_id\":\"nobody\",\"more\":1}\n");
+    assert_eq!(copied(&cli, &server.url, &["shop"], &["--op", "merge"]), (1, 1));
+    assert_eq!((&read("k001")["old"], &read("k001")["more"]), (&json!(1), &json!(1)));
+    let databases = http(server.port, "GET", "/_all_dbs", "");
+    assert!(databases.as_array().unwrap().iter().all(|name| name == "shop" || name.as_str().unwrap().starts_with('_')));
+    assert!(read("_design/by")["views"]["n"].is_object());
+    for (to, told) in [(&["films"][..], "no database `films`"), (&["shop", "--to-body", "b"], "are fixed")] {
+        let done = copy_into(&cli, &server.url, to, &[]);
+        assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
+    }
+}
+
+#[test]
+fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
+    let server = Server::start("ravendb");
+    let port = server.port;
+    http(port, "PUT", "/admin/databases?name=shop&replicationFactor=1", &json!({"DatabaseName": "shop"}).to_string());
+    let put = |id: &str, collection: &str, n: u32| {
+        let document = json!({"old": n, "@metadata": {"@collection": collection, "Raven-Clr-Type": "Shop.Book"}});
+        json!({"Type": "PUT", "Id": id, "ChangeVector": null, "Document": document})
+    };
+    let mut commands: Vec<Value> = (0..50).map(|n| put(&format!("Books/{n:03}"), "Books", n)).collect();
+    commands.push(put("Authors/1", "Authors", 1));
+    http(port, "POST", "/databases/shop/bulk_docs", &json!({ "Commands": commands }).to_string());
+    let read = |id: &str| http(port, "GET", &format!("/databases/shop/docs?id={id}"), "")["Results"][0].clone();
+    let author = read("Authors/1");
+    let cli = Cli::new();
+    let url = format!("{}/shop", server.url.trim_end_matches("/"));
+    cli.write("new.jsonl", &records((40..90).map(|n| format!("Books/{n:03}")), "new"));
+    assert_eq!(copied(&cli, &url, &["Books"], &["--verify"]), (50, 0));
+    assert_eq!((&read("Books/045")["by"], &read("Books/039")["old"]), (&json!("new"), &json!(39)));
+    assert_eq!(read("Books/085")["@metadata"]["@collection"], "Books");
+    // What belongs to another collection stays there, whatever is asked for.
+    cli.write("new.jsonl", &records(["Authors/1".to_owned(), "Books/001".to_owned()], "merged"));
+    for op in ["merge", "upsert", "insert", "replace", "delete"] {
+        assert_eq!(copied(&cli, &url, &["books"], &["--op", op]), (1, 1), "{op}");
+        assert_eq!(read("Authors/1"), author, "{op}");
+        if op == "merge" {
+            let book = read("Books/001");
+            assert_eq!((&book["old"], &book["by"]), (&json!(1), &json!("merged")));
+            assert_eq!(book["@metadata"]["Raven-Clr-Type"], "Shop.Book");
+        }
+    }
+    assert_eq!(read("Books/001"), Value::Null);
+    let done = copy_into(&cli, &url, &["Films"], &[]);
+    assert!(done.code == 2 && done.err.contains("no collection `Films`; it has: "), "{done:?}");
+    let collections = http(port, "GET", "/databases/shop/collections/stats", "")["Collections"].clone();
+    assert_eq!(
+        (collections["Books"].clone(), collections.as_object().unwrap().contains_key("Storebench")),
+        (json!(89), false)
+    );
+}
+
+/// Says something to a Redis, in words; gives what came.
+fn redis(port: u16, words: &[&str]) -> String {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    let count = words.matches('$').count();
+    write!(stream, "*{count}\r\n{words}*1\r\n$4\r\nQUIT\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.trim_end_matches("+OK\r\n").to_owned()
+}
+
+#[test]
+fn keys_of_yours_in_redis_are_written_and_other_kinds_stay() {
+    let server = Server::start("redis");
+    let ask = |words: &[&str]| redis(server.port, words);
+    for n in 0..20 {
+        ask(&["SET", &format!("book:{n}"), &format!("{{\"old\":{n}}}")]);
+    }
+    ask(&["SET", "author:1", "ann"]);
+    ask(&["HSET", "book:hash", "field", "value"]);
+    let cli = Cli::new();
+    let keys = (10..30).map(|n| n.to_string()).chain(["hash".to_owned()]);
+    cli.write("new.jsonl", &records(keys, "new"));
+    let done = copy_into(&cli, &server.url, &["book:"], &["--verify"]);
+    assert_eq!(
+        (done.code, count(&report(&done), "written"), count(&report(&done), "rejected")),
+        (1, 20, 1),
+        "{done:?}"
+    );
+    assert_eq!(report(&done)["verified"]["equal"], true);
+    assert_eq!(ask(&["GET", "book:9"]), "$9\r\n{\"old\":9}\r\n");
+    assert_eq!(ask(&["GET", "book:12"]), "$18\r\n{\"n\":2,\"by\":\"new\"}\r\n");
+    for op in ["replace", "delete", "insert"] {
+        let (written, rejected) = copied(&cli, &server.url, &["book:"], &["--op", op]);
+        assert_eq!((written, rejected), (20, 1), "{op}");
+    }
+    assert_eq!(ask(&["HGET", "book:hash", "field"]), "$5\r\nvalue\r\n");
+    assert_eq!(ask(&["GET", "author:1"]), "$3\r\nann\r\n");
+    assert_eq!(ask(&["DBSIZE"]), ":32\r\n");
+    cli.write("new.jsonl", "{\"_id\":\"9\",\"old\":null,\"more\":1}\n");
+    assert_eq!(copied(&cli, &server.url, &["book:"], &["--op", "merge"]), (1, 0));
+    assert_eq!(ask(&["GET", "book:9"]), "$10\r\n{\"more\":1}\r\n");
+    cli.write("new.jsonl", "{\"_id\":\"clicks\",\"n\":3}\n");
+    assert_eq!(copied(&cli, &server.url, &["count:"], &["--op", "counter", "--value", "n"]), (1, 0));
+    assert_eq!(ask(&["GET", "count:clicks"]), "$1\r\n3\r\n");
+}
+
+#[test]
+fn a_table_of_yours_in_sqlite_is_written() {
+    let cli = Cli::new();
+    let file = rusqlite::Connection::open(cli.path("shop.db")).unwrap();
+    file.execute_batch(
+        "CREATE TABLE books (id INTEGER PRIMARY KEY, title TEXT, doc TEXT); CREATE TABLE notes (id TEXT, doc TEXT); \
+         INSERT INTO books VALUES (1, 'one', '{\"old\":1}'), (2, 'two', '{\"old\":2}')",
+    )
+    .unwrap();
+    let schema = || {
+        let sql = "SELECT group_concat(sql) FROM sqlite_schema";
+        file.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+    };
+    let before = schema();
+    let to = ["books", "--to-key", "id", "--to-body", "doc"];
+    cli.write("new.jsonl", "{\"_id\":\"2\",\"n\":2}\n{\"_id\":\"3\",\"n\":3}\n");
+    assert_eq!(copied(&cli, "sqlite:shop.db", &to, &["--verify"]), (2, 0));
+    let rows = || {
+        let sql = "SELECT group_concat(id || ifnull(title, '-') || doc, ' ') FROM books";
+        file.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+    };
+    assert_eq!(rows(), r#"1one{"old":1} 2two{"n":2} 3-{"n":3}"#);
+    cli.write("new.jsonl", "{\"_id\":\"1\",\"new\":1}\n{\"_id\":\"9\",\"new\":1}\n");
+    assert_eq!(copied(&cli, "sqlite:shop.db", &to, &["--op", "merge"]), (1, 1));
+    assert_eq!(copied(&cli, "sqlite:shop.db", &to, &["--op", "insert"]), (1, 1));
+    assert_eq!(copied(&cli, "sqlite:shop.db", &to, &["--op", "delete"]), (2, 0));
+    assert_eq!(rows(), r#"2two{"n":2} 3-{"n":3}"#);
+    for (to, told) in [
+        (&["films"][..], "no table `films`"),
+        (&["books"], "`books` has the columns id, title, doc"),
+        (&["notes", "--to-key", "id", "--to-body", "doc"], "cannot be written by its keys"),
+    ] {
+        let done = copy_into(&cli, "sqlite:shop.db", to, &[]);
+        assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
+    }
+    assert_eq!(schema(), before);
+}
+
+#[test]
+fn what_goes_only_with_collections_of_yours_is_told() {
+    let cli = Cli::new();
+    cli.write("new.jsonl", "{\"_id\":\"a\"}\n");
+    for (words, part) in [
+        ("copy new.jsonl sqlite:b.db --into-existing", "--to-collection"),
+        ("copy new.jsonl sqlite:b.db --to-collection a --to-key id", "--into-existing"),
+        ("copy new.jsonl out.jsonl --to-collection a --into-existing", "goes only with a store"),
+        ("copy new.jsonl sqlite:b.db --to-collection a --into-existing", "no SQLite database"),
+        ("copy new.jsonl fjall:f --to-collection a --into-existing", "fjall knows keys and bytes only"),
+    ] {
+        let done = cli.run(words);
+        assert!(matches!(done.code, 2 | 3) && done.err.contains(part), "{words}: {done:?}");
+    }
+    assert!(!cli.path("b.db").exists() && !cli.path("f").exists());
+}

@@ -1,0 +1,225 @@
+//! What was measured of a copy, as a run of one phase: in the same files, so that it can be reported and compared.
+
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use storebench_core::measure::PhaseRecord;
+use storebench_core::store::{AnyStore, Capabilities, Support};
+
+use crate::environment::Environment;
+use crate::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
+use crate::results::{
+    CollectionResult, FORMAT, FolderError, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult,
+    gather_phase,
+};
+use crate::verdicts::judge;
+
+/// What a copy is judged by. The other checks ask how well a store was measured; a copy draws no keys and checks
+/// documents otherwise.
+const JUDGED: &[&str] = &["single-run", "client-shares-host", "client-saturated", "errors"];
+
+/// A copy that has ended or was interrupted.
+#[derive(Clone, Copy)]
+pub struct Copied<'a> {
+    /// From where, without secrets.
+    pub from: &'a str,
+    /// To where, without secrets.
+    pub to: &'a str,
+    /// The store whose requests were measured: the target, or the source of a copy into files; none between
+    /// files.
+    pub store: Option<&'a dyn AnyStore>,
+    /// Name of the collection that was written or read.
+    pub collection: &'a str,
+    /// Documents that this process has written, and their bytes.
+    pub documents: u64,
+    /// See `documents`.
+    pub bytes: u64,
+    /// Documents that were written before this process went on with the copy.
+    pub before: u64,
+    /// What was measured.
+    pub record: &'a PhaseRecord,
+    /// Everything that was asked for, by flag.
+    pub settings: &'a serde_json::Value,
+    /// The commit Storebench was built from, where that is known.
+    pub commit: Option<&'a str>,
+}
+
+/// Writes `run.json` and its tables into the folder of a copy; of a copy that was gone on with into a folder
+/// `resumed-N` of it, for each process measured its own part. Gives what was written.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn keep_copy(folder: &Path, copied: &Copied<'_>, secrets: &Secrets) -> Result<RunResult, FolderError> {
+    let path = place(folder)?;
+    let result = result(&path, copied);
+    let mut out = RunFolder::at(path, secrets.clone())?;
+    out.add_event(&serde_json::json!({ "event": "copy-began", "at": result.run.began }))?;
+    out.add_phase(1, "copy", copied.record)?;
+    out.write_result(&result)?;
+    out.add_event(&serde_json::json!({ "event": "copy-ended", "at": result.run.ended }))?;
+    out.finish().map(|_| result)
+}
+
+fn place(folder: &Path) -> Result<PathBuf, FolderError> {
+    if !folder.join(crate::results::RESULT_FILE).exists() {
+        return Ok(folder.to_owned());
+    }
+    let resumed = (1..).map(|n| folder.join(format!("resumed-{n}"))).find(|path| !path.exists());
+    let path = resumed.unwrap_or_else(|| folder.to_owned());
+    match std::fs::create_dir(&path) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(FolderError::Write { path, source }),
+    }
+}
+
+fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
+    let Copied { record, documents, bytes, .. } = *copied;
+    let title = format!("copy {} → {}", copied.from, copied.to);
+    let mean_bytes = bytes.checked_div(documents).unwrap_or(0);
+    let capabilities = copied.store.map_or_else(of_files, |store| store.capabilities());
+    let description = copied.store.map(|store| store.describe());
+    let url = description.as_ref().map_or_else(|| copied.to.to_owned(), |d| d.url.clone());
+    let collections = vec![CollectionResult {
+        collection: copied.collection.to_owned(),
+        count: documents,
+        mean_bytes,
+        own: true,
+        body: "json".to_owned(),
+        ..CollectionResult::default()
+    }];
+    let frame = PhaseFrame {
+        documents: &collections,
+        capabilities: &capabilities,
+        planned_rate: None,
+        query_plans: &[],
+        calibrated_ns_per_op: None,
+    };
+    let phase = gather_phase(record, &frame);
+    let began = phase.began.clone();
+    let mut notes: Vec<String> = capabilities.notes.iter().map(|note| (*note).to_owned()).collect();
+    if copied.before > 0 {
+        notes.push(format!("an earlier process had written {} documents of this copy", copied.before));
+    }
+    let approximated: IndexMap<String, String> = record
+        .labels
+        .iter()
+        .filter_map(|label| match capabilities.supports(label.kind) {
+            Some(Support::Approximated(how)) => Some((label.name.clone(), how.to_owned())),
+            _ => None,
+        })
+        .collect();
+    let trial = TrialResult {
+        trial: 1,
+        block: 1,
+        store: "copy".to_owned(),
+        scheme: description.as_ref().map_or("file", |d| d.scheme).to_owned(),
+        url: url.clone(),
+        version: description.map(|d| d.version).unwrap_or_default(),
+        embedded: capabilities.embedded,
+        notes,
+        approximated,
+        began: began.clone(),
+        phases: vec![phase],
+        ..TrialResult::default()
+    };
+    let mut result = RunResult {
+        format: FORMAT.to_owned(),
+        run: RunInfo {
+            name: "copy".to_owned(),
+            title: title.clone(),
+            began,
+            ended: Some(jiff::Timestamp::now().to_string()),
+            storebench_version: env!("CARGO_PKG_VERSION").to_owned(),
+            storebench_commit: copied.commit.map(str::to_owned),
+            scale: 1.0,
+            study: copied.settings.clone(),
+            interrupted: record.partial.is_some(),
+            folder: Some(folder.display().to_string()),
+            ..RunInfo::default()
+        },
+        plan: Plan {
+            title,
+            scale: 1.0,
+            repeats: 1,
+            collections: vec![PlannedCollection {
+                collection: copied.collection.to_owned(),
+                count: documents,
+                mean_bytes,
+                total_bytes: bytes,
+                from: Some(copied.from.to_owned()),
+                ..PlannedCollection::default()
+            }],
+            phases: vec![PlannedPhase {
+                name: record.name.clone(),
+                does: format!("copy {} to {}", copied.from, copied.to),
+                documents: Some(documents),
+                bytes: Some(bytes),
+                workers: record.workers,
+                connections: record.connections,
+                in_flight: record.in_flight,
+                ..PlannedPhase::default()
+            }],
+            trials: vec![PlannedTrial { trial: 1, block: 1, store: "copy".to_owned(), url }],
+            ..Plan::default()
+        },
+        environment: Environment::here(&[folder.to_owned()]),
+        documents: collections,
+        trials: vec![trial],
+        verdicts: Vec::new(),
+    };
+    result.verdicts = judge(&result).into_iter().filter(|verdict| JUDGED.contains(&verdict.check.as_str())).collect();
+    result
+}
+
+/// What files promise.
+fn of_files() -> Capabilities {
+    use storebench_core::store::{Durability, ReadConsistency};
+    Capabilities {
+        operations: Vec::new(),
+        durability: vec![(Durability::FSYNC, "each part of a file is synced before it counts as done")],
+        consistency: vec![(ReadConsistency::Strong, "files")],
+        indexes: false,
+        gives_up_at_timeout: false,
+        embedded: true,
+        longest_key_bytes: None,
+        own_members: &[],
+        attachments_member: None,
+        rows: &[],
+        notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{fixture, read_run};
+
+    #[test]
+    fn each_process_of_a_copy_keeps_a_run_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = serde_json::json!({"--op": "upsert"});
+        let record = fixture::load();
+        let copied = Copied {
+            from: "a.jsonl",
+            to: "out.jsonl",
+            store: None,
+            collection: "books",
+            documents: 1_000,
+            bytes: 5_000,
+            before: 0,
+            record: &record,
+            settings: &settings,
+            commit: None,
+        };
+        let first = keep_copy(dir.path(), &copied, &Secrets::default()).unwrap();
+        let second = keep_copy(dir.path(), &Copied { before: 7, ..copied }, &Secrets::default()).unwrap();
+        assert_eq!(read_run(dir.path()).unwrap(), first);
+        assert_eq!(read_run(&dir.path().join("resumed-1")).unwrap(), second);
+        assert!(second.trials[0].notes.iter().any(|note| note.contains("7 documents")), "{second:?}");
+        assert_eq!((first.documents[0].mean_bytes, first.trials[0].scheme.as_str()), (5, "file"));
+        assert!(first.verdicts.iter().all(|verdict| JUDGED.contains(&verdict.check.as_str())));
+        for file in ["intervals.parquet", "events.jsonl", "resources.parquet"] {
+            assert!(dir.path().join(file).exists(), "{file}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A JSON Merge Patch (RFC 7396) as an update by `$set` and `$unset`: members that it does not name are not
+//! sent to and fro, and so keep types that JSON has not (dates, object ids, decimals).
+//!
+//! An object in a patch is merged into the member of that name by paths such as `a.b`. MongoDB takes a path
+//! only where it leads through objects: where the stored member is something else, the server refuses the
+//! update. What a path cannot say is refused here.
+
+use serde_json::{Map, Value};
+use storebench_core::store::{ErrorKind, OpError};
+
+use super::bson::{self, DOCUMENT};
+use super::encode;
+
+/// A member that no document has: an update must say something.
+const NOBODY_S: &str = "_sb_none";
+
+/// What a patch changes.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Changes<'p> {
+    set: Vec<(String, &'p Value)>,
+    unset: Vec<String>,
+}
+
+impl<'p> Changes<'p> {
+    /// Takes a patch apart.
+    ///
+    /// # Errors
+    /// *Refused*, for what an update cannot say.
+    pub(super) fn of(patch: &'p Value) -> Result<Self, OpError> {
+        let Value::Object(members) = patch else {
+            return Err(refused("a patch that is no object would replace the document by what is none".into()));
+        };
+        let mut changes = Self::default();
+        changes.add("", members)?;
+        Ok(changes)
+    }
+
+    fn add(&mut self, path: &str, members: &'p Map<String, Value>) -> Result<(), OpError> {
+        for (name, value) in members {
+            // A number would be a place in a list.
+            let number = !path.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+            if name.is_empty() || number || name.starts_with('$') || name.contains(['.', '\0']) {
+                return Err(refused(format!(
+                    "the patch names a member `{name}`, which MongoDB would take for something else than a name"
+                )));
+            }
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            if path == encode::KEY {
+                return Err(refused("the patch changes `_id`, which is the key".into()));
+            }
+            match value {
+                Value::Null => self.unset.push(path),
+                Value::Object(members) if members.is_empty() => {
+                    return Err(refused(format!(
+                        "the patch merges nothing into `{path}`, which makes it an object only where it is none; \
+                         MongoDB has no such update"
+                    )));
+                }
+                Value::Object(members) => self.add(&path, members)?,
+                value => self.set.push((path, value)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the members of the update.
+    ///
+    /// # Errors
+    /// *Refused*, for what BSON cannot say.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), OpError> {
+        if !self.set.is_empty() {
+            bson::head(out, DOCUMENT, "$set");
+            let at = bson::begin(out);
+            for (path, value) in &self.set {
+                encode::member(path, value.to_string().as_bytes(), out)?;
+            }
+            bson::end(out, at);
+        }
+        let nobody_s = self.set.is_empty() && self.unset.is_empty();
+        if !self.unset.is_empty() || nobody_s {
+            bson::nested(out, DOCUMENT, "$unset", |out| {
+                self.unset.iter().for_each(|path| bson::text(out, path, ""));
+                if nobody_s {
+                    bson::text(out, NOBODY_S, "");
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+fn refused(message: String) -> OpError {
+    OpError::new(ErrorKind::Refused, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_are_set_and_removed_by_their_paths() {
+        let patch = json!({"a": 1, "b": null, "c": {"d": [1], "e": {"f": null}}});
+        let changes = Changes::of(&patch).unwrap();
+        assert_eq!(changes.set, [("a".to_owned(), &json!(1)), ("c.d".to_owned(), &json!([1]))]);
+        assert_eq!(changes.unset, ["b", "c.e.f"]);
+        let mut out = Vec::new();
+        Changes::of(&json!({})).unwrap().write(&mut out).unwrap();
+        assert!(!out.is_empty(), "an update without members would replace the document");
+    }
+
+    #[test]
+    fn what_a_path_cannot_say_is_refused() {
+        for patch in [
+            json!(7),
+            json!({"a.b": 1}),
+            json!({"$set": 1}),
+            json!({"": 1}),
+            json!({"a": {"0": 1}}),
+            json!({"a": {}}),
+            json!({"_id": "x"}),
+        ] {
+            assert_eq!(Changes::of(&patch).unwrap_err().kind, ErrorKind::Refused, "{patch}");
+        }
+        assert!(Changes::of(&json!({"0": 1, "a": {"_id": 2}})).is_ok());
+    }
+}

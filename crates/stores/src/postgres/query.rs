@@ -1,0 +1,110 @@
+//! The rows of a query, by a cursor in a transaction that reads only and sees one moment.
+
+use std::collections::HashSet;
+
+use storebench_core::store::{LocalFuture, RowPage, RowStream, StoreError};
+
+use super::channel::Row;
+use super::login::{Connected, Target};
+use super::wire::{self, Bind};
+
+/// Rows of one page.
+const ROWS: u32 = 1_000;
+
+/// A cursor, open in a transaction on a connection of its own.
+pub(super) struct Query {
+    target: Target,
+    connected: Connected,
+    first: bool,
+    ended: bool,
+}
+
+impl Query {
+    /// Begins the transaction and opens the cursor. Each row is one JSON object.
+    pub(super) async fn open(target: &Target, text: &str) -> Result<Self, StoreError> {
+        let mut connected = target.login().await?;
+        let text = text.trim_end().trim_end_matches(';');
+        let doing = "run the query";
+        let settings = "SET TimeZone = 'UTC'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; \
+                        SET extra_float_digits = 3; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        target.ask(doing, connected.channel.query(settings)).await?;
+        // Prepared, since that takes one statement only: none behind it can end the transaction. The line's end
+        // is for a comment at the end of the text.
+        let sql =
+            format!("DECLARE storebench_rows NO SCROLL CURSOR FOR SELECT row_to_json(q)::text FROM (\n{text}\n) AS q");
+        let mut out = Vec::new();
+        wire::parse(&mut out, 0, &sql, &[]);
+        Bind::new(&mut out, 0, 0).run();
+        let channel = &mut connected.channel;
+        channel.send(&out).await.map_err(|lost| target.broke(doing, &lost))?;
+        // No time is set to a query: it may have to sort everything before its first row.
+        channel.rows().await.map_err(|fault| target.fault(doing, &fault))?;
+        Ok(Self { target: target.clone(), connected, first: true, ended: false })
+    }
+
+    async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
+        page.clear();
+        if self.ended {
+            return Ok(false);
+        }
+        let fetch = format!("FETCH {ROWS} FROM storebench_rows");
+        let fetched = self.connected.channel.query(&fetch).await;
+        // Another connection would see another moment: nothing to go on with.
+        let broken = |error: StoreError| StoreError::Failed(error.to_string());
+        let rows: Vec<Row> =
+            fetched.map_err(|fault| broken(self.target.fault("read the rows of the query", &fault)))?;
+        self.ended = rows.len() < ROWS as usize;
+        for json in rows.into_iter().filter_map(|mut row| row.pop().flatten()) {
+            if std::mem::take(&mut self.first) {
+                check_names(&json)?;
+            }
+            page.rows.push("", json.as_bytes());
+        }
+        Ok(true)
+    }
+}
+
+impl RowStream for Query {
+    fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.page(page))
+    }
+}
+
+/// Refuses two columns of one name: a record has but one field of it.
+fn check_names(json: &str) -> Result<(), StoreError> {
+    struct Names(HashSet<String>);
+    impl<'de> serde::de::Visitor<'de> for Names {
+        type Value = Option<String>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: serde::de::MapAccess<'de>>(mut self, mut map: A) -> Result<Option<String>, A::Error> {
+            let mut twice = None;
+            while let Some(name) = map.next_key::<String>()? {
+                map.next_value::<serde::de::IgnoredAny>()?;
+                if !self.0.insert(name.clone()) {
+                    twice.get_or_insert(name);
+                }
+            }
+            Ok(twice)
+        }
+    }
+    let mut parser = serde_json::Deserializer::from_str(json);
+    match serde::Deserializer::deserialize_map(&mut parser, Names(HashSet::new())) {
+        Ok(Some(name)) => Err(StoreError::NotSupported(format!(
+            "two columns of the query are named `{name}`, and a record has one field of that name; rename one with AS"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_one_name_are_refused() {
+        assert!(check_names(r#"{"a":1,"b":{"a":2},"A":3}"#).is_ok());
+        assert!(check_names(r#"{"a":1,"b":2,"a":3}"#).unwrap_err().to_string().contains("`a`"));
+    }
+}

@@ -1,0 +1,107 @@
+//! All documents of a collection, node by node: `SCAN`, and `GET` and `PTTL` of each key, in one write.
+//!
+//! A key that is there from the beginning to the end of a scan is given at least once, which is what Redis
+//! promises; one that is there twice is given twice. Keys that go in between are left out. What is no string
+//! cannot be a document, and is told.
+
+use std::sync::Arc;
+
+use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+
+use super::control::{Connection, PATIENCE};
+use super::namespace::Collection;
+use super::resp::{self, Value};
+use super::sample::escaped;
+use super::settings::Settings;
+use crate::net::Host;
+
+/// A page is about so large.
+const PAGE_BYTES: usize = 1 << 20;
+/// Keys that are looked at for a page: at first, at least and at most.
+const FIRST: u32 = 100;
+const FEWEST: usize = 10;
+const MOST: usize = 5_000;
+
+/// A walk over one node.
+pub(super) struct Walk {
+    settings: Arc<Settings>,
+    host: Host,
+    connection: Option<Connection>,
+    prefix: Vec<u8>,
+    pattern: Vec<u8>,
+    /// Where the scan is; none at its end.
+    cursor: Option<u64>,
+    count: u32,
+}
+
+impl Walk {
+    /// Begins at the first key.
+    pub(super) fn new(settings: Arc<Settings>, host: Host, connection: Connection, collection: &Collection) -> Self {
+        let prefix = collection.prefix.clone();
+        let pattern = [escaped(&prefix).as_slice(), b"*"].concat();
+        Self { settings, host, connection: Some(connection), prefix, pattern, cursor: Some(0), count: FIRST }
+    }
+
+    async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
+        let Some(cursor) = self.cursor else { return Ok(false) };
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(&self.settings, &self.host, PATIENCE).await?,
+        };
+        // Where this fails the connection goes, and the next try begins with the same cursor on another.
+        let (next, keys) = connection.scan(cursor, &self.pattern, self.count, false).await?;
+        let mut requests = Vec::new();
+        for key in &keys {
+            for command in [&b"GET"[..], b"PTTL"] {
+                resp::command(&mut requests, 2);
+                resp::word(&mut requests, command);
+                resp::word(&mut requests, key);
+            }
+        }
+        let answers = connection.answers(&requests, 2 * keys.len()).await?;
+        page.clear();
+        let mut bytes = 0;
+        for (key, answer) in keys.iter().zip(answers.chunks_exact(2)) {
+            let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else { continue };
+            let bad = |why: String| BadRow { key: String::from_utf8_lossy(rest).into_owned(), why };
+            match (&answer[0], std::str::from_utf8(rest)) {
+                // It went meanwhile.
+                (Value::Nil, _) => {}
+                (Value::Bulk(_), Err(_)) => page.bad.push(bad("its key is not UTF-8".to_owned())),
+                (Value::Bulk(body), Ok(key)) => {
+                    bytes += body.len();
+                    if answer[1].number().is_some_and(|left_ms| left_ms >= 0) {
+                        page.expiring.push(page.rows.len());
+                    }
+                    page.rows.push(key, body);
+                }
+                (Value::Error(line), _) if line.starts_with("WRONGTYPE") => {
+                    let kind = connection.ask(&[b"TYPE", key]).await?;
+                    let kind = if let Value::Simple(kind) = kind { kind } else { "something else".to_owned() };
+                    page.bad.push(bad(format!("its key holds a {kind}; only strings are copied")));
+                }
+                (Value::Error(line), _) if line.starts_with("MOVED") || line.starts_with("ASK") => {
+                    return Err(StoreError::Failed(format!(
+                        "{}: keys are being moved to another node, so a walk could miss some; copy when that has ended",
+                        self.host
+                    )));
+                }
+                (Value::Error(line), _) => {
+                    return Err(StoreError::Failed(format!("{}: a key could not be read (Redis: {line})", self.host)));
+                }
+                (other, _) => return Err(resp::unexpected(&self.host.to_string(), "GET", other)),
+            }
+        }
+        let mean = (bytes / page.rows.len().max(1)).max(1);
+        self.count = (PAGE_BYTES / mean).clamp(FEWEST, MOST) as u32;
+        self.cursor = (next != 0).then_some(next);
+        self.connection = Some(connection);
+        Ok(true)
+    }
+}
+
+impl RowStream for Walk {
+    fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.page(page))
+    }
+}

@@ -1,0 +1,141 @@
+//! The rows of a query, read by a thread of their own: a statement that is under way borrows its connection.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::types::ValueRef;
+use rusqlite::{Batch, Connection, Row};
+use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+
+/// Rows and bytes of a page, at most.
+const ROWS: usize = 1_000;
+const BYTES: usize = 1 << 20;
+/// Pages that wait to be taken.
+const WAITING: usize = 2;
+
+type Page = Result<RowPage, String>;
+
+/// Where the thread leaves its pages. It ends when nobody takes them.
+pub(super) struct Query {
+    place: String,
+    pages: Receiver<Page>,
+}
+
+impl Query {
+    /// Runs a query on a connection that only reads.
+    pub(super) fn open(place: String, connection: Connection, text: &str) -> Result<Self, StoreError> {
+        let (out, pages) = sync_channel(WAITING);
+        let text = text.to_owned();
+        let run = move || {
+            if let Err(why) = run(&connection, &text, &out) {
+                // Nobody may be there to be told.
+                let _ = out.send(Err(why));
+            }
+        };
+        std::thread::Builder::new()
+            .name("sqlite-query".to_owned())
+            .spawn(run)
+            .map_err(|e| StoreError::Failed(format!("{place}: no thread could be made for the query: {e}")))?;
+        Ok(Self { place, pages })
+    }
+}
+
+impl RowStream for Query {
+    fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            page.clear();
+            match self.pages.recv() {
+                Ok(Ok(came)) => {
+                    *page = came;
+                    Ok(true)
+                }
+                Ok(Err(why)) => Err(StoreError::NotSupported(format!("{}: the query failed: {why}", self.place))),
+                // The thread has ended.
+                Err(_) => Ok(false),
+            }
+        })
+    }
+}
+
+fn run(connection: &Connection, text: &str, out: &SyncSender<Page>) -> Result<(), String> {
+    let said = |e: rusqlite::Error| e.to_string();
+    let mut batch = Batch::new(connection, text);
+    let mut statement = batch.next().map_err(said)?.ok_or("it is empty")?;
+    if !statement.readonly() || statement.column_count() == 0 {
+        return Err("it gives no rows, or would write".to_owned());
+    }
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    if let Some((_, name)) = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
+        return Err(format!(
+            "two columns are named `{name}`, and a record has one field of that name; rename one with AS"
+        ));
+    }
+    let columns: Vec<Vec<u8>> = names.iter().map(|name| serde_json::to_vec(name).unwrap_or_default()).collect();
+    if batch.next().map_err(said)?.is_some() {
+        return Err("it is more than one statement".to_owned());
+    }
+    let mut rows = statement.query([]).map_err(said)?;
+    let mut page = RowPage::default();
+    let mut json = Vec::new();
+    let (mut bytes, mut number) = (0, 0_u64);
+    while let Some(row) = rows.next().map_err(said)? {
+        number += 1;
+        json.clear();
+        match push_row(row, &columns, &mut json) {
+            Ok(()) => page.rows.push("", &json),
+            Err(why) => page.bad.push(BadRow { key: format!("row {number}"), why }),
+        }
+        bytes += json.len();
+        if page.rows.len() + page.bad.len() >= ROWS || bytes >= BYTES {
+            bytes = 0;
+            if out.send(Ok(std::mem::take(&mut page))).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    let _ = out.send(Ok(page));
+    Ok(())
+}
+
+fn push_text(text: &str, out: &mut Vec<u8>) {
+    // A text into memory cannot fail.
+    let _ = serde_json::to_writer(out, text);
+}
+
+fn push_row(row: &Row<'_>, columns: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), String> {
+    out.push(b'{');
+    for (number, column) in columns.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(column);
+        out.push(b':');
+        let value = row.get_ref(number).map_err(|e| e.to_string())?;
+        push_value(value, out).map_err(|why| format!("its column {} {why}", String::from_utf8_lossy(column)))?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn push_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+    use std::io::Write as _;
+
+    let written = match value {
+        ValueRef::Null => out.write_all(b"null"),
+        ValueRef::Integer(number) => write!(out, "{number}"),
+        ValueRef::Real(number) => match serde_json::Number::from_f64(number) {
+            Some(number) => write!(out, "{number}"),
+            None => return Err("is infinite, which JSON has no number for"),
+        },
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8")?;
+            push_text(text, out);
+            Ok(())
+        }
+        ValueRef::Blob(bytes) => {
+            out.push(b'"');
+            bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")).and_then(|()| out.write_all(b"\""))
+        }
+    };
+    written.map_err(|_| "cannot be written")
+}

@@ -1,0 +1,226 @@
+//! What the requests of a copy took, recorded as a study's phase is: histograms by kind of request and interval.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use storebench_core::engine::{Clock, RealClock};
+use storebench_core::measure::{
+    Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, Sampler, StoreStats, WorkerUse, record,
+    thread_cpu_ns, thread_run_queue_ns,
+};
+use storebench_core::store::{Durability, ErrorKind, OpKind, ReadConsistency};
+
+/// How long an interval is, in ns.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// One try of a request that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// What was asked for.
+    pub kind: OpKind,
+    /// Whether it was done, or how it failed.
+    pub outcome: Result<(), ErrorKind>,
+    /// From its send to its end, in ns.
+    pub service_ns: u64,
+    /// Records that were written or read by it.
+    pub records: u64,
+    /// Bytes of them, keys included where they were written.
+    pub bytes: u64,
+}
+
+/// How the requests of a sink or source are told in measurements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestKinds {
+    /// The kinds there may be.
+    pub kinds: Vec<OpKind>,
+    /// Records of one, at most.
+    pub batch: u32,
+}
+
+/// How a sink is written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writes {
+    /// By which requests.
+    pub requests: RequestKinds,
+    /// So many in flight on one session.
+    pub in_flight: u32,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+}
+
+/// What one worker has seen since the last interval ended. Its lock is the worker's own but once an interval.
+struct Cell {
+    recorder: Recorder,
+    usage: WorkerUse,
+}
+
+/// The recorders of all workers of a copy.
+pub(crate) struct Meter {
+    clock: RealClock,
+    start_ns: u64,
+    began_unix_ns: u64,
+    labels: Arc<[Label]>,
+    cells: Arc<[Mutex<Cell>]>,
+    sampler: Option<Sampler>,
+    total: Recorder,
+    intervals: Vec<Interval>,
+    target: Writes,
+}
+
+/// A worker's own part of the measurement.
+pub(crate) struct Probe {
+    cells: Arc<[Mutex<Cell>]>,
+    worker: usize,
+    labels: Arc<[Label]>,
+    cpu_ns: u64,
+    run_queue_ns: u64,
+    clock: RealClock,
+    start_ns: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(source: Option<RequestKinds>, target: Writes, workers: u32) -> Self {
+        let clock = RealClock::new();
+        let mut labels = Vec::new();
+        for RequestKinds { kinds, batch } in source.iter().chain([&target.requests]) {
+            for kind in kinds {
+                let many = matches!(
+                    kind,
+                    OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete | OpKind::Scan | OpKind::View
+                );
+                let batch = if many { *batch } else { 1 };
+                labels.push(Label { name: kind.name().to_owned(), kind: *kind, collection: 0, batch });
+            }
+        }
+        let cell = || Cell { recorder: Recorder::new(labels.len()), usage: WorkerUse::default() };
+        let start_ns = clock.now_ns();
+        Self {
+            start_ns,
+            began_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64),
+            cells: (0..workers).map(|_| Mutex::new(cell())).collect(),
+            // Without it only the use of the machine is missing.
+            sampler: Sampler::start(clock.clone(), start_ns).ok(),
+            total: Recorder::new(labels.len()),
+            intervals: Vec::new(),
+            labels: labels.into(),
+            clock,
+            target,
+        }
+    }
+
+    /// For one worker, which [begins](Probe::begin) it on its thread.
+    pub(crate) fn probe(&self, worker: u32) -> Probe {
+        Probe {
+            cells: Arc::clone(&self.cells),
+            worker: worker as usize,
+            labels: Arc::clone(&self.labels),
+            cpu_ns: 0,
+            run_queue_ns: 0,
+            clock: self.clock.clone(),
+            start_ns: 0,
+        }
+    }
+
+    /// Ends the interval, if it is time.
+    pub(crate) fn tick(&mut self) {
+        let now_ns = self.clock.now_ns() - self.start_ns;
+        if now_ns >= self.intervals.last().map_or(0, |last| last.to_ns) + INTERVAL_NS {
+            self.close(now_ns);
+        }
+    }
+
+    fn close(&mut self, to_ns: u64) {
+        let mut all = Recorder::new(self.labels.len());
+        for cell in &*self.cells {
+            let mut cell = lock(cell);
+            all.add(&cell.recorder);
+            cell.recorder.clear();
+        }
+        let number = self.intervals.len() as u64;
+        let from_ns = self.intervals.last().map_or(0, |last| last.to_ns);
+        self.total.add(&all);
+        self.intervals.push(Interval::new(number, from_ns, to_ns.max(from_ns + 1), &all));
+    }
+
+    /// Everything that was measured.
+    pub(crate) fn end(mut self, interrupted: bool) -> PhaseRecord {
+        let elapsed_ns = (self.clock.now_ns() - self.start_ns).max(1);
+        self.close(elapsed_ns);
+        PhaseRecord {
+            name: "copy".to_owned(),
+            warm_up: false,
+            loads: false,
+            labels: self.labels.to_vec(),
+            began_unix_ns: self.began_unix_ns,
+            sending_ns: elapsed_ns,
+            elapsed_ns,
+            due: None,
+            due_over_ns: None,
+            workers: self.cells.len() as u32,
+            connections: 1,
+            in_flight: self.target.in_flight,
+            durability: self.target.durability,
+            consistency: ReadConsistency::Strong,
+            total: self.total,
+            intervals: self.intervals,
+            worker_use: self.cells.iter().map(|cell| lock(cell).usage).collect(),
+            resources: self.sampler.map(Sampler::finish).unwrap_or_default(),
+            store_stats: StoreStats::default(),
+            distinct_keys: Vec::new(),
+            messages: Vec::new(),
+            wrong_examples: Vec::new(),
+            ledger: None,
+            partial: interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() }),
+        }
+    }
+}
+
+impl Probe {
+    /// The calling thread is the worker's.
+    pub(crate) fn begin(&mut self) {
+        self.cpu_ns = thread_cpu_ns();
+        self.run_queue_ns = thread_run_queue_ns();
+        self.start_ns = self.clock.now_ns();
+    }
+
+    /// The worker has ended.
+    pub(crate) fn end(self) {
+        let cpu_ns = thread_cpu_ns() - self.cpu_ns;
+        let run_queue_ns = thread_run_queue_ns().saturating_sub(self.run_queue_ns);
+        let wall_ns = self.clock.now_ns() - self.start_ns;
+        lock(&self.cells[self.worker]).usage = WorkerUse { cpu_ns, spin_ns: 0, run_queue_ns, wall_ns };
+    }
+
+    /// Takes requests in.
+    pub(crate) fn take(&self, requests: &mut Vec<Request>) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut cell = lock(&self.cells[self.worker]);
+        for request in requests.drain(..) {
+            let Some(label) = self.labels.iter().position(|label| label.kind == request.kind) else { continue };
+            let tally = &mut cell.recorder.ops[label];
+            match request.outcome {
+                Ok(()) => {
+                    tally.succeeded += 1;
+                    record(&mut tally.service, request.service_ns);
+                }
+                Err(ErrorKind::NotFound) => {
+                    tally.missed += 1;
+                    record(&mut tally.service, request.service_ns);
+                }
+                Err(kind) => {
+                    tally.failed[kind as usize] += 1;
+                    record(&mut tally.failed_time, request.service_ns);
+                }
+            }
+            tally.documents += request.records;
+            let bytes = if request.kind.writes() { &mut tally.bytes_written } else { &mut tally.bytes_read };
+            *bytes += request.bytes;
+        }
+    }
+}
+
+fn lock(cell: &Mutex<Cell>) -> MutexGuard<'_, Cell> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,146 @@
+//! Reads an object in order, and fetches what comes next meanwhile.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+
+use bytes::{Buf as _, Bytes};
+use futures_util::StreamExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::object::{Object, Version};
+use super::runtime::handle;
+use crate::error::TransferError;
+
+/// Bytes of one request.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Pieces that are fetched, or wait to be read: with the one being read the memory of a reader.
+const PIECES: u32 = 4;
+/// So much behind the wanted end is fetched with what lies before it: the rest of a line.
+const BEYOND_BYTES: u64 = 64 << 10;
+
+type Answer = Result<(Bytes, OwnedSemaphorePermit), TransferError>;
+
+/// Reads an object. Dropped, it fetches nothing more.
+pub(super) struct Ahead {
+    /// Where each piece will come, in order.
+    pieces: Receiver<Receiver<Answer>>,
+    piece: Bytes,
+    room: Option<OwnedSemaphorePermit>,
+    fetches: Result<AbortHandle, TransferError>,
+    name: String,
+    ended: bool,
+}
+
+impl Ahead {
+    pub(super) fn new(object: Object, version: Version, from: u64, until: u64) -> Self {
+        let (sender, pieces) = channel();
+        let name = object.shown().to_owned();
+        let fetches = handle().map(|handle| {
+            let work = async move {
+                match version.bytes().filter(|_| version.ranges()) {
+                    Some(bytes) => fetch(object, version, from, until, bytes, sender).await,
+                    None => stream(object, version, sender).await,
+                }
+            };
+            handle.spawn(work).abort_handle()
+        });
+        Self { pieces, piece: Bytes::new(), room: None, fetches, name, ended: false }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        if let Ok(fetches) = &self.fetches {
+            fetches.abort();
+        }
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Err(error) = &self.fetches {
+            return Err(error.clone().into());
+        }
+        while !self.ended && self.piece.is_empty() {
+            // Read to its end, so that its memory is another piece's.
+            self.room = None;
+            match self.pieces.recv() {
+                Err(_) => self.ended = true,
+                Ok(answer) => {
+                    let lost =
+                        || Err(TransferError::Source(format!("{}: a request ended without an answer", self.name)));
+                    let (piece, room) = answer.recv().unwrap_or_else(|_| lost())?;
+                    (self.piece, self.room) = (piece, Some(room));
+                }
+            }
+        }
+        let length = self.piece.len().min(into.len());
+        self.piece.copy_to_slice(&mut into[..length]);
+        Ok(length)
+    }
+}
+
+/// Fetches ranges, several at once, up to about `until`; what lies behind one after the other, each when
+/// everything before was read.
+async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u64, sender: Sender<Receiver<Answer>>) {
+    let room = Arc::new(Semaphore::new(PIECES as usize));
+    let until = until.saturating_add(BEYOND_BYTES).min(bytes);
+    let mut fetches = JoinSet::new();
+    let mut at = from;
+    while at < bytes {
+        let (end, needs) =
+            if at < until { ((at + PIECE_BYTES).min(until), 1) } else { ((at + PIECE_BYTES).min(bytes), PIECES) };
+        // Never closed.
+        let Ok(permit) = Arc::clone(&room).acquire_many_owned(needs).await else { return };
+        let (answer, receiver) = sync_channel(1);
+        if sender.send(receiver).is_err() {
+            return;
+        }
+        let (object, version, range) = (object.clone(), version.clone(), at..end);
+        fetches.spawn(async move {
+            let _ = answer.send(object.piece(&version, range).await.map(|piece| (piece, permit)));
+        });
+        while fetches.try_join_next().is_some() {}
+        at = end;
+    }
+    drop(sender);
+    while fetches.join_next().await.is_some() {}
+}
+
+/// Takes the object as its server gives it, where that knows no ranges.
+async fn stream(object: Object, version: Version, sender: Sender<Receiver<Answer>>) {
+    let room = Arc::new(Semaphore::new(PIECES as usize));
+    let give = |answer: Answer| {
+        let (answers, receiver) = sync_channel(1);
+        let _ = answers.send(answer);
+        sender.send(receiver).is_ok()
+    };
+    let mut pieces = match object.get(&version, None).await {
+        Ok(got) => got.into_stream(),
+        Err(error) => {
+            give(Err(error));
+            return;
+        }
+    };
+    let mut gathered = Vec::new();
+    loop {
+        let piece = pieces.next().await;
+        let ended = piece.is_none();
+        match piece {
+            Some(Ok(piece)) => gathered.extend_from_slice(&piece),
+            Some(Err(error)) => {
+                give(Err(object.fault(super::fault::When::Read, &error)));
+                return;
+            }
+            None => {}
+        }
+        if gathered.len() as u64 >= PIECE_BYTES || ended {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+            if !give(Ok((std::mem::take(&mut gathered).into(), permit))) || ended {
+                return;
+            }
+        }
+    }
+}

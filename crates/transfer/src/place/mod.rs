@@ -1,0 +1,242 @@
+//! What a file is, wherever it is: on this machine, in an object store, in Hadoop's file system, or behind HTTP.
+//!
+//! Everything here blocks the thread that asks; what is far away is fetched ahead by a thread of its own
+//! ([`runtime`]), so that readers of records need not know where their bytes come from.
+
+#[cfg(not(feature = "remote"))]
+mod absent;
+#[cfg(feature = "remote")]
+mod ahead;
+#[cfg(feature = "remote")]
+mod blocks;
+mod chunks;
+#[cfg(feature = "remote")]
+mod fault;
+#[cfg(feature = "remote")]
+mod object;
+#[cfg(feature = "remote")]
+mod open;
+#[cfg(feature = "remote")]
+mod runtime;
+#[cfg(feature = "remote")]
+mod upload;
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "a URL is only refused there"))]
+mod url;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(not(feature = "remote"))]
+use absent as object;
+pub(crate) use chunks::{Chunks, Seekable};
+use object::{Object, Version};
+use url::RemoteUrl;
+
+use crate::error::TransferError;
+use crate::retry::RetryPolicy;
+
+/// How a place that is not on this machine is spoken to.
+#[derive(Debug, Clone, Copy)]
+pub struct Access {
+    /// How often a request that fails for now is tried.
+    pub retry: RetryPolicy,
+    /// How long an answer may be silent.
+    pub timeout: Duration,
+}
+
+/// Where a file, or a folder of files, is.
+#[derive(Debug, Clone)]
+pub struct Place(Where);
+
+#[derive(Debug, Clone)]
+enum Where {
+    Local(PathBuf),
+    Remote(Object),
+}
+
+impl From<PathBuf> for Place {
+    fn from(path: PathBuf) -> Self {
+        Self(Where::Local(path))
+    }
+}
+
+impl fmt::Display for Place {
+    /// A path, or a URL without options.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Where::Local(path) => path.display().fmt(f),
+            Where::Remote(object) => object.shown().fmt(f),
+        }
+    }
+}
+
+impl Place {
+    /// Whether a text is the URL of a place that is not on this machine, as against a path or a store.
+    pub fn is_url(text: &str) -> bool {
+        RemoteUrl::is(text)
+    }
+
+    /// A URL as it may be shown: without options.
+    pub fn shown(url: &str) -> String {
+        url::shown(url)
+    }
+
+    /// The place of a URL. It is not looked at.
+    ///
+    /// # Errors
+    /// The URL is wrong, or there are no credentials for it.
+    pub fn of_url(url: &str, access: &Access) -> Result<Self, TransferError> {
+        Object::open(&RemoteUrl::of(url)?, access).map(|object| Self(Where::Remote(object)))
+    }
+
+    /// The files of a URL, in the order of their names: of a pattern those that fit, of a folder all that are
+    /// under it.
+    ///
+    /// # Errors
+    /// As [`of_url`](Self::of_url); what cannot be listed; nothing is there.
+    pub fn find(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
+        let parsed = RemoteUrl::of(url)?;
+        if !parsed.is_several() {
+            return Self::of_url(url, access).map(|place| vec![place]);
+        }
+        Ok(Object::list(&parsed, access)?.into_iter().map(|object| Self(Where::Remote(object))).collect())
+    }
+
+    /// The path, where it is on this machine.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Where::Local(path) => Some(path),
+            Where::Remote(_) => None,
+        }
+    }
+
+    /// A file in this folder.
+    pub(crate) fn join(&self, name: &str) -> Self {
+        Self(match &self.0 {
+            Where::Local(path) => Where::Local(path.join(name)),
+            Where::Remote(object) => Where::Remote(object.join(name)),
+        })
+    }
+
+    /// Looks at files, many at once where they are far away.
+    ///
+    /// # Errors
+    /// Which one is not there, no file, or cannot be read.
+    pub(crate) fn look(places: &[Self]) -> Result<Vec<Found>, TransferError> {
+        let objects: Vec<Object> = places
+            .iter()
+            .filter_map(|place| if let Where::Remote(o) = &place.0 { Some(o.clone()) } else { None })
+            .collect();
+        let mut versions = object::look(objects).into_iter();
+        places
+            .iter()
+            .map(|place| match &place.0 {
+                Where::Local(path) => look(path),
+                Where::Remote(object) => {
+                    let (version, first) = versions
+                        .next()
+                        .transpose()?
+                        .ok_or_else(|| TransferError::Source(format!("{place}: the look at it has not ended")))?;
+                    Ok(Found {
+                        place: place.clone(),
+                        bytes: version.bytes(),
+                        ranges: version.ranges(),
+                        mark: version.mark(),
+                        first,
+                        version: Some((object.clone(), version)),
+                    })
+                }
+            })
+            .collect()
+    }
+
+    /// Refuses a target that could not be written at the end; what is there stays. With `folder` it is one.
+    ///
+    /// # Errors
+    /// It cannot be reached, or is not to be written by us.
+    pub(crate) fn check_writable(&self, folder: bool) -> Result<(), TransferError> {
+        match &self.0 {
+            Where::Local(_) => Ok(()),
+            Where::Remote(object) if folder => object.join("part-00000").check_writable(),
+            Where::Remote(object) => object.check_writable(),
+        }
+    }
+
+    /// Makes the file here hold what a file on this machine holds; what was here before stays until then.
+    ///
+    /// # Errors
+    /// What went wrong there; a part of the file is never there to be seen.
+    pub(crate) fn put(&self, from: &Path) -> Result<(), TransferError> {
+        match &self.0 {
+            Where::Local(path) => std::fs::rename(from, path).map_err(|e| TransferError::write(path, &e)),
+            Where::Remote(object) => object.upload(from),
+        }
+    }
+}
+
+/// A file that was looked at. Reading it later reads what was there then, or says that it has changed.
+pub(crate) struct Found {
+    pub(crate) place: Place,
+    /// Its size; none where a server does not tell it.
+    pub(crate) bytes: Option<u64>,
+    /// Whether it can be read from anywhere in it.
+    pub(crate) ranges: bool,
+    /// What changes when the file does.
+    pub(crate) mark: String,
+    /// Its first bytes, up to 4.
+    pub(crate) first: Vec<u8>,
+    version: Option<(Object, Version)>,
+}
+
+fn look(path: &Path) -> Result<Found, TransferError> {
+    let refused = |what: &str| TransferError::BadInput(format!("{}: {what}", path.display()));
+    let found = path.metadata().map_err(|e| refused(&format!("cannot be read: {e}; is the path right?")))?;
+    if found.is_dir() {
+        return Err(refused("is a folder; name its files, as in `folder/*.jsonl`"));
+    }
+    let mut first = Vec::new();
+    File::open(path)
+        .and_then(|file| if found.is_file() { file.take(4).read_to_end(&mut first) } else { Ok(0) })
+        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
+    let modified = found.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    Ok(Found {
+        place: path.to_owned().into(),
+        bytes: Some(found.len()),
+        ranges: true,
+        mark: modified.map(|t| t.as_nanos().to_string()).unwrap_or_default(),
+        first,
+        version: None,
+    })
+}
+
+impl Found {
+    /// Reads from an offset on. What lies before `until` is fetched ahead, what lies behind when it is asked
+    /// for.
+    pub(crate) fn read(&self, from: u64, until: u64) -> io::Result<Box<dyn Read + Send>> {
+        if let Some((object, version)) = &self.version {
+            return Ok(object.read(version, from, until));
+        }
+        let mut file = File::open(self.place.path().unwrap_or(Path::new("")))?;
+        if from > 0 {
+            file.seek(SeekFrom::Start(from))?;
+        }
+        Ok(Box::new(file))
+    }
+
+    /// What reads pieces from anywhere in it.
+    ///
+    /// # Errors
+    /// The server does not give pieces.
+    pub(crate) fn chunks(&self) -> Result<Chunks, TransferError> {
+        match &self.version {
+            Some((object, version)) => object.chunks(version).map(Chunks::Remote),
+            None => File::open(self.place.path().unwrap_or(Path::new("")))
+                .map(|file| Chunks::Local(Arc::new(file)))
+                .map_err(|e| TransferError::read(&self.place.to_string(), &e)),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! One object of a store, as it was when it was looked at.
+
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use glob::{MatchOptions, Pattern};
+use object_store::path::Path as Key;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt as _};
+
+pub(super) use super::blocks::Blocks;
+use super::fault::{When, changed, fault};
+use super::open::{UNKNOWN, open};
+use super::runtime::wait;
+use super::url::{RemoteUrl, Scheme};
+use super::{Access, ahead, upload};
+use crate::error::TransferError;
+
+/// Objects that are looked at at once.
+const LOOKS: usize = 16;
+
+/// An object, whether or not it is there.
+#[derive(Debug, Clone)]
+pub(super) struct Object {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) key: Key,
+    pub(super) url: Arc<RemoteUrl>,
+    shown: Arc<str>,
+}
+
+/// What an object was when it was looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Version {
+    meta: ObjectMeta,
+    ranges: bool,
+}
+
+impl Version {
+    pub(super) fn bytes(&self) -> Option<u64> {
+        (self.meta.size != UNKNOWN).then_some(self.meta.size)
+    }
+
+    pub(super) fn ranges(&self) -> bool {
+        self.ranges
+    }
+
+    pub(super) fn mark(&self) -> String {
+        self.meta.e_tag.clone().unwrap_or_else(|| self.meta.last_modified.to_rfc3339())
+    }
+
+    fn is(&self, found: &ObjectMeta) -> bool {
+        let same = match (&self.meta.e_tag, &found.e_tag) {
+            (Some(then), Some(now)) => then == now,
+            _ => self.meta.last_modified == found.last_modified,
+        };
+        same && self.meta.size == found.size
+    }
+}
+
+/// Looks at objects; the answers are in their order. After the first error nothing more is looked at.
+pub(super) fn look(objects: Vec<Object>) -> Vec<Result<(Version, Vec<u8>), TransferError>> {
+    if objects.is_empty() {
+        return Vec::new();
+    }
+    let work = async move {
+        let looks = objects.into_iter().map(|object| async move { object.look().await });
+        let mut looks = futures_util::stream::iter(looks).buffered(LOOKS);
+        let mut found = Vec::new();
+        while let Some(look) = looks.next().await {
+            let failed = look.is_err();
+            found.push(look);
+            if failed {
+                break;
+            }
+        }
+        Ok(found)
+    };
+    wait(work).unwrap_or_else(|error| vec![Err(error)])
+}
+
+impl Object {
+    pub(super) fn open(url: &RemoteUrl, access: &Access) -> Result<Self, TransferError> {
+        let key = key(url, &url.key)?;
+        Ok(Self::of(open(url, access)?, Arc::new(url.clone()), key))
+    }
+
+    fn of(store: Arc<dyn ObjectStore>, url: Arc<RemoteUrl>, key: Key) -> Self {
+        let shown = match url.scheme {
+            Scheme::Http => super::url::shown(&url.whole),
+            _ => url.shown_with(key.as_ref()),
+        };
+        Self { store, url, shown: shown.into(), key }
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    pub(super) fn join(&self, name: &str) -> Self {
+        Self::of(Arc::clone(&self.store), Arc::clone(&self.url), self.key.clone().join(name))
+    }
+
+    pub(super) fn fault(&self, when: When, error: &object_store::Error) -> TransferError {
+        fault(&self.shown, self.url.scheme, when, error)
+    }
+
+    /// The objects of a folder, or those that fit a pattern, by name.
+    pub(super) fn list(url: &RemoteUrl, access: &Access) -> Result<Vec<Self>, TransferError> {
+        let (store, url) = (open(url, access)?, Arc::new(url.clone()));
+        let shown = url.shown_with(&url.key);
+        let pattern = match url.is_pattern() {
+            true => Some(
+                Pattern::new(&url.key).map_err(|e| TransferError::BadInput(format!("the pattern `{shown}` {e}")))?,
+            ),
+            false => None,
+        };
+        let literal = url.key.find(['*', '?', '[']).unwrap_or(url.key.len());
+        let folder = url.key[..literal].rfind('/').map_or("", |at| &url.key[..at]).to_owned();
+        // Without a folder in its pattern nothing below is wanted, and may be very much.
+        let deep = pattern.is_none() || url.key[folder.len()..].trim_start_matches('/').contains('/');
+        let prefix = key(&url, &folder)?;
+        let (lister, from, scheme, at) = (Arc::clone(&store), prefix.clone(), url.scheme, shown.clone());
+        let mut keys = wait(async move {
+            let listed = if deep {
+                lister.list(Some(&from)).map_ok(|meta| meta.location).try_collect::<Vec<Key>>().await
+            } else {
+                let listed = lister.list_with_delimiter(Some(&from)).await;
+                listed.map(|listed| listed.objects.into_iter().map(|meta| meta.location).collect())
+            };
+            listed.map_err(|e| fault(&at, scheme, When::Look, &e))
+        })?;
+        let by =
+            MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+        keys.retain(|key| match &pattern {
+            Some(pattern) => pattern.matches_with(key.as_ref(), by),
+            None => {
+                let below = key.as_ref().strip_prefix(prefix.as_ref()).unwrap_or(key.as_ref());
+                !below.split('/').any(|name| name.starts_with(['.', '_']))
+            }
+        });
+        keys.sort();
+        if keys.is_empty() {
+            return Err(TransferError::BadInput(format!("{shown}: nothing there fits; are bucket and name right?")));
+        }
+        Ok(keys.into_iter().map(|key| Self::of(Arc::clone(&store), Arc::clone(&url), key)).collect())
+    }
+
+    /// Its version, and its first bytes.
+    async fn look(&self) -> Result<(Version, Vec<u8>), TransferError> {
+        let failed = |error| self.fault(When::Look, &error);
+        if self.url.scheme == Scheme::Http {
+            return self.look_by_reading().await;
+        }
+        let meta = self.store.head(&self.key).await.map_err(failed)?;
+        let version = Version { meta, ranges: true };
+        let first = self.piece(&version, 0..version.meta.size.min(4)).await?;
+        Ok((version, first.to_vec()))
+    }
+
+    /// The same where `HEAD` may not be answered as `GET` would be: asks for the first bytes, and without a
+    /// range where the server knows none.
+    async fn look_by_reading(&self) -> Result<(Version, Vec<u8>), TransferError> {
+        let ranged = GetOptions { range: Some(GetRange::Bounded(0..4)), ..GetOptions::default() };
+        match self.store.get_opts(&self.key, ranged).await {
+            Ok(got) => {
+                let meta = got.meta.clone();
+                let first = got.bytes().await.map_err(|e| self.fault(When::Look, &e))?;
+                Ok((Version { meta, ranges: true }, first.to_vec()))
+            }
+            Err(error @ object_store::Error::NotFound { .. }) => Err(self.fault(When::Look, &error)),
+            Err(error) => {
+                let told = self.fault(When::Look, &error);
+                if matches!(told, TransferError::Store { .. }) {
+                    return Err(told);
+                }
+                let failed = |error| self.fault(When::Look, &error);
+                let got = self.store.get_opts(&self.key, GetOptions::default()).await.map_err(failed)?;
+                let meta = got.meta.clone();
+                let mut first = Vec::new();
+                let mut stream = got.into_stream();
+                while first.len() < 4 {
+                    let Some(piece) = stream.next().await else { break };
+                    first.extend_from_slice(&piece.map_err(failed)?);
+                }
+                first.truncate(4);
+                Ok((Version { meta, ranges: false }, first))
+            }
+        }
+    }
+
+    /// Asks for all of it, or a range, of the version that was looked at.
+    pub(super) async fn get(&self, version: &Version, range: Option<Range<u64>>) -> Result<GetResult, TransferError> {
+        let options = GetOptions {
+            // A weak tag equals none by the rules of `If-Match`; it is compared below.
+            if_match: version.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/")),
+            range: range.map(GetRange::Bounded),
+            ..GetOptions::default()
+        };
+        let got = self.store.get_opts(&self.key, options).await.map_err(|e| self.fault(When::Read, &e))?;
+        if version.is(&got.meta) { Ok(got) } else { Err(changed(&self.shown)) }
+    }
+
+    /// A range of the version that was looked at.
+    pub(super) async fn piece(&self, version: &Version, range: Range<u64>) -> Result<Bytes, TransferError> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let wanted = range.end - range.start;
+        let got = self.get(version, Some(range)).await?;
+        let piece = got.bytes().await.map_err(|e| self.fault(When::Read, &e))?;
+        if piece.len() as u64 != wanted {
+            return Err(TransferError::Source(format!(
+                "{} gave {} bytes where {wanted} were asked for",
+                self.shown,
+                piece.len()
+            )));
+        }
+        Ok(piece)
+    }
+
+    pub(super) fn read(&self, version: &Version, from: u64, until: u64) -> Box<dyn Read + Send> {
+        Box::new(ahead::Ahead::new(self.clone(), version.clone(), from, until))
+    }
+
+    pub(super) fn chunks(&self, version: &Version) -> Result<Blocks, TransferError> {
+        match version.bytes().filter(|_| version.ranges) {
+            Some(bytes) => Ok(Blocks::new(self.clone(), version.clone(), bytes)),
+            None => Err(TransferError::BadInput(format!(
+                "{}: its server gives no parts of a file, which Parquet needs; fetch the file first",
+                self.shown
+            ))),
+        }
+    }
+
+    pub(super) fn check_writable(&self) -> Result<(), TransferError> {
+        upload::check(self)
+    }
+
+    pub(super) fn upload(&self, from: &Path) -> Result<(), TransferError> {
+        upload::upload(self, from)
+    }
+}
+
+fn key(url: &RemoteUrl, text: &str) -> Result<Key, TransferError> {
+    if url.scheme == Scheme::Http {
+        // The store's address is the whole URL.
+        return Ok(Key::default());
+    }
+    Key::parse(text).map_err(|e| TransferError::BadInput(format!("{}: {e}", url.shown_with(text))))
+}

@@ -1,0 +1,223 @@
+//! Stores of objects, with credentials and nothing that would look for others.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
+
+use super::Access;
+use super::fault::credentials;
+use super::url::{RemoteUrl, Scheme};
+use crate::error::TransferError;
+
+/// The size of what tells none.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+type Store = Arc<dyn ObjectStore>;
+
+/// The store of a URL. Nothing is asked of it yet.
+pub(super) fn open(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
+    let built = match url.scheme {
+        Scheme::S3 => s3(url, access),
+        Scheme::Google => google(url, access),
+        Scheme::Azure => azure(url, access),
+        Scheme::Http => http(url, access),
+        Scheme::Hdfs => return hdfs(url, access),
+    };
+    built?.map_err(|error| refused(url, &error.to_string()))
+}
+
+type Built = Result<object_store::Result<Store>, TransferError>;
+
+fn refused(url: &RemoteUrl, why: &str) -> TransferError {
+    TransferError::BadInput(format!("{}: {why}", super::url::shown(&url.whole)))
+}
+
+fn no_credentials(url: &RemoteUrl) -> TransferError {
+    refused(url, &format!("there are no credentials; {}", credentials(url.scheme)))
+}
+
+fn retry(access: &Access) -> RetryConfig {
+    let policy = &access.retry;
+    RetryConfig {
+        backoff: BackoffConfig { init_backoff: policy.first, max_backoff: policy.cap, base: 2.0 },
+        max_retries: policy.tries.saturating_sub(1) as usize,
+        retry_timeout: policy.total,
+    }
+}
+
+/// A long answer is no failure as long as it comes.
+fn client(options: ClientOptions, access: &Access) -> ClientOptions {
+    let timeout = access.timeout.max(Duration::from_millis(1));
+    options.with_timeout_disabled().with_connect_timeout(timeout).with_read_timeout(timeout)
+}
+
+fn s3(url: &RemoteUrl, access: &Access) -> Built {
+    use AmazonS3ConfigKey as Key;
+
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(&url.authority).with_retry(retry(access));
+    for (name, key) in
+        [("region", Key::Region), ("endpoint", Key::Endpoint), ("virtual_hosted", Key::VirtualHostedStyleRequest)]
+    {
+        if let Some(value) = url.option(name) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    // What is typed counts more than what is in the environment.
+    if let Some(endpoint) = url.option("endpoint") {
+        builder = builder.with_config(Key::S3Endpoint, endpoint);
+    }
+    let set = |key: Key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
+    let anonymous = url.flag("anonymous")? || builder.get_config_value(&Key::SkipSignature).as_deref() == Some("true");
+    let pairs = [
+        (Key::AccessKeyId, Key::SecretAccessKey),
+        (Key::WebIdentityTokenFile, Key::RoleArn),
+        (Key::ContainerCredentialsFullUri, Key::ContainerAuthorizationTokenFile),
+    ];
+    let known =
+        pairs.into_iter().any(|(one, other)| set(one) && set(other)) || set(Key::ContainerCredentialsRelativeUri);
+    // Without any the builder would ask the machine's metadata service, which nobody asked for.
+    if !anonymous && !known {
+        return Err(no_credentials(url));
+    }
+    let endpoint = builder.get_config_value(&Key::S3Endpoint).or_else(|| builder.get_config_value(&Key::Endpoint));
+    let open_http = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
+    if open_http && url.option("endpoint").is_none() && !allowed {
+        return Err(refused(
+            url,
+            "the endpoint in the environment is without TLS; set AWS_ALLOW_HTTP=true, or give the endpoint as an option of \
+             the URL, if that is meant",
+        ));
+    }
+    let options = client(client_of_environment().with_allow_http(open_http), access);
+    Ok(builder
+        .with_skip_signature(anonymous)
+        .with_client_options(options)
+        .build()
+        .map(|store| Arc::new(store) as Store))
+}
+
+/// What the environment says about connections, as the builder of S3 reads it.
+fn client_of_environment() -> ClientOptions {
+    std::env::vars().fold(ClientOptions::new(), |options, (name, value)| {
+        match name.strip_prefix("AWS_").map(|name| name.to_ascii_lowercase().parse()) {
+            Some(Ok(key)) => options.with_config(key, value),
+            _ => options,
+        }
+    })
+}
+
+fn google(url: &RemoteUrl, access: &Access) -> Built {
+    use GoogleConfigKey as Key;
+
+    let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(&url.authority).with_retry(retry(access));
+    let open_http = url.option("endpoint").is_some_and(|endpoint| endpoint.starts_with("http://"));
+    if let Some(endpoint) = url.option("endpoint") {
+        builder = builder.with_config(Key::BaseUrl, endpoint);
+    }
+    let anonymous = url.flag("anonymous")?;
+    let known = [Key::ServiceAccount, Key::ServiceAccountKey, Key::ApplicationCredentials, Key::BearerToken]
+        .iter()
+        .any(|key| builder.get_config_value(key).is_some_and(|value| !value.is_empty()));
+    if !anonymous && !known {
+        return Err(no_credentials(url));
+    }
+    let options = client(ClientOptions::new().with_allow_http(open_http), access);
+    let builder = builder.with_skip_signature(anonymous).with_client_options(options);
+    Ok(builder.build().map(|store| Arc::new(store) as Store))
+}
+
+fn azure(url: &RemoteUrl, access: &Access) -> Built {
+    use AzureConfigKey as Key;
+
+    let mut builder = MicrosoftAzureBuilder::from_env()
+        .with_url(format!("{}://{}", url.scheme_name, url.authority))
+        .with_retry(retry(access));
+    for (name, key) in [("account", Key::AccountName), ("endpoint", Key::Endpoint)] {
+        if let Some(value) = url.option(name) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let anonymous = url.flag("anonymous")?;
+    let set = |key: &Key| builder.get_config_value(key).is_some_and(|value| !value.is_empty());
+    let client_secret = [Key::ClientId, Key::ClientSecret, Key::AuthorityId].iter().all(set);
+    let one = [Key::AccessKey, Key::SasKey, Key::Token, Key::FederatedTokenFile].iter().any(set);
+    let cli = builder.get_config_value(&Key::UseAzureCli).as_deref() == Some("true");
+    if !anonymous && !client_secret && !one && !cli {
+        return Err(no_credentials(url));
+    }
+    let open_http = url.option("endpoint").is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let options = client(ClientOptions::new().with_allow_http(open_http), access);
+    let builder = builder.with_skip_signature(anonymous).with_client_options(options);
+    Ok(builder.build().map(|store| Arc::new(store) as Store))
+}
+
+fn http(url: &RemoteUrl, access: &Access) -> Built {
+    let options = client(ClientOptions::new().with_allow_http(url.scheme_name == "http"), access);
+    let builder = HttpBuilder::new().with_url(&url.whole).with_client_options(options).with_retry(retry(access));
+    Ok(builder.with_http_connector(AnyLength).build().map(|store| Arc::new(store) as Store))
+}
+
+#[cfg(feature = "hdfs")]
+fn hdfs(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
+    let policy = &access.retry;
+    let settings = [
+        ("dfs.client.failover.max.attempts", policy.tries.to_string()),
+        ("dfs.client.failover.sleep.base.millis", policy.first.as_millis().to_string()),
+        ("dfs.client.failover.sleep.max.millis", policy.cap.as_millis().to_string()),
+        ("dfs.client.socket-timeout", access.timeout.as_millis().to_string()),
+    ];
+    let builder = hdfs_native_object_store::HdfsObjectStoreBuilder::new()
+        .with_url(format!("hdfs://{}", url.authority))
+        .with_config(settings)
+        .with_io_runtime(super::runtime::handle()?);
+    builder.build().map(|store| Arc::new(store) as Store).map_err(|error| refused(url, &error.to_string()))
+}
+
+#[cfg(not(feature = "hdfs"))]
+fn hdfs(url: &RemoteUrl, _: &Access) -> Result<Store, TransferError> {
+    Err(refused(url, "this binary was built without it; build with the feature `hdfs`"))
+}
+
+/// Connections whose answers may lack a length, as those of servers that make them while they send: the store
+/// above would take no such answer. It then gets [`UNKNOWN`] as the length.
+#[derive(Debug)]
+struct AnyLength;
+
+#[derive(Debug)]
+struct AnyLengthClient(HttpClient);
+
+impl HttpConnector for AnyLength {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        ReqwestConnector::default().connect(options).map(|client| HttpClient::new(AnyLengthClient(client)))
+    }
+}
+
+impl HttpService for AnyLengthClient {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let mut answer = self.0.execute(request).await?;
+            if !answer.headers().contains_key("content-length") {
+                answer.headers_mut().insert("content-length", HeaderValue::from(UNKNOWN));
+            }
+            Ok(answer)
+        })
+    }
+}

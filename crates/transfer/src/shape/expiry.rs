@@ -1,0 +1,99 @@
+//! When a document is to expire.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// Stores count seconds in ways of their own; nobody means more.
+const LONGEST_S: u64 = 100 * 366 * 86_400;
+/// What has passed meanwhile expires as soon as a store can.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// When a document is to expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// So long after it was written.
+    In(Duration),
+    /// At this time.
+    At(Timestamp),
+}
+
+impl Expiry {
+    /// A field's value: seconds as an integer, or a time as in RFC 3339; nothing where it is null.
+    ///
+    /// # Errors
+    /// It is neither. What depends on the time of day is no error here: a copy that goes on must find the same
+    /// records again.
+    pub(crate) fn of_json(json: &str) -> Result<Option<Self>, String> {
+        let wrong = || {
+            let json: String = json.chars().take(60).collect();
+            format!("{json} is no expiry: write seconds from now (3600), or a time (\"2031-01-31T12:00:00Z\")")
+        };
+        match serde_json::from_str(json).map_err(|_| wrong())? {
+            Value::Null => Ok(None),
+            Value::Number(seconds) => match seconds.as_u64().filter(|seconds| (1..=LONGEST_S).contains(seconds)) {
+                Some(seconds) => Ok(Some(Self::In(Duration::from_secs(seconds)))),
+                None => Err(format!("{seconds} is no expiry: it is between 1 and {LONGEST_S} seconds, and whole")),
+            },
+            Value::String(text) => text.parse().map(|at| Some(Self::At(at))).map_err(|_| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// Why nothing that is written now can expire so.
+    pub(crate) fn wrong_at(self, now: Timestamp) -> Option<String> {
+        match self {
+            Self::At(at) if at <= now => Some(format!("its expiry {at} has passed")),
+            Self::At(at) if at.duration_since(now).as_secs() > LONGEST_S as i64 => {
+                Some(format!("its expiry {at} is more than {LONGEST_S} seconds away"))
+            }
+            _ => None,
+        }
+    }
+
+    /// How long from then on.
+    pub(crate) fn left(self, now: Timestamp) -> Duration {
+        match self {
+            Self::In(left) => left,
+            Self::At(at) => at.duration_since(now).try_into().unwrap_or(SHORTEST).max(SHORTEST),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn seconds_and_times_are_expiries() {
+        let now = at("2030-01-01T00:00:00Z");
+        let of = Expiry::of_json;
+        assert_eq!(of("3600").unwrap().unwrap().left(now), Duration::from_secs(3_600));
+        let hour = of("\"2030-01-01T02:00:00+01:00\"").unwrap().unwrap();
+        assert_eq!(hour.left(now), Duration::from_secs(3_600));
+        assert_eq!(hour.left(at("2030-01-01T00:59:50Z")), Duration::from_secs(10));
+        // It was there when the record was read, and has passed since.
+        assert_eq!(hour.left(at("2030-01-01T07:00:00Z")), SHORTEST);
+        assert_eq!(of("null"), Ok(None));
+        for (json, why) in [
+            ("0", "whole"),
+            ("-5", "whole"),
+            ("1.5", "whole"),
+            ("99999999999999", "whole"),
+            ("\"tomorrow\"", "is no expiry"),
+            ("\"2030-01-01T02:00:00\"", "is no expiry"),
+            ("true", "is no expiry"),
+        ] {
+            assert!(of(json).unwrap_err().contains(why), "{json}: {:?}", of(json));
+        }
+        let wrong = |json: &str| of(json).unwrap().unwrap().wrong_at(now);
+        assert!(wrong("\"2029-12-31T23:59:59Z\"").unwrap().contains("has passed"));
+        assert!(wrong("\"9000-01-01T00:00:00Z\"").unwrap().contains("away"));
+        assert_eq!((hour.wrong_at(now), wrong("1")), (None, None));
+    }
+}

@@ -1,0 +1,144 @@
+//! Records with one key are done one after another, in the order in which they came.
+
+use std::collections::{HashSet, VecDeque};
+use std::task::{Context, Poll};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::slots::Slots;
+use super::store::Verb;
+use super::{Ended, Writer};
+use crate::error::TransferError;
+use crate::measure::Request;
+use crate::records::Records;
+
+/// Hands batches to a session in groups, in each of which one thing is done with every record. A group goes
+/// only when nothing under way has a key of it, and no group overtakes another.
+pub(super) struct InOrder<'a> {
+    slots: Slots<'a>,
+    groups: VecDeque<Group>,
+    /// Hashes of the keys under way.
+    keys: HashSet<u128>,
+}
+
+struct Group {
+    verb: Verb,
+    records: Records,
+}
+
+impl<'a> InOrder<'a> {
+    pub(super) fn new(slots: Slots<'a>) -> Self {
+        Self { slots, groups: VecDeque::new(), keys: HashSet::new() }
+    }
+
+    /// Hands over what may go; whether anything did.
+    fn hand_over(&mut self) -> bool {
+        let mut went = false;
+        while self.slots.has_room() {
+            let Some(first) = self.groups.front() else { break };
+            if first.records.iter().any(|(key, _, _)| self.keys.contains(&hash(key))) {
+                break;
+            }
+            let Some(Group { verb, records }) = self.groups.pop_front() else { break };
+            self.keys.extend(records.iter().map(|(key, _, _)| hash(key)));
+            self.slots.put_as(verb, records);
+            went = true;
+        }
+        went
+    }
+}
+
+fn hash(key: &str) -> u128 {
+    xxh3_128(key.as_bytes())
+}
+
+/// Positions of records in groups. Until a key comes again, records are grouped by what is done with them;
+/// from then on in new groups.
+fn groups(records: &Records, usual: Verb) -> Vec<(Verb, Vec<usize>)> {
+    let mut all: Vec<(Verb, Vec<usize>)> = Vec::new();
+    let (mut first, mut seen) = (0, HashSet::new());
+    for (position, (key, _, _)) in records.iter().enumerate() {
+        if !seen.insert(hash(key)) {
+            first = all.len();
+            seen = HashSet::from([hash(key)]);
+        }
+        let verb = records.mark_of(position).verb.unwrap_or(usual);
+        match all[first..].iter_mut().find(|(known, _)| *known == verb) {
+            Some((_, positions)) => positions.push(position),
+            None => all.push((verb, vec![position])),
+        }
+    }
+    all
+}
+
+impl Writer for InOrder<'_> {
+    fn end(&mut self) -> Result<(), TransferError> {
+        self.slots.end()
+    }
+
+    fn has_room(&self) -> bool {
+        self.groups.is_empty() && self.slots.has_room()
+    }
+
+    fn put(&mut self, records: Records) -> Result<(), TransferError> {
+        for (verb, positions) in groups(&records, self.slots.options.verb) {
+            let mut group = Records::new();
+            records.pick(positions.into_iter(), &mut group);
+            self.groups.push_back(Group { verb, records: group });
+        }
+        self.hand_over();
+        Ok(())
+    }
+
+    fn requests(&mut self, into: &mut Vec<Request>) {
+        self.slots.requests(into);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
+        loop {
+            let known = ended.len();
+            let polled = self.slots.poll(cx, ended);
+            for batch in &ended[known..] {
+                for (key, _, _) in batch.records.iter() {
+                    self.keys.remove(&hash(key));
+                }
+            }
+            if matches!(polled, Poll::Ready(Err(_))) || !self.hand_over() {
+                return polled;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{Mark, Origin};
+
+    fn grouped(records: &[(&str, Option<Verb>)]) -> Vec<(Verb, Vec<usize>)> {
+        let mut all = Records::new();
+        for (key, verb) in records {
+            all.push(key, b"{}", Origin::default());
+            all.mark(Mark { verb: *verb, expiry: None });
+        }
+        groups(&all, Verb::Merge)
+    }
+
+    #[test]
+    fn a_key_that_comes_again_begins_new_groups() {
+        use Verb::{Delete, Insert, Upsert};
+        let of = |key, verb| (key, Some(verb));
+        assert_eq!(
+            grouped(&[of("a", Upsert), of("b", Delete), of("c", Upsert)]),
+            [(Upsert, vec![0, 2]), (Delete, vec![1])]
+        );
+        assert_eq!(
+            grouped(&[of("a", Upsert), of("b", Delete), of("a", Delete), of("c", Delete), of("a", Insert)]),
+            [(Upsert, vec![0]), (Delete, vec![1]), (Delete, vec![2, 3]), (Insert, vec![4])]
+        );
+        assert_eq!(
+            grouped(&[("a", None), ("a", None), ("b", None)]),
+            [(Verb::Merge, vec![0]), (Verb::Merge, vec![1, 2])]
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! Arrow IPC: files, whose batches can be read by several workers, and streams.
+
+use std::io::{BufReader, Read};
+
+use arrow_ipc::reader::{FileReader, StreamReader};
+use parquet::file::reader::Length;
+
+use super::batches::BatchReader;
+use crate::error::TransferError;
+use crate::place::{Chunks, Found, Seekable};
+use crate::shape::Maker;
+
+/// What a file begins with. A stream does not.
+const MAGIC: &[u8] = b"ARROW1";
+/// Parts of one file, at most.
+const MOST_PARTS: usize = 1_024;
+
+/// Parts of a file, bytes of each: none where it is a stream, which has but one.
+pub(super) fn parts(found: &Found) -> Result<Option<Vec<u64>>, TransferError> {
+    let name = found.place.to_string();
+    let mut first = Vec::new();
+    let input = found.read(0, MAGIC.len() as u64).map_err(|e| TransferError::read(&name, &e))?;
+    input.take(MAGIC.len() as u64).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
+    if first != MAGIC {
+        return Ok(None);
+    }
+    let chunks = found.chunks()?;
+    let batches = open(found, &chunks)?.num_batches();
+    let parts = batches.div_ceil(each(batches));
+    Ok(Some(vec![chunks.len() / parts.max(1) as u64; parts]))
+}
+
+/// Batches of one part.
+fn each(batches: usize) -> usize {
+    batches.div_ceil(MOST_PARTS).max(1)
+}
+
+fn open(found: &Found, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>>, TransferError> {
+    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Arrow file: {e}", found.place));
+    FileReader::try_new_buffered(chunks.seekable(), None)
+        .map_err(|e| chunks.failure().unwrap_or_else(|| broken(e.to_string())))
+}
+
+/// Reads a part of a file.
+pub(super) fn read<'a>(
+    found: &Found,
+    part: u32,
+    maker: Maker<'a>,
+    file: u32,
+) -> Result<BatchReader<'a>, TransferError> {
+    let chunks = found.chunks()?;
+    let mut reader = open(found, &chunks)?;
+    let each = each(reader.num_batches());
+    let first = part as usize * each;
+    let name = found.place.to_string();
+    reader.set_index(first).map_err(|e| TransferError::Source(format!("{name}, batch {first}: {e}")))?;
+    let batches = reader.take(each).map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
+    Ok(BatchReader::new(Box::new(batches), maker, file, name, first_row(part)))
+}
+
+/// Reads a stream.
+pub(super) fn read_stream<'a>(
+    input: Box<dyn Read + Send>,
+    maker: Maker<'a>,
+    file: u32,
+    name: String,
+) -> Result<BatchReader<'a>, TransferError> {
+    let broken = |e: String| TransferError::BadInput(format!("{name} is no Arrow stream: {e}"));
+    let reader = StreamReader::try_new_buffered(input, None).map_err(|e| broken(e.to_string()))?;
+    let batches = reader.map(|batch| batch.map_err(|e| (None, e.to_string())));
+    Ok(BatchReader::new(Box::new(batches), maker, file, name, 0))
+}
+
+/// Rows of earlier parts are not counted, for that means reading them: the number of a row within its part,
+/// behind the part's.
+fn first_row(part: u32) -> u64 {
+    u64::from(part) << 32
+}
+
+/// Where a row is, for people.
+pub(super) fn place(name: &str, at: u64) -> String {
+    let (part, row) = (at >> 32, at & u64::from(u32::MAX));
+    if part == 0 { format!("{name}, row {}", row + 1) } else { format!("{name}, part {}, row {}", part + 1, row + 1) }
+}

@@ -1,0 +1,106 @@
+//! Values of Arrow columns that JSON has no form for. They must not become nulls or texts on the way: such a row is
+//! written as what is no JSON, and so does not arrive.
+
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::{as_date, as_datetime, as_time};
+use arrow_array::types::{
+    ArrowPrimitiveType, ArrowTemporalType, ArrowTimestampType, Date32Type, Date64Type, Float16Type, Float32Type,
+    Float64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
+use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
+use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+
+/// No text of JSON holds this outside of its strings, and none of its strings holds a bare NUL.
+const OUTSIDE: &str = "\0outside of JSON\0";
+
+/// Whether a line holds such a value.
+pub(super) fn is_outside(line: &str) -> bool {
+    line.contains(OUTSIDE)
+}
+
+/// Finds such values.
+#[derive(Debug)]
+pub(super) struct OutsideJson;
+
+impl EncoderFactory for OutsideJson {
+    fn make_default_encoder<'a>(
+        &self,
+        field: &'a FieldRef,
+        array: &'a dyn Array,
+        _: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let outside = outside(array);
+        if outside.is_empty() {
+            return Ok(None);
+        }
+        static PLAIN: std::sync::LazyLock<EncoderOptions> = std::sync::LazyLock::new(EncoderOptions::default);
+        let inner = make_encoder(field, array, &PLAIN)?;
+        let nulls = array.nulls().cloned();
+        Ok(Some(NullableEncoder::new(Box::new(Watched { inner, outside }), nulls)))
+    }
+}
+
+struct Watched<'a> {
+    inner: NullableEncoder<'a>,
+    /// Positions, in order.
+    outside: Vec<usize>,
+}
+
+impl Encoder for Watched<'_> {
+    fn encode(&mut self, position: usize, out: &mut Vec<u8>) {
+        if self.outside.binary_search(&position).is_ok() {
+            out.extend_from_slice(OUTSIDE.as_bytes());
+        } else {
+            self.inner.encode(position, out);
+        }
+    }
+}
+
+/// Positions of values without a form in JSON.
+fn outside(array: &dyn Array) -> Vec<usize> {
+    match array.data_type() {
+        DataType::Float16 => where_not::<Float16Type>(array, |v| v.is_finite()),
+        DataType::Float32 => where_not::<Float32Type>(array, |v| v.is_finite()),
+        DataType::Float64 => where_not::<Float64Type>(array, |v| v.is_finite()),
+        DataType::Date32 => dates::<Date32Type>(array),
+        DataType::Date64 => where_not::<Date64Type>(array, |v| as_datetime::<Date64Type>(v).is_some()),
+        DataType::Time32(TimeUnit::Second) => times::<Time32SecondType>(array),
+        DataType::Time32(_) => times::<Time32MillisecondType>(array),
+        DataType::Time64(TimeUnit::Microsecond) => times::<Time64MicrosecondType>(array),
+        DataType::Time64(_) => times::<Time64NanosecondType>(array),
+        DataType::Timestamp(TimeUnit::Second, _) => timestamps::<TimestampSecondType>(array),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => timestamps::<TimestampMillisecondType>(array),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => timestamps::<TimestampMicrosecondType>(array),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => timestamps::<TimestampNanosecondType>(array),
+        _ => Vec::new(),
+    }
+}
+
+fn dates<T: ArrowTemporalType>(array: &dyn Array) -> Vec<usize>
+where
+    i64: From<T::Native>,
+{
+    where_not::<T>(array, |v| as_date::<T>(v.into()).is_some())
+}
+
+fn times<T: ArrowTemporalType>(array: &dyn Array) -> Vec<usize>
+where
+    i64: From<T::Native>,
+{
+    where_not::<T>(array, |v| as_time::<T>(v.into()).is_some())
+}
+
+fn timestamps<T: ArrowTimestampType>(array: &dyn Array) -> Vec<usize> {
+    where_not::<T>(array, |v| as_datetime::<T>(v).is_some())
+}
+
+fn where_not<T: ArrowPrimitiveType>(array: &dyn Array, fine: impl Fn(T::Native) -> bool) -> Vec<usize>
+where
+    T::Native: ArrowNativeTypeOp,
+{
+    let array: &PrimitiveArray<T> = array.as_primitive();
+    let is_bad = |position: &usize| array.is_valid(*position) && !fine(array.value(*position));
+    (0..array.len()).filter(is_bad).collect()
+}

@@ -1,0 +1,306 @@
+//! Merges by an expression: each is done once or listed, whatever becomes of answers and of other writers.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use storebench_core::store::ErrorKind;
+use storebench_transfer::MergeBy;
+
+use super::faulty::{Fate, Faulty};
+use super::*;
+
+fn merging(store: &Arc<dyn AnyStore>, expression: &str, absent: bool) -> StoreSink {
+    let merge = Some(MergeBy { expression: Arc::new(Jq::of_merge(expression).unwrap()), absent });
+    let options = StoreSinkOptions {
+        merge,
+        durability: store.capabilities().durability.first().map(|(d, _)| *d),
+        timeout: Duration::from_millis(300),
+        ..sink_options(Verb::Merge)
+    };
+    StoreSink::open(Arc::clone(store), options).unwrap()
+}
+
+fn unknown() -> OpError {
+    OpError::new(ErrorKind::OutcomeUnknown, "reset")
+}
+
+/// So many documents with `n` 0.
+fn zeros(store: &Arc<dyn AnyStore>, count: usize) {
+    let lab = Lab::new();
+    let text: String = (0..count).map(|n| format!("{{\"_id\":\"k{n:03}\",\"n\":0}}\n")).collect();
+    lab.copy(&files(&[&lab.write("zeros.jsonl", text)]), &store_sink(store, Verb::Upsert)).unwrap();
+}
+
+/// The field `n` of each document.
+fn numbers(store: &Arc<dyn AnyStore>) -> BTreeMap<String, i64> {
+    let parse = |line: &String| {
+        let document: serde_json::Value = serde_json::from_str(line).unwrap();
+        (document["_id"].as_str().unwrap().to_owned(), document["n"].as_i64().unwrap())
+    };
+    contents(store).iter().map(parse).collect()
+}
+
+/// Lines that add one to each document, again and again.
+fn ones(count: usize, keys: usize) -> String {
+    (0..count).map(|n| format!("{{\"_id\":\"k{:03}\",\"n\":1}}\n", n % keys)).collect()
+}
+
+#[test]
+fn a_document_becomes_what_the_expression_makes_of_it() {
+    let store = memory();
+    let lab = Lab::new();
+    let stored = "{\"_id\":\"a\",\"n\":1,\"t\":7.0}\n{\"_id\":\"b\",\"n\":2}\n{\"_id\":\"c\",\"n\":\"x\"}\n";
+    lab.copy(&files(&[&lab.write("a.jsonl", stored)]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let new = "{\"_id\":\"a\",\"n\":10}\n{\"_id\":\"b\",\"n\":0}\n{\"_id\":\"c\",\"n\":1}\n{\"_id\":\"d\",\"n\":4}\n";
+    let path = lab.write("b.jsonl", new);
+    let lab = Lab::new();
+    let report = lab.copy(
+        &files(&[&path]),
+        &merging(&store, ".n += $new.n | .key = if $new.n > 0 then $key else empty end", false),
+    );
+    let counts = report.unwrap().counts;
+    assert_eq!((counts.read, counts.written, counts.skipped, counts.rejected), (4, 1, 1, 2));
+    let why: BTreeMap<String, String> =
+        lab.rejects().into_iter().map(|r| (r.key.unwrap(), r.error + ": " + &r.why)).collect();
+    assert!(why["c"].contains("refused: --merge: cannot calculate \"x\" + 1"), "{why:?}");
+    assert!(why["d"].starts_with("not-found"), "{why:?}");
+    let wanted =
+        "{\"_id\":\"a\",\"n\":11,\"t\":7.0,\"key\":\"a\"}\n{\"_id\":\"b\",\"n\":2}\n{\"_id\":\"c\",\"n\":\"x\"}\n";
+    assert_eq!(contents(&store), sorted(wanted));
+    // What is not there begins with null, where that is wished.
+    let lab = Lab::new();
+    let report = lab.copy(&files(&[&path]), &merging(&store, ". // $new", true)).unwrap();
+    assert_eq!((report.counts.written, report.counts.skipped), (1, 3));
+    assert_eq!(contents(&store), sorted(&format!("{wanted}{{\"_id\":\"d\",\"n\":4}}\n")));
+}
+
+#[test]
+fn records_with_one_key_are_merged_in_their_order() {
+    let store = memory();
+    zeros(&store, 7);
+    let lab = Lab { parallel: 1, ..Lab::new() };
+    let text: String = (0..700).map(|n| format!("{{\"_id\":\"k{:03}\",\"n\":{n}}}\n", n % 7)).collect();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &merging(&store, ".all += [$new.n]", false)).unwrap();
+    assert_eq!(report.counts.written, 700);
+    for (at, line) in contents(&store).iter().enumerate() {
+        let document: serde_json::Value = serde_json::from_str(line).unwrap();
+        let wanted: Vec<usize> = (0..100).map(|n| n * 7 + at).collect();
+        assert_eq!(document["all"], serde_json::json!(wanted));
+    }
+}
+
+/// How a conditional write fares whose answer is lost: all of them are told the same way, so that a copy knows
+/// no more than that.
+fn loses_answers(every: i64, fate: fn() -> Fate) -> Faulty {
+    let mut calls = 0;
+    Faulty::new(move |request| {
+        calls += i64::from(matches!(request.op, Op::CompareAndSwap { .. } | Op::Insert { .. }));
+        let hit = matches!(request.op, Op::CompareAndSwap { .. } | Op::Insert { .. }) && calls % every == 0;
+        if hit { fate() } else { Fate::Done }
+    })
+}
+
+#[test]
+fn what_was_not_done_is_done_again_and_what_may_have_been_is_listed() {
+    for (fate, rejected) in
+        [((|| Fate::Fails(unknown())) as fn() -> Fate, 0), (|| Fate::DoneBut(unknown()), 40), (|| Fate::Silent, 40)]
+    {
+        let faulty = loses_answers(5, fate);
+        let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
+        let store: Arc<dyn AnyStore> = Arc::new(faulty);
+        zeros(&sound, 200);
+        let lab = Lab { parallel: 1, ..Lab::new() };
+        let report = lab
+            .copy(&files(&[&lab.write("a.jsonl", ones(200, 200))]), &merging(&store, ".n += $new.n", false))
+            .unwrap();
+        assert_eq!(report.counts.rejected, rejected);
+        assert_eq!(report.counts.written, 200 - rejected);
+        assert!(
+            lab.rejects()
+                .iter()
+                .all(|reject| reject.error == "outcome-unknown" && reject.why.contains("may have been merged"))
+        );
+        assert!(numbers(&sound).values().all(|n| *n == 1), "none twice, and none lost");
+    }
+}
+
+#[test]
+fn what_makes_no_difference_is_never_in_doubt() {
+    for (expression, absent) in [(". * $new", false), (". // $new", true)] {
+        for fate in [(|| Fate::Fails(unknown())) as fn() -> Fate, || Fate::DoneBut(unknown())] {
+            let faulty = loses_answers(3, fate);
+            let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
+            let store: Arc<dyn AnyStore> = Arc::new(faulty);
+            zeros(&sound, if absent { 1 } else { 100 });
+            let lab = Lab::new();
+            let report = lab
+                .copy(&files(&[&lab.write("a.jsonl", ones(100, 100))]), &merging(&store, expression, absent))
+                .unwrap();
+            let counts = report.counts;
+            assert_eq!((counts.written + counts.skipped, counts.rejected), (100, 0), "{expression}");
+            assert_eq!(numbers(&sound).values().sum::<i64>(), if absent { 99 } else { 100 });
+        }
+    }
+}
+
+#[test]
+fn a_sum_is_exact_beside_another_writer() {
+    for loses in [i64::MAX, 7] {
+        let mut lost = 0;
+        let faulty = loses_answers(loses, if loses == 7 { || Fate::DoneBut(unknown()) } else { || Fate::Done });
+        let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
+        let store: Arc<dyn AnyStore> = Arc::new(faulty);
+        zeros(&sound, 5);
+        let (stop, theirs) = (AtomicBool::new(false), AtomicI64::new(0));
+        let lab = Lab { parallel: 2, ..Lab::new() };
+        let path = lab.write("a.jsonl", ones(600, 5));
+        let report = std::thread::scope(|scope| {
+            let (stop, theirs, sound) = (&stop, &theirs, &sound);
+            scope.spawn(move || {
+                let mut call = caller(&**sound);
+                for turn in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let key = format!("k{:03}", turn % 5);
+                    let reply = call(Op::Read { key: &key }).unwrap();
+                    let reply = reply.as_reply();
+                    let n = serde_json::from_slice::<serde_json::Value>(reply.body.unwrap()).unwrap()["n"]
+                        .as_i64()
+                        .unwrap();
+                    let (expected, body) = (reply.revision.unwrap(), format!("{{\"n\":{}}}", n + 1));
+                    let swapped = call(Op::CompareAndSwap { key: &key, expected, body: body.as_bytes() });
+                    theirs.fetch_add(i64::from(swapped.is_ok()), Ordering::Relaxed);
+                    if turn % 16 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let report = lab.copy(&files(&[&path]), &merging(&store, ".n += $new.n", false));
+            stop.store(true, Ordering::Relaxed);
+            report.unwrap()
+        });
+        let counts = report.counts;
+        assert_eq!(counts.written + counts.rejected, 600);
+        for reject in lab.rejects() {
+            match reject.error.as_str() {
+                "outcome-unknown" => lost += 1,
+                other => assert_eq!(other, "conflict", "{reject:?}"),
+            }
+        }
+        let sum: i64 = numbers(&sound).values().sum();
+        // A write whose answer was lost was done, unless the other writer was quicker.
+        let ours = sum - theirs.load(Ordering::Relaxed);
+        assert!(
+            (counts.written as i64..=counts.written as i64 + lost).contains(&ours),
+            "{ours}, lost {lost}: {counts:?}"
+        );
+        assert_eq!(lost > 0, loses == 7);
+    }
+}
+
+/// A store in which something happens at a conditional write, by its number from 1.
+type Happens = dyn FnMut(u32, &str, &[u8], &[u8]) -> Fate + Send;
+
+type Event = Arc<Mutex<Option<Box<Happens>>>>;
+
+fn eventful() -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>, Event) {
+    let happens = Event::default();
+    let (mut swaps, inner) = (0, Arc::clone(&happens));
+    let faulty = Faulty::new(move |request| match request.op {
+        Op::CompareAndSwap { key, expected, body } => {
+            swaps += 1;
+            inner.lock().unwrap().as_mut().map_or(Fate::Done, |happens| happens(swaps, key, expected, body))
+        }
+        _ => Fate::Done,
+    });
+    let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
+    zeros(&sound, 1);
+    (sound, Arc::new(faulty), happens)
+}
+
+/// What another client does meanwhile.
+fn swap_beside(store: &dyn AnyStore, key: &str, expected: &[u8], body: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| caller(store)(Op::CompareAndSwap { key, expected, body }).unwrap());
+    });
+}
+
+#[test]
+fn what_others_stored_is_not_taken_for_our_own() {
+    // The write is not done; another writer adds the same meanwhile, so that the document is what was computed.
+    let (sound, store, happens) = eventful();
+    let theirs = Arc::clone(&sound);
+    *happens.lock().unwrap() = Some(Box::new(move |swap, key, expected, body| {
+        assert_eq!(swap, 1);
+        swap_beside(&*theirs, key, expected, body);
+        Fate::Fails(unknown())
+    }));
+    let lab = Lab::new();
+    let report =
+        lab.copy(&files(&[&lab.write("a.jsonl", ones(1, 1))]), &merging(&store, ".n += $new.n", false)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (0, 1), "one of the two would be lost");
+    assert_eq!(numbers(&sound)["k000"], 1);
+}
+
+#[test]
+fn a_write_that_arrives_late_is_not_done_twice() {
+    // The first write gets no answer and is done only when the second arrives.
+    let (sound, store, happens) = eventful();
+    let theirs = Arc::clone(&sound);
+    *happens.lock().unwrap() = Some(Box::new(move |swap, key, expected, body| match swap {
+        1 => Fate::Fails(unknown()),
+        _ => {
+            swap_beside(&*theirs, key, expected, body);
+            Fate::Done
+        }
+    }));
+    let lab = Lab::new();
+    let report =
+        lab.copy(&files(&[&lab.write("a.jsonl", ones(1, 1))]), &merging(&store, ".n += $new.n", false)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (0, 1));
+    assert_eq!((lab.rejects()[0].error.as_str(), numbers(&sound)["k000"]), ("outcome-unknown", 1));
+}
+
+#[test]
+fn each_merge_is_done_once_or_listed_wherever_the_copy_breaks() {
+    for breaks_at in [1, 99, 100, 777, 1_999] {
+        let broken = Arc::new(AtomicBool::new(true));
+        let (breaks, mut swaps) = (Arc::clone(&broken), 0);
+        let faulty = Faulty::new(move |request| {
+            swaps += i64::from(matches!(request.op, Op::CompareAndSwap { .. }));
+            if breaks.load(Ordering::Relaxed) && swaps > breaks_at {
+                return Fate::Fails(OpError::new(ErrorKind::Temporary, "gone"));
+            }
+            Fate::Done
+        });
+        let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
+        let store: Arc<dyn AnyStore> = Arc::new(faulty);
+        zeros(&sound, 50);
+        let mut lab = Lab { parallel: 1, ..Lab::new() };
+        let path = lab.write("a.jsonl", ones(2_000, 50));
+        lab.copy(&files(&[&path]), &merging(&store, ".n += $new.n", false)).unwrap_err();
+        broken.store(false, Ordering::Relaxed);
+        lab.begin = Begin::Resume;
+        let report = lab.copy(&files(&[&path]), &merging(&store, ".n += $new.n", false)).unwrap();
+        let counts = report.counts;
+        assert_eq!((counts.read, counts.written + counts.rejected), (2_000, 2_000), "{breaks_at}");
+        assert!(lab.rejects().iter().all(|reject| reject.error == "outcome-unknown") && counts.rejected <= 100);
+        let sum: i64 = numbers(&sound).values().sum();
+        assert!((counts.written as i64..=2_000).contains(&sum), "{breaks_at}: {sum} of {counts:?}");
+    }
+}
+
+#[test]
+fn what_a_store_or_a_flag_cannot_is_refused_before_anything_is_written() {
+    let store = memory();
+    let merge = Some(MergeBy { expression: Arc::new(Jq::of_merge(".").unwrap()), absent: false });
+    let refused =
+        |options: StoreSinkOptions, verify: bool| StoreSink::check(&*store, &options, verify).unwrap_err().to_string();
+    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let of = |verb| StoreSinkOptions { durability, merge: merge.clone(), ..sink_options(verb) };
+    assert!(refused(of(Verb::Upsert), false).contains("--merge goes with --op merge"));
+    assert!(refused(of(Verb::Merge), true).contains("not be verified"));
+    StoreSink::check(&*store, &of(Verb::Merge), false).unwrap();
+}
