@@ -75,6 +75,18 @@ fn keys_of_yours_are_walked_and_what_is_no_document_is_told() {
     let done = cli.run_args(&[&args[..], &["--drop-expiry", "--max-errors", "1"]].concat());
     assert_eq!((done.code, count(&report(&done), "written"), count(&report(&done), "dropped_expiry")), (0, 500, 1));
     assert_eq!(by_key(&cli.path("out.jsonl"))["7"], json!({"_id": "7", "n": 1}));
+    // Where the target knows expiries, too, they are kept.
+    let other = format!("{}/1", server.url.trim_end_matches("/0"));
+    let into = ["copy", &server.url, &other, "--from-collection", "book:", "--to-collection", "book:"];
+    let done = cli.run_args(&[&into[..], &["--into-existing", "--max-errors", "1", "--json"]].concat());
+    assert_eq!(
+        (done.code, count(&report(&done), "written"), count(&report(&done), "rejected")),
+        (0, 500, 1),
+        "{done:?}"
+    );
+    let left = redis(server.port, &[&["SELECT", "1"], &["PTTL", "book:7"], &["PTTL", "book:8"]]);
+    let left: Vec<i64> = left.lines().filter_map(|line| line.trim_start_matches(':').trim().parse().ok()).collect();
+    assert!((3_000_000..=3_600_000).contains(&left[0]) && left[1] == -1, "{left:?}");
 }
 
 #[test]

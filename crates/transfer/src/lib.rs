@@ -54,7 +54,7 @@ pub use sink::{
 };
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
-    StoreSourceOptions, Unreadable,
+    StoreSourceOptions, TheirExpiry, Unreadable,
 };
 pub use source::{ViewKeys, ViewKeysError, ViewSource};
 pub use verify::{Differing, Target, Verification};

@@ -1,5 +1,8 @@
 //! Records on their way from a source to a target.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use storebench_core::store::{Batch, BatchBuf};
 
 use crate::shape::Expiry;
@@ -89,6 +92,14 @@ impl Records {
             self.marks.resize(self.len(), Mark::default());
             self.marks[self.origins.len() - 1] = mark;
         }
+    }
+
+    /// Lets the record that was added last expire after so long, unless something else was said about that.
+    pub(crate) fn expire_last(&mut self, left: Duration) {
+        let Some(last) = self.len().checked_sub(1) else { return };
+        let mark = self.mark_of(last);
+        let at = Timestamp::now().checked_add(left).map(Expiry::At).unwrap_or(Expiry::In(left));
+        self.mark(Mark { expiry: mark.expiry.or(Some(at)), ..mark });
     }
 
     /// What was said about a record.

@@ -75,8 +75,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "TYPES", help_heading = "Source")]
     pub(crate) types: Option<ColumnTypes>,
 
-    /// Leave behind that documents expire, where a store without key order tells of it (Redis, memcached); without
-    /// it a document that expires does not arrive
+    /// Leave behind that documents expire, where the source tells of it (Redis); without it they expire in the
+    /// target, too, or do not arrive where that knows no expiry
     #[arg(long, help_heading = "Source")]
     pub(crate) drop_expiry: bool,
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
-use storebench_core::store::Existing;
+use storebench_core::store::{Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
@@ -14,8 +14,8 @@ use storebench_lab::verdicts::Level;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
     FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
-    StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, ViewSource, copy as copy_all, infer_columns,
-    name_of,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, ViewSource, copy as copy_all,
+    infer_columns, name_of,
 };
 
 use crate::args::CopyArgs;
@@ -32,7 +32,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
     let failed = |error: TransferError| failure(args, error);
-    let source = source(args, &from).map_err(failed)??;
+    let source = source(args, &plan, &from).map_err(failed)??;
     if args.dry_run {
         return dry_run(args, &plan, &*source, &to);
     }
@@ -99,6 +99,7 @@ struct Plan {
     to_collection: Option<String>,
     merge: Option<MergeBy>,
     expiry: Option<Expiry>,
+    their_expiry: TheirExpiry,
 }
 
 impl Plan {
@@ -177,7 +178,8 @@ impl Plan {
             .parallel
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
         let (merge, expiry) = (copy_records::merge(&args.records)?, copy_records::expiry(&args.records)?);
-        Ok(Self { id, parallel, settings, to_collection, merge, expiry })
+        let their_expiry = their_expiry(args, from, to)?;
+        Ok(Self { id, parallel, settings, to_collection, merge, expiry, their_expiry })
     }
 
     /// The folder of this copy: that of the one that did not end, or a new one.
@@ -218,13 +220,24 @@ impl Plan {
     }
 }
 
+/// What becomes of expiries that a source shows: kept where the target knows any.
+fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<TheirExpiry, Failure> {
+    let (Endpoint::Store(from), Endpoint::Store(to), false) = (from, to, args.drop_expiry) else {
+        return Ok(if args.drop_expiry { TheirExpiry::Dropped } else { TheirExpiry::Rejected });
+    };
+    let shown = stores::open(from)?.capabilities().rows.contains(&RowsKind::Walk);
+    let known = stores::open(to)?.capabilities().supports(OpKind::Touch).is_some();
+    let taken = storebench_transfer::Verb::from(args.op).expires();
+    Ok(if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected })
+}
+
 fn retry(args: &CopyArgs) -> RetryPolicy {
     RetryPolicy { tries: args.tries, cap: args.retry_cap.0, total: args.retry_total.0, ..RetryPolicy::default() }
 }
 
 type Opened<T> = Result<Result<T, Failure>, TransferError>;
 
-fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
+fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Box<dyn Source>> {
     let only_stores = [
         ("--from-collection", &args.from_collection),
         ("--from-key", &args.from_key),
@@ -262,7 +275,7 @@ fn source(args: &CopyArgs, from: &Endpoint) -> Opened<Box<dyn Source>> {
                 body: args.from_body.clone(),
                 view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
                 query: args.query.clone(),
-                drop_expiry: args.drop_expiry,
+                expiry: plan.their_expiry,
                 drop_attachments: args.drop_attachments,
                 timeout: args.timeout.0,
                 retry: retry(args),
@@ -294,7 +307,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         by_record: args.records.op_field.is_some(),
         merge: plan.merge.clone(),
         expiry: plan.expiry,
-        expires: args.records.expiry_field.is_some(),
+        expires: args.records.expiry_field.is_some() || plan.their_expiry == TheirExpiry::Kept,
         room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
         in_flight: args.in_flight,
         durability: args.durability,

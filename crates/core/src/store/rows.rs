@@ -1,5 +1,7 @@
 //! Rows as a stream: for stores that list their keys in no order, and for what queries give.
 
+use std::time::Duration;
+
 use super::{BatchBuf, CollectionId, LocalFuture, StoreError};
 
 /// What is streamed.
@@ -31,8 +33,8 @@ pub enum RowsKind {
 pub struct RowPage {
     /// Keys and documents.
     pub rows: BatchBuf,
-    /// Positions of those that expire, ascending.
-    pub expiring: Vec<usize>,
+    /// Positions of those that expire, ascending, and how long each had left when it was read.
+    pub expiring: Vec<(usize, Duration)>,
     /// What is there and cannot be read as a document.
     pub bad: Vec<BadRow>,
 }

@@ -5,6 +5,7 @@
 //! cannot be a document, and is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
@@ -70,8 +71,9 @@ impl Walk {
                 (Value::Bulk(_), Err(_)) => page.bad.push(bad("its key is not UTF-8".to_owned())),
                 (Value::Bulk(body), Ok(key)) => {
                     bytes += body.len();
-                    if answer[1].number().is_some_and(|left_ms| left_ms >= 0) {
-                        page.expiring.push(page.rows.len());
+                    // Negative: it does not expire.
+                    if let Some(left_ms) = answer[1].number().and_then(|ms| u64::try_from(ms).ok()) {
+                        page.expiring.push((page.rows.len(), Duration::from_millis(left_ms)));
                     }
                     page.rows.push(key, body);
                 }

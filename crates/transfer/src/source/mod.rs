@@ -13,7 +13,7 @@ mod store;
 mod view_keys;
 
 pub use files::{FileSource, FileSourceOptions, Packing};
-pub use store::{StoreSource, StoreSourceOptions, ViewSource};
+pub use store::{StoreSource, StoreSourceOptions, TheirExpiry, ViewSource};
 pub use view_keys::{ViewKeys, ViewKeysError};
 
 use std::task::{Context, Poll};

@@ -9,6 +9,7 @@ use storebench_core::engine::{Clock, RealClock};
 use storebench_core::keys::Rng;
 use storebench_core::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream, StoreError};
 
+use super::store::TheirExpiry;
 use super::{Reader, Room, Unreadable};
 use crate::error::TransferError;
 use crate::measure;
@@ -42,8 +43,7 @@ pub(super) struct RowOptions<'a> {
     pub(super) unit: u32,
     /// Whether rows have keys, each of which counts once; otherwise their keys are made of their fields.
     pub(super) keyed: bool,
-    /// Whether expiry may be left behind; otherwise a document that expires is rejected.
-    pub(super) drop_expiry: bool,
+    pub(super) expiry: TheirExpiry,
 }
 
 /// Reads the rows of one split.
@@ -159,7 +159,8 @@ impl<'a> RowReader<'a> {
             if !into.has_room(room) {
                 return false;
             }
-            let expires = self.page.expiring.binary_search(&self.next).is_ok();
+            let expiring = &self.page.expiring;
+            let expires = expiring.binary_search_by_key(&self.next, |(row, _)| *row).ok().map(|at| expiring[at].1);
             self.next += 1;
             if self.options.keyed && !self.seen.insert(hash::of_key(key)) {
                 continue;
@@ -167,11 +168,18 @@ impl<'a> RowReader<'a> {
             let origin = Origin { unit: self.options.unit, at: self.read };
             self.read += 1;
             self.bytes += (key.len() + body.len()) as u64;
-            let made = if expires && !self.options.drop_expiry {
-                Err("it expires, which is not copied; leave that behind with --drop-expiry".to_owned())
+            let made = if expires.is_some() && self.options.expiry == TheirExpiry::Rejected {
+                Err("it expires, which its target cannot; leave that behind with --drop-expiry".to_owned())
             } else if self.options.keyed {
-                self.dropped_expiry += u64::from(expires);
-                self.options.maker.document(key, body, origin, into)
+                let before = into.len();
+                let made = self.options.maker.document(key, body, origin, into);
+                // A filter may have left it out.
+                match expires.filter(|_| into.len() > before) {
+                    Some(left) if self.options.expiry == TheirExpiry::Kept => into.expire_last(left),
+                    Some(_) => self.dropped_expiry += 1,
+                    None => {}
+                }
+                made
             } else {
                 std::str::from_utf8(body)
                     .map_err(|e| format!("the row is not UTF-8: {e}"))

@@ -45,14 +45,26 @@ pub struct StoreSourceOptions {
     pub view: Option<ViewSource>,
     /// The query whose rows are read, instead of a collection, in the store's own language.
     pub query: Option<String>,
-    /// Whether expiry may be left behind where it is seen; otherwise a document that expires is rejected.
-    pub drop_expiry: bool,
+    /// What becomes of an expiry where one is seen.
+    pub expiry: TheirExpiry,
     /// Whether attachments may be left behind; otherwise a document that has some is rejected.
     pub drop_attachments: bool,
     /// How long a page may take.
     pub timeout: Duration,
     /// How a page that fails is tried again.
     pub retry: RetryPolicy,
+}
+
+/// What becomes of the expiry that a document has in its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TheirExpiry {
+    /// The document does not arrive.
+    #[default]
+    Rejected,
+    /// It stays behind, and is counted.
+    Dropped,
+    /// The document expires at the same time in the target, whose writer must take expiries.
+    Kept,
 }
 
 /// Rows of a view: the documents that they stand for.
@@ -231,7 +243,7 @@ impl Source for StoreSource {
                     maker: shape.maker(),
                     unit: split.number,
                     keyed: matches!(rows, Rows::Walk { .. }),
-                    drop_expiry: self.options.drop_expiry,
+                    expiry: self.options.expiry,
                 };
                 return Ok(Box::new(RowReader::new(stream, options)) as Box<dyn Reader + 'a>);
             }

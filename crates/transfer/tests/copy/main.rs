@@ -31,7 +31,7 @@ use storebench_core::store::{
 use storebench_transfer::{
     Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format, Jq,
     KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions,
-    StoreSource, StoreSourceOptions, TransferError, Verb, copy,
+    StoreSource, StoreSourceOptions, TheirExpiry, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
@@ -178,7 +178,7 @@ fn caller(store: &dyn AnyStore) -> impl FnMut(Op<'_>) -> Result<OwnedReply, OpEr
 fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
     let options = StoreSourceOptions {
         query: None,
-        drop_expiry: false,
+        expiry: TheirExpiry::Rejected,
         collection: "books".into(),
         key: None,
         body: None,
