@@ -43,10 +43,15 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("clap_mangen", &["storebench"]),
     ("indicatif", &["storebench"]),
     // Tables are a matter of results, and of files that are moved.
-    ("arrow-array", &["storebench-lab"]),
+    ("arrow-array", &["storebench-lab", "storebench-transfer"]),
+    ("arrow-ipc", &["storebench-transfer"]),
     ("arrow-json", &["storebench-transfer"]),
     ("arrow-schema", &["storebench-lab", "storebench-transfer"]),
     ("parquet", &["storebench-lab", "storebench-transfer"]),
+    // Places and expressions of copies.
+    ("object_store", &["storebench-transfer"]),
+    ("hdfs-native-object-store", &["storebench-transfer"]),
+    ("jaq-core", &["storebench-transfer"]),
     // Drivers; the bench crate compares them with loops written by hand.
     ("fjall", &["storebench-stores", "storebench-bench"]),
     ("redb", &["storebench-stores", "storebench-bench"]),
