@@ -138,7 +138,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-tot
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rejects -d 'The file of records that did not arrive, one JSON object a line [default: rejects.jsonl in the copy\'s folder]' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'Exit with 0 though so many records did not arrive' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l out -d 'Folder that gets a folder for each copy' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-expiry -d 'Leave behind that documents expire, where a store without key order tells of it (Redis, memcached); without it a document that expires does not arrive'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-expiry -d 'Leave behind that documents expire, where the source tells of it (Redis); without it they expire in the target, too, or do not arrive where that knows no expiry'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-attachments -d 'Leave attachments behind; without it a document that has some does not arrive'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l into-existing -d 'Write into a collection of yours, which --to-collection names as the store does (a table, database, bucket, collection or key prefix): nothing is made, emptied or marked there'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-key-field -d 'Leave keys out of files'
