@@ -56,6 +56,14 @@ impl Progress {
     }
 
     /// Tells something at once.
+    /// Says what must be heard, also by who asked for no progress.
+    pub(crate) fn tell(&self, text: &str) {
+        match &self.place {
+            Place::Quiet => line(text),
+            _ => self.note(text),
+        }
+    }
+
     pub(crate) fn note(&self, text: &str) {
         match (&self.place, &self.phase) {
             (Place::Quiet, _) => {}

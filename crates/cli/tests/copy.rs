@@ -222,7 +222,7 @@ fn rejects_are_written_down_and_decide_the_exit_code() {
     let done = cli.run("copy books.jsonl sqlite:b.db --quiet");
     assert_eq!(done.code, 1, "{done:?}");
     assert!(done.out.contains("read 23 · written 22 · rejected 1"), "{done:?}");
-    let path = done.out.lines().find_map(|line| line.strip_prefix("rejected records and reasons: ")).unwrap();
+    let path = done.out.lines().find_map(|line| line.strip_prefix("all that were rejected, with reasons: ")).unwrap();
     let reject: Value = serde_json::from_str(std::fs::read_to_string(cli.path(path)).unwrap().trim()).unwrap();
     assert_eq!(reject["from"], "books.jsonl, line 11");
     assert_eq!(cli.run("copy books.jsonl sqlite:b.db --quiet --max-errors 1").code, 0);

@@ -41,19 +41,25 @@ impl Format {
 
     /// What a file's name tells, packed or not; JSON lines where it tells nothing.
     pub fn of_name(name: &str) -> Self {
+        Self::told_by(name).unwrap_or(Self::Jsonl)
+    }
+
+    /// What a file's name tells, packed or not.
+    pub fn told_by(name: &str) -> Option<Self> {
         let mut parts = name.rsplit('.');
         let mut ending = parts.next().unwrap_or_default();
         if matches!(ending, "gz" | "zst" | "zstd") {
             ending = parts.next().unwrap_or_default();
         }
-        match ending {
+        Some(match ending {
+            "jsonl" | "ndjson" => Self::Jsonl,
             "json" => Self::Json,
             "csv" => Self::Csv,
             "tsv" | "tab" => Self::Tsv,
             "parquet" | "pq" => Self::Parquet,
             "arrow" | "arrows" | "ipc" | "feather" => Self::Arrow,
-            _ => Self::Jsonl,
-        }
+            _ => return None,
+        })
     }
 
     /// What separates the fields of a row.
@@ -110,6 +116,7 @@ mod tests {
         ] {
             assert_eq!(Format::of_name(name), format, "{name}");
         }
+        assert_eq!((Format::told_by("a.db"), Format::told_by("a")), (None, None));
         assert!(Format::ALL.iter().all(|format| format.name().parse() == Ok(*format)));
         assert!("xml".parse::<Format>().is_err());
     }

@@ -224,7 +224,7 @@ fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
 }
 
 /// Takes the folder for this process; the system gives it back however the process ends.
-fn lock(folder: &Path) -> Result<File, TransferError> {
+pub(crate) fn lock(folder: &Path) -> Result<File, TransferError> {
     let path = folder.join("lock");
     let failed = |e: io::Error| TransferError::BadInput(format!("{}: cannot be written: {e}", path.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,19 +36,27 @@ pub struct Reject {
 pub(crate) struct Rejects {
     path: PathBuf,
     file: Mutex<Option<BufWriter<File>>>,
+    /// The first that this process added, in words.
+    first: OnceLock<String>,
 }
 
 impl Rejects {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, file: Mutex::new(None) }
+        Self { path, file: Mutex::new(None), first: OnceLock::new() }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The first that this process added: where it stood, and why it did not arrive.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.first.get().map(String::as_str)
+    }
+
     /// Adds a record.
     pub(crate) fn add(&self, reject: &Reject) -> Result<(), TransferError> {
+        self.first.get_or_init(|| format!("{}: {}", reject.from, reject.why));
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |e: &io::Error| TransferError::write(&self.path, e);
         let out = match &mut *file {

@@ -27,6 +27,9 @@ use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
 use crate::verbs::copy_records;
 
+/// A copy that takes less says nothing about what it was limited by, in seconds.
+const TELLING_S: f64 = 5.0;
+
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let plan = Plan::of(args, &from, &to)?;
@@ -35,6 +38,9 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let source = source(args, &plan, &from).map_err(failed)??;
     if args.dry_run {
         return dry_run(args, &plan, &*source, &to);
+    }
+    if args.json && matches!(to, Endpoint::Standard) {
+        return Err(Failure::bad_input("standard output cannot hold documents and --json: leave one of them out"));
     }
     let folder = plan.folder(args)?;
     let sink = sink(args, &plan, &to, &folder, &*source, &shape).map_err(failed)??;
@@ -63,16 +69,17 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     end(&folder, &report)?;
     let measured = keep_measurement(args, &request, &report, &record)?;
     let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
-    if let Some(starved) = starved {
+    if let Some(starved) = starved.filter(|_| report.seconds >= TELLING_S) {
         progress.note(&format!("the client was at its limit: {}", starved.saw));
     }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
     } else if matches!(to, Endpoint::Standard) {
         // Documents are there already.
-        progress.note(text(&report).trim_end());
+        let told = text(&report, args);
+        if report.counts.rejected > 0 { progress.tell(told.trim_end()) } else { progress.note(told.trim_end()) }
     } else {
-        print(&text(&report))?;
+        print(&text(&report, args))?;
     }
     Ok(match () {
         () if report.interrupted => INTERRUPTED,
@@ -227,6 +234,8 @@ fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Their
     };
     let shown = stores::open(from)?.capabilities().rows.contains(&RowsKind::Walk);
     let known = stores::open(to)?.capabilities().supports(OpKind::Touch).is_some();
+    // In a collection of yours MongoDB's documents get no expiry.
+    let known = known && !(args.into_existing && to.starts_with("mongodb"));
     let taken = storebench_transfer::Verb::from(args.op).expires();
     Ok(if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected })
 }
@@ -249,6 +258,14 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Box<dyn Sourc
         (only_stores.iter().find(|(_, v)| v.is_some()), matches!(from, Endpoint::Store(_)))
     {
         return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store, and {} is none", args.from))));
+    }
+    let only_files = [("--from-format", args.from_format.is_some()), ("--types", args.types.is_some())];
+    let only_of_stores = [("--drop-expiry", args.drop_expiry), ("--drop-attachments", args.drop_attachments)];
+    let is_store = matches!(from, Endpoint::Store(_));
+    let idle = if is_store { only_files } else { only_of_stores };
+    if let Some((flag, _)) = idle.iter().find(|(_, given)| *given) {
+        let of = if is_store { "files" } else { "stores" };
+        return Ok(Err(Failure::bad_input(format!("{flag} is of {of} that are read, and {} is none", args.from))));
     }
     Ok(Ok(match from {
         Endpoint::Standard => Box::new(FileSource::stdin(file_options(args))?),
@@ -331,11 +348,25 @@ fn sink(
                 Ok(store) => store,
                 Err(failure) => return Ok(Err(failure)),
             };
+            let idle = [
+                ("--key-field", args.key_field.is_some()),
+                ("--no-key-field", args.no_key_field),
+                ("--to-format", args.to_format.is_some()),
+            ];
+            if let Some((flag, _)) = idle.iter().find(|(_, given)| *given) {
+                return Ok(Err(Failure::bad_input(format!(
+                    "{flag} is of files that are written, and {} is a store; --key says what its keys are made of",
+                    redact_url(url)
+                ))));
+            }
             StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
             return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
         }
         Endpoint::Standard => None,
-        Endpoint::Files(path) => Some(PathBuf::from(path).into()),
+        Endpoint::Files(path) => match local_target(Path::new(path)) {
+            Ok(path) => Some(path.into()),
+            Err(failure) => return Ok(Err(failure)),
+        },
         Endpoint::Remote(url) => Some(Place::of_url(url, &access(args))?),
     };
     if args.into_existing {
@@ -354,22 +385,44 @@ fn sink(
     let path = place.as_ref().and_then(Place::path);
     let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
     // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
-    let parts = path.map_or_else(|| copy.join("parts"), |path| parts_folder(path, &plan.id));
-    if begin(args) != Begin::Resume && place.is_some() {
-        // Left by a copy that did not end and is not gone on with.
-        let _ = std::fs::remove_dir_all(&parts);
-    }
+    let parts = path.map_or_else(|| copy.join("parts"), |path| parts_folder(path, folder, &plan.id));
     let key_field = (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()));
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
-    let format = args.to_format.unwrap_or_else(|| if folder { Format::Jsonl } else { Format::of_name(&name) });
-    let mut options = FileSinkOptions { place, folder, parts, format, columns: Columns::default(), packing, key_field };
+    let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
+    let Some(format) = args.to_format.or(told) else {
+        return Ok(Err(Failure::bad_input(format!(
+            "the name of {name} does not tell how records are to stand in it: name the format by --to-format, or a \
+             store by its URL, as in `sqlite:{name}`"
+        ))));
+    };
+    if folder && begin(args) != Begin::Resume && has_parts(to, path, args)? {
+        return Ok(Err(Failure::bad_input(format!(
+            "{name} holds parts of an earlier copy, which would stay among those of this one: write into a new folder, or \
+             take them away first"
+        ))));
+    }
+    let fresh = begin(args) != Begin::Resume;
+    let mut options =
+        FileSinkOptions { place, folder, parts, format, columns: Columns::default(), packing, key_field, fresh };
     if format.has_columns() {
-        options.columns = match FileSink::columns(&options)? {
+        let begun = if fresh { None } else { FileSink::columns(&options)? };
+        options.columns = match begun {
             Some(columns) => columns,
             None => infer_columns(source, &source.splits(plan.parallel)?, shape, options.key_field.as_deref())?,
         };
     }
     Ok(Ok(Box::new(FileSink::open(options)?)))
+}
+
+/// Whether a folder holds parts of an earlier copy.
+fn has_parts(to: &Endpoint, path: Option<&Path>, args: &CopyArgs) -> Result<bool, TransferError> {
+    let is_part = |name: &str| name.starts_with("part-");
+    if let (Endpoint::Remote(url), None) = (to, path) {
+        let there = Place::list(url, &access(args))?;
+        return Ok(there.iter().any(|place| place.to_string().rsplit('/').next().is_some_and(is_part)));
+    }
+    let entries = path.and_then(|path| std::fs::read_dir(path).ok()).into_iter().flatten().filter_map(Result::ok);
+    Ok(entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_part)))
 }
 
 /// What was typed as the target, without options.
@@ -381,7 +434,24 @@ fn target_name(to: &Endpoint) -> String {
     }
 }
 
-fn parts_folder(target: &Path, id: &str) -> PathBuf {
+/// The file that a path leads to, also by a link.
+fn local_target(path: &Path) -> Result<PathBuf, Failure> {
+    let path =
+        if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
+    if path.exists() && !path.is_file() && !path.is_dir() {
+        return Err(Failure::bad_input(format!(
+            "{} is a pipe or a device, which a file cannot take the place of; write to `-`",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+fn parts_folder(target: &Path, folder: bool, id: &str) -> PathBuf {
+    if folder {
+        // Within it: what is beside it may be another file system.
+        return target.join(format!(".storebench-{id}"));
+    }
     let name = target.file_name().and_then(|name| name.to_str()).unwrap_or("out");
     target.with_file_name(format!(".{name}.storebench-{id}"))
 }
@@ -447,7 +517,7 @@ fn keep_measurement(
         .map_err(|e| Failure::spoiled(e.to_string()))
 }
 
-fn text(report: &CopyReport) -> String {
+fn text(report: &CopyReport, args: &CopyArgs) -> String {
     let CopyReport { counts, before, .. } = report;
     let mut out = format!("{} → {}\n", report.from, report.to);
     let mut parts = vec![format!("read {}", count(counts.read)), format!("written {}", count(counts.written))];
@@ -473,6 +543,9 @@ fn text(report: &CopyReport) -> String {
     }
     if let Some(verified) = &report.verified {
         out += &match (verified.equal, verified.written_twice) {
+            (true, _) if args.op == crate::args::OpText::Delete => {
+                "verified: the target holds none of these keys\n".to_owned()
+            }
             (true, 0) => "verified: the target holds what was written\n".to_owned(),
             (true, twice) => format!(
                 "verified: the target holds what was written; {} keys were written more than once, and one of their \
@@ -499,8 +572,11 @@ fn text(report: &CopyReport) -> String {
     if !report.snapshot {
         out += &format!("no snapshot: {}\n", report.snapshot_why);
     }
+    if let Some(first) = &report.first_reject {
+        out += &format!("the first that was rejected: {first}\n");
+    }
     if let Some(rejects) = &report.rejects {
-        out += &format!("rejected records and reasons: {rejects}\n");
+        out += &format!("all that were rejected, with reasons: {rejects}\n");
     }
     if report.interrupted {
         out += &format!(

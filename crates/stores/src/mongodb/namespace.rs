@@ -318,11 +318,25 @@ fn missing(place: &str, name: &str, contents: &Contents) -> StoreError {
     ))
 }
 
-/// What the keys of somebody's collection are, going by its first document.
+/// What the keys of somebody's collection are. MongoDB orders them by type first: where the first and the last are of
+/// one type, all are.
 async fn key_kind(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
+    let first = key_at(desk, database, name, 1).await?;
+    let last = key_at(desk, database, name, -1).await?;
+    if first != last {
+        return Err(StoreError::NotSupported(format!(
+            "the keys (`_id`) of `{database}.{name}` are of several types, of which Storebench would read but one"
+        )));
+    }
+    Ok(first)
+}
+
+/// The type of the first key in ascending (1) or descending (-1) order.
+async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> Result<KeyKind, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "find", name);
         bson::nested(out, DOCUMENT, "filter", |_| {});
+        bson::nested(out, DOCUMENT, "sort", |out| bson::int32(out, KEY, order));
         bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
         bson::int32(out, "limit", 1);
         bson::boolean(out, "singleBatch", true);

@@ -30,6 +30,8 @@ pub(super) struct Walk {
     connection: Option<Connection>,
     prefix: Vec<u8>,
     pattern: Vec<u8>,
+    /// Which start of the server the cursor is of: each start orders its keys anew.
+    run_id: String,
     /// Where the scan is; none at its end.
     cursor: Option<u64>,
     count: u32,
@@ -40,14 +42,34 @@ impl Walk {
     pub(super) fn new(settings: Arc<Settings>, host: Host, connection: Connection, collection: &Collection) -> Self {
         let prefix = collection.prefix.clone();
         let pattern = [escaped(&prefix).as_slice(), b"*"].concat();
-        Self { settings, host, connection: Some(connection), prefix, pattern, cursor: Some(0), count: FIRST }
+        Self {
+            settings,
+            host,
+            connection: Some(connection),
+            prefix,
+            pattern,
+            run_id: String::new(),
+            cursor: Some(0),
+            count: FIRST,
+        }
     }
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
-        let Some(cursor) = self.cursor else { return Ok(false) };
+        let Some(mut cursor) = self.cursor else { return Ok(false) };
         let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Connection::open(&self.settings, &self.host, PATIENCE).await?,
+            Some(connection) if !self.run_id.is_empty() => connection,
+            known => {
+                let mut connection = match known {
+                    Some(connection) => connection,
+                    None => Connection::open(&self.settings, &self.host, PATIENCE).await?,
+                };
+                let run_id = run_id(&mut connection).await?;
+                if self.run_id != run_id {
+                    // What was given already is left out by who reads.
+                    (self.run_id, cursor) = (run_id, 0);
+                }
+                connection
+            }
         };
         // Where this fails the connection goes, and the next try begins with the same cursor on another.
         let (next, keys) = connection.scan(cursor, &self.pattern, self.count, false).await?;
@@ -70,11 +92,17 @@ impl Walk {
                 (Value::Nil, _) => {}
                 (Value::Bulk(_), Err(_)) => page.bad.push(bad("its key is not UTF-8".to_owned())),
                 (Value::Bulk(body), Ok(key)) => {
-                    bytes += body.len();
-                    // Negative: it does not expire.
-                    if let Some(left_ms) = answer[1].number().and_then(|ms| u64::try_from(ms).ok()) {
-                        page.expiring.push((page.rows.len(), Duration::from_millis(left_ms)));
+                    match answer[1].number() {
+                        Some(-1) => {}
+                        // It went between the two.
+                        Some(-2) => continue,
+                        Some(left_ms) if left_ms >= 0 => {
+                            let left = Duration::from_millis(left_ms.unsigned_abs());
+                            page.expiring.push((page.rows.len(), left));
+                        }
+                        _ => return Err(resp::unexpected(&self.host.to_string(), "PTTL", &answer[1])),
                     }
+                    bytes += body.len();
                     page.rows.push(key, body);
                 }
                 (Value::Error(line), _) if line.starts_with("WRONGTYPE") => {
@@ -106,4 +134,14 @@ impl RowStream for Walk {
     fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
         Box::pin(self.page(page))
     }
+}
+
+/// Names one start of a server.
+async fn run_id(connection: &mut Connection) -> Result<String, StoreError> {
+    let answer = connection.ask(&[b"INFO", b"server"]).await?;
+    let Value::Bulk(text) = &answer else { return Err(resp::unexpected("Redis", "INFO", &answer)) };
+    let text = String::from_utf8_lossy(text);
+    let id = text.lines().find_map(|line| line.strip_prefix("run_id:"));
+    id.map(|id| id.trim().to_owned())
+        .ok_or_else(|| StoreError::Failed("the server does not tell its run_id, so a walk could miss keys".into()))
 }

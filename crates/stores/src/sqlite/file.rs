@@ -370,7 +370,8 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
                 format!("the file has: {}", there.join(", "))
             } else {
                 format!(
-                    "`{name}` has the columns {}; say which: existing = {{ name = \"{name}\", key = \"…\", body = \"…\" }}",
+                    "`{name}` has the columns {}; say which hold keys and documents: in a study existing = \
+                     {{ name = \"{name}\", key = \"…\", body = \"…\" }}, of a copy --from-key and --from-body (plain columns: --query)",
                     columns.join(", ")
                 )
             };

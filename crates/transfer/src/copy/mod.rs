@@ -92,6 +92,8 @@ pub struct CopyReport {
     pub counts: Counts,
     /// Of them: before this process went on with the copy.
     pub before: Counts,
+    /// The first record that this process rejected: where it stood, and why.
+    pub first_reject: Option<String>,
     /// The file of rejects, where there are some.
     pub rejects: Option<String>,
     /// What was found in the target, where it was read back.
@@ -288,6 +290,7 @@ pub fn copy(
         splits_done: shared.progress().splits_done,
         counts,
         before,
+        first_reject: shared.rejects.first().map(str::to_owned),
         rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
         verified,
         seconds,
@@ -345,6 +348,9 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
     match request.begin {
         Begin::Resume if request.sink.again() == Again::Never => {
             return refused("what went to standard output cannot be gone on with; copy anew without --resume".into());
+        }
+        Begin::Resume if !request.source.reopens() => {
+            return refused("what came through standard input is gone: copy anew by --restart".into());
         }
         Begin::Resume if request.sink.again() == Again::Once && !request.source.repeats() => {
             return refused(format!(

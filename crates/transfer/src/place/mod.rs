@@ -103,6 +103,20 @@ impl Place {
         if !parsed.is_several() {
             return Self::of_url(url, access).map(|place| vec![place]);
         }
+        let found = Self::list(url, access)?;
+        if found.is_empty() {
+            let shown = Self::shown(url);
+            return Err(TransferError::BadInput(format!("{shown}: nothing there fits; are bucket and name right?")));
+        }
+        Ok(found)
+    }
+
+    /// The files under a folder's URL, perhaps none.
+    ///
+    /// # Errors
+    /// As [`of_url`](Self::of_url); what cannot be listed.
+    pub fn list(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
+        let parsed = RemoteUrl::of(url)?;
         Ok(Object::list(&parsed, access)?.into_iter().map(|object| Self(Where::Remote(object))).collect())
     }
 
@@ -198,29 +212,51 @@ fn look(path: &Path) -> Result<Found, TransferError> {
     if found.is_dir() {
         return Err(refused("is a folder; name its files, as in `folder/*.jsonl`"));
     }
+    if !found.is_file() {
+        // It can be read once, and a look at it would take something out of it.
+        return Err(refused("is a pipe or a device; give it as standard input: `-`"));
+    }
     let mut first = Vec::new();
     File::open(path)
-        .and_then(|file| if found.is_file() { file.take(4).read_to_end(&mut first) } else { Ok(0) })
+        .and_then(|file| file.take(4).read_to_end(&mut first))
         .map_err(|e| refused(&format!("cannot be read: {e}")))?;
-    let modified = found.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     Ok(Found {
         place: path.to_owned().into(),
         bytes: Some(found.len()),
         ranges: true,
-        mark: modified.map(|t| t.as_nanos().to_string()).unwrap_or_default(),
+        mark: modified(&found),
         first,
         version: None,
     })
 }
 
+/// When a file was changed last, as a text.
+fn modified(found: &std::fs::Metadata) -> String {
+    let modified = found.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    modified.map(|t| t.as_nanos().to_string()).unwrap_or_default()
+}
+
 impl Found {
+    /// Opens a file on this machine.
+    fn local(&self) -> io::Result<File> {
+        let file = File::open(self.place.path().unwrap_or(Path::new("")))?;
+        let now = file.metadata()?;
+        if self.bytes != Some(now.len()) || self.mark != modified(&now) {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "it has changed since the copy began; copy anew when it does not change any more",
+            ));
+        }
+        Ok(file)
+    }
+
     /// Reads from an offset on. What lies before `until` is fetched ahead, what lies behind when it is asked
     /// for.
     pub(crate) fn read(&self, from: u64, until: u64) -> io::Result<Box<dyn Read + Send>> {
         if let Some((object, version)) = &self.version {
             return Ok(object.read(version, from, until));
         }
-        let mut file = File::open(self.place.path().unwrap_or(Path::new("")))?;
+        let mut file = self.local()?;
         if from > 0 {
             file.seek(SeekFrom::Start(from))?;
         }
@@ -234,7 +270,8 @@ impl Found {
     pub(crate) fn chunks(&self) -> Result<Chunks, TransferError> {
         match &self.version {
             Some((object, version)) => object.chunks(version).map(Chunks::Remote),
-            None => File::open(self.place.path().unwrap_or(Path::new("")))
+            None => self
+                .local()
                 .map(|file| Chunks::Local(Arc::new(file)))
                 .map_err(|e| TransferError::read(&self.place.to_string(), &e)),
         }

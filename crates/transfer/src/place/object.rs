@@ -107,7 +107,7 @@ impl Object {
         fault(&self.shown, self.url.scheme, when, error)
     }
 
-    /// The objects of a folder, or those that fit a pattern, by name.
+    /// The objects of a folder, or those that fit a pattern, by name; none where nothing is there.
     pub(super) fn list(url: &RemoteUrl, access: &Access) -> Result<Vec<Self>, TransferError> {
         let (store, url) = (open(url, access)?, Arc::new(url.clone()));
         let shown = url.shown_with(&url.key);
@@ -130,7 +130,10 @@ impl Object {
                 let listed = lister.list_with_delimiter(Some(&from)).await;
                 listed.map(|listed| listed.objects.into_iter().map(|meta| meta.location).collect())
             };
-            listed.map_err(|e| fault(&at, scheme, When::Look, &e))
+            match listed {
+                Err(object_store::Error::NotFound { .. }) => Ok(Vec::new()),
+                listed => listed.map_err(|e| fault(&at, scheme, When::Look, &e)),
+            }
         })?;
         let by =
             MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
@@ -142,9 +145,6 @@ impl Object {
             }
         });
         keys.sort();
-        if keys.is_empty() {
-            return Err(TransferError::BadInput(format!("{shown}: nothing there fits; are bucket and name right?")));
-        }
         Ok(keys.into_iter().map(|key| Self::of(Arc::clone(&store), Arc::clone(&url), key)).collect())
     }
 

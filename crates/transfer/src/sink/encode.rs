@@ -1,9 +1,11 @@
 //! Records into the bytes of one file.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use storebench_core::store::ErrorKind;
 
 use super::Refusal;
@@ -143,7 +145,27 @@ pub(super) fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: 
         })?;
         fits(kind, value).map_err(|what| format!("column `{name}`: {what}"))?;
     }
+    if columns.0.iter().any(|(_, kind)| *kind == Kind::Number) {
+        for (name, value) in texts(body)? {
+            let rounds = columns.get(&name) == Some(&Kind::Number) && is_rounded(value.get());
+            if rounds {
+                return Err(format!("column `{name}`: {} is no number that a double keeps", value.get()));
+            }
+        }
+    }
     Ok(Value::Object(members))
+}
+
+/// The members of a document as they are written.
+fn texts(body: &[u8]) -> Result<HashMap<String, &RawValue>, String> {
+    serde_json::from_slice(body).map_err(|e| format!("it is no JSON: {e}"))
+}
+
+/// Whether an integer as it is written is beyond what a double keeps.
+fn is_rounded(text: &str) -> bool {
+    let digits = text.trim_start_matches('-');
+    let whole = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    whole && digits.parse::<u64>().map_or(true, |whole| whole > EXACT)
 }
 
 /// Whether a value is one of a column.
@@ -152,10 +174,14 @@ fn fits(kind: &Kind, value: &Value) -> Result<(), String> {
         (_, Value::Null) | (Kind::Json, _) | (Kind::Boolean, Value::Bool(_)) | (Kind::Text, Value::String(_)) => true,
         (Kind::Integer, Value::Number(number)) => number.is_i64(),
         (Kind::Number, Value::Number(number)) => {
+            // Digits that do not fit 64 bits were rounded when they were read; `members` looks at their text.
             let whole = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
             whole.is_none_or(|whole| whole <= EXACT)
         }
         (Kind::List(of), Value::Array(items)) => return items.iter().try_for_each(|item| fits(of, item)),
+        (Kind::Object(known), Value::Object(_)) if known.is_empty() => {
+            return Err("an object without members has no form in a column; leave it out by --without".into());
+        }
         (Kind::Object(known), Value::Object(members)) => {
             return members.iter().try_for_each(|(name, value)| {
                 let kind = known.iter().find(|(known, _)| known == name).map(|(_, kind)| kind);
@@ -182,13 +208,16 @@ fn fits(kind: &Kind, value: &Value) -> Result<(), String> {
 
 fn row(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Vec<String>, String> {
     let Value::Object(mut members) = members(key, body, key_field, columns)? else { return Ok(Vec::new()) };
+    let texts = texts(body)?;
     Ok(columns
         .0
         .iter()
-        .map(|(name, _)| match members.remove(name) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text,
-            Some(value) => value.to_string(),
+        .map(|(name, _)| match (members.remove(name), texts.get(name)) {
+            (None | Some(Value::Null), _) => String::new(),
+            (Some(Value::String(text)), _) => text,
+            // As it is written: no digit is lost.
+            (Some(Value::Number(_)), Some(text)) => text.get().to_owned(),
+            (Some(value), _) => value.to_string(),
         })
         .collect())
 }

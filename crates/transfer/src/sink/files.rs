@@ -13,6 +13,7 @@ use super::{Again, Ended, Sink, Writer, join};
 use crate::columns::Columns;
 use crate::error::TransferError;
 use crate::format::Format;
+use crate::manifest;
 use crate::measure::{Request, RequestKinds, Writes};
 use crate::place::Place;
 use crate::records::Records;
@@ -47,11 +48,26 @@ pub struct FileSinkOptions {
     pub packing: Packing,
     /// The field that gets the key; none to leave it out.
     pub key_field: Option<String>,
+    /// Whether parts that another copy left are taken away.
+    pub fresh: bool,
 }
 
 /// Files, or standard output.
 pub struct FileSink {
     options: FileSinkOptions,
+    /// Held while parts are written.
+    _lock: Option<File>,
+}
+
+/// Takes away what is in a folder for parts, but the lock that is held on it.
+fn clear(parts: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(parts)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name != "lock") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 impl FileSink {
@@ -63,6 +79,7 @@ impl FileSink {
         let failed = |path: &Path, e: io::Error| {
             TransferError::BadInput(format!("{}: cannot be written: {e}; use another path", path.display()))
         };
+        let mut lock = None;
         if options.place.is_none() {
             let wrong = |e: io::Error| TransferError::BadInput(format!("standard output cannot be written: {e}"));
             Encoder::stdout(&options).and_then(|mut out| out.head()).map_err(wrong)?;
@@ -70,6 +87,11 @@ impl FileSink {
         if let Some(place) = &options.place {
             place.check_writable(options.folder)?;
             std::fs::create_dir_all(&options.parts).map_err(|e| failed(&options.parts, e))?;
+            // Two copies with the same arguments would write the same parts.
+            lock = Some(manifest::lock(&options.parts)?);
+            if options.fresh {
+                clear(&options.parts).map_err(|e| failed(&options.parts, e))?;
+            }
             if let (Some(path), true) = (place.path(), options.folder) {
                 std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
             }
@@ -78,7 +100,7 @@ impl FileSink {
                 std::fs::write(options.parts.join(COLUMNS), text).map_err(|e| failed(&options.parts, e))?;
             }
         }
-        Ok(Self { options })
+        Ok(Self { options, _lock: lock })
     }
 
     /// The columns that a copy which did not end has written with.

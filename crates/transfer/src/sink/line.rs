@@ -9,6 +9,9 @@ use crate::shape::members;
 pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Vec<u8>) -> Result<(), String> {
     let begin = out.len();
     let trimmed = body.trim_ascii();
+    // A store of bytes may hold anything, and one such line spoils a list for all others.
+    serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).map_err(|e| format!("it is no JSON: {e}"))?;
+    std::str::from_utf8(trimmed).map_err(|e| format!("it is not UTF-8: {e}"))?;
     match key_field {
         None => out.extend_from_slice(trimmed),
         Some(name) if trimmed.first() != Some(&b'{') => {

@@ -21,6 +21,9 @@ use crate::columns::Columns;
 use crate::format::Format;
 use crate::records::Records;
 
+/// A row group is held in memory until it is so large.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+
 /// Writes one file.
 pub(super) struct TableEncoder<'a> {
     out: Out,
@@ -51,7 +54,10 @@ impl<'a> TableEncoder<'a> {
             Out::Arrow(arrow_file(file, &schema)?)
         } else {
             let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
-            let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::ZSTD(level))
+                .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+                .build();
             let out = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties));
             Out::Parquet(out.map_err(io::Error::other)?)
         };

@@ -41,6 +41,12 @@ impl<'a, R: Read> CsvReader<'a, R> {
         };
         let columns: Vec<(String, Kind)> =
             header.iter().map(|column| (column.trim_start_matches('\u{feff}').to_owned(), kind(column))).collect();
+        let mut seen = std::collections::HashSet::new();
+        if let Some((twice, _)) = columns.iter().find(|(column, _)| !seen.insert(column)) {
+            return Err(TransferError::BadInput(format!(
+                "{name} has two columns `{twice}`, of which a record could keep but one; rename one of them"
+            )));
+        }
         if let Some((missing, _)) = types.0.iter().find(|(named, _)| !columns.iter().any(|(column, _)| column == named))
         {
             return Err(TransferError::BadInput(format!(

@@ -169,6 +169,10 @@ impl Source for FileSource {
         all.join("\n")
     }
 
+    fn reopens(&self) -> bool {
+        self.stdin.is_none()
+    }
+
     fn snapshot(&self) -> Snapshot {
         Snapshot::Yes("files do not change meanwhile")
     }

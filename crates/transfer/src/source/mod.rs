@@ -114,6 +114,11 @@ pub trait Source: Send + Sync {
         true
     }
 
+    /// Whether it can be read again by another process.
+    fn reopens(&self) -> bool {
+        true
+    }
+
     /// The store that is read, where it is one.
     fn store(&self) -> Option<&dyn AnyStore> {
         None

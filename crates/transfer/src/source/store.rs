@@ -159,7 +159,8 @@ impl Source for StoreSource {
     }
 
     fn repeats(&self) -> bool {
-        self.ordered
+        // What was written or removed meanwhile moves all that stand behind it.
+        false
     }
 
     fn store(&self) -> Option<&dyn AnyStore> {
@@ -204,6 +205,8 @@ impl Source for StoreSource {
         if ranges > 1 && splittable {
             let wanted = ranges as usize * SAMPLES_A_RANGE;
             match self.store.sample_keys(COLLECTION, wanted, 1) {
+                // Numbers are ordered by their value there, and by their digits here.
+                Ok(keys) if self.theirs && keys.iter().any(|key| key.parse::<i64>().is_ok()) => {}
                 Ok(mut keys) => {
                     keys.sort_unstable();
                     keys.dedup();

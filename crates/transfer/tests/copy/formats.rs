@@ -39,6 +39,7 @@ fn sink_with_columns(lab: &Lab, store: &Arc<dyn AnyStore>, name: &str) -> FileSi
         columns,
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
+        fresh: false,
     })
     .unwrap()
 }

@@ -67,6 +67,7 @@ fn parquet_is_read_by_ranges() {
         columns,
         packing: Packing::Plain,
         key_field: Some(KEY_FIELD.to_owned()),
+        fresh: false,
     });
     lab.copy(&input, &sink.unwrap()).unwrap();
     let port = serve(std::fs::read(lab.path("a.parquet")).unwrap()).unwrap();

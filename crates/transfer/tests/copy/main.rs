@@ -120,6 +120,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
         columns: Columns::default(),
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
+        fresh: false,
         place: Some(path.into()),
     })
     .unwrap()

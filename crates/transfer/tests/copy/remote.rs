@@ -47,6 +47,7 @@ impl Bucket {
             columns,
             packing: if key.ends_with('/') { Packing::Plain } else { Packing::of_name(key) },
             key_field: Some(KEY_FIELD.to_owned()),
+            fresh: false,
         })
     }
 
@@ -226,6 +227,7 @@ fn a_target_that_cannot_be_written_is_refused_at_the_beginning() {
     let bucket = Bucket::new();
     let lab = Lab::new();
     let options = |url: &str| FileSinkOptions {
+        fresh: false,
         place: Some(Place::of_url(url, &ACCESS).unwrap()),
         folder: false,
         parts: lab.path("parts"),
