@@ -136,7 +136,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l tries -d 
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-cap -d 'The longest wait between two tries' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-total -d 'No further try begins after so long' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rejects -d 'The file of records that did not arrive, one JSON object a line [default: rejects.jsonl in the copy\'s folder]' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'Exit with 0 though so many records did not arrive' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'So many records may be rejected and the exit code still be 0; the copy goes on to its end either way' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l out -d 'Folder that gets a folder for each copy' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-expiry -d 'Leave behind that documents expire, where the source tells of it (Redis); without it they expire in the target, too, or do not arrive where that knows no expiry'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-attachments -d 'Leave attachments behind; without it a document that has some does not arrive'
@@ -148,7 +148,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l restart -d 'Begin anew where a copy did not end'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l dry-run -d 'Only look: what would be read, in how many parts, and where it would go'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l json -d 'Print the result as one JSON document instead of one line'
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -s q -l quiet -d 'No progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -s q -l quiet -d 'No progress on stderr; the result is printed still'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l scale -d 'Multiply how many documents there are; their shape stays' -r

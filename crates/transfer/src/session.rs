@@ -71,14 +71,26 @@ pub(crate) async fn open_again(
     request: &SessionRequest,
     policy: &RetryPolicy,
 ) -> Result<(Box<dyn Session>, Arc<dyn Clock>), TransferError> {
+    again(store, policy, async || open(store, request).await).await
+}
+
+/// Tries as often as the policy says while the store cannot be reached.
+///
+/// # Errors
+/// The last try's.
+pub(crate) async fn again<T>(
+    store: &dyn AnyStore,
+    policy: &RetryPolicy,
+    mut attempt: impl AsyncFnMut() -> Result<T, TransferError>,
+) -> Result<T, TransferError> {
     let clock = RealClock::new();
     let mut draw = Rng::stream(std::process::id().into(), clock.now_ns());
     let mut tries = Tries::default();
     loop {
         tries.begin(clock.now_ns());
-        let error = match open(store, request).await {
+        let error = match attempt().await {
             Err(TransferError::Store { error: StoreError::Unreachable(text), .. }) => text,
-            opened => return opened,
+            ended => return ended,
         };
         let now_ns = clock.now_ns();
         let Some(due_ns) = tries.next_ns(policy, now_ns, &mut draw) else {

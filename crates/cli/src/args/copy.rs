@@ -170,7 +170,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "FILE", help_heading = "Failures")]
     pub(crate) rejects: Option<PathBuf>,
 
-    /// Exit with 0 though so many records did not arrive
+    /// So many records may be rejected and the exit code still be 0; the copy goes on to its end either way
     #[arg(long, value_name = "COUNT", default_value = "0", help_heading = "Failures")]
     pub(crate) max_errors: Count,
 
@@ -198,7 +198,7 @@ pub(crate) struct CopyArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress on stderr
+    /// No progress on stderr; the result is printed still
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

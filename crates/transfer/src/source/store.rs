@@ -178,10 +178,10 @@ impl Source for StoreSource {
         }
         if !self.ordered {
             return Snapshot::No(
-                "keys are listed one after another: of what is written meanwhile some is in and some is not",
+                "keys are listed one after another: changes made during the copy may or may not be in it",
             );
         }
-        Snapshot::No("pages are read one after another: of what is written meanwhile some is in and some is not")
+        Snapshot::No("pages are read one after another: changes made during the copy may or may not be in it")
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
@@ -239,7 +239,9 @@ impl Source for StoreSource {
                 _ => None,
             };
             if let Some(rows) = rows {
-                let stream = self.store.rows(rows).await.map_err(|e| of_store(&*self.store, e))?;
+                let store = &*self.store;
+                let begin = async || store.rows(rows).await.map_err(|e| of_store(store, e));
+                let stream = session::again(store, &self.options.retry, begin).await?;
                 let options = RowOptions {
                     store: &*self.store,
                     retry: &self.options.retry,

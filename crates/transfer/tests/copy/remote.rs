@@ -198,6 +198,7 @@ fn credentials_that_expire_lose_nothing() {
     let sink = bucket.lines_sink(&lab, "out/");
     bucket.s3.expire_after(5);
     let error = lab.copy(&files(&[&path]), &sink).unwrap_err();
+    drop(sink);
     let TransferError::Target(text) = &error else { panic!("{error}") };
     // Without a reason where the request was a `HEAD`.
     assert!(text.contains("ExpiredToken") || text.contains("400 Bad Request"), "{text}");
