@@ -120,6 +120,9 @@ impl<'a> Worker<'a> {
                 reader.poll_read(cx, room, &mut records, &mut self.bad)
             })
             .await?;
+            // Lets the runtime look at its sockets: a reader of files never waits, and answers that came while one
+            // held the thread must be heard before their requests are taken for lost.
+            tokio::task::yield_now().await;
             self.shared.read_bytes.fetch_add(reader.bytes() - read_bytes, Ordering::Relaxed);
             read_bytes = reader.bytes();
             reader.requests(&mut self.requests);
@@ -160,8 +163,6 @@ impl<'a> Worker<'a> {
             } else {
                 self.spare.push(records);
             }
-            // Lets the runtime look at its sockets: a reader of files never waits.
-            tokio::task::yield_now().await;
             if !more {
                 break;
             }
