@@ -56,19 +56,19 @@ impl Progress {
     }
 
     /// Tells something at once.
-    /// Says what must be heard, also by who asked for no progress.
-    pub(crate) fn tell(&self, text: &str) {
-        match &self.place {
-            Place::Quiet => line(text),
-            _ => self.note(text),
-        }
-    }
-
     pub(crate) fn note(&self, text: &str) {
         match (&self.place, &self.phase) {
             (Place::Quiet, _) => {}
             (Place::Bars, Some(phase)) => phase.bar.suspend(|| line(text)),
             _ => line(text),
+        }
+    }
+
+    /// Says what must be heard, also by who asked for no progress.
+    pub(crate) fn tell(&self, text: &str) {
+        match &self.place {
+            Place::Quiet => line(text),
+            _ => self.note(text),
         }
     }
 

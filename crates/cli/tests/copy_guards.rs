@@ -88,9 +88,3 @@ fn flags_that_would_do_nothing_are_refused() {
     refused(&cli, "copy sqlite:a.db out.jsonl --from-collection books --types n=integer", "--types");
     refused(&cli, "copy books.jsonl - --json", "--json");
 }
-
-#[test]
-fn standard_input_is_not_gone_on_with() {
-    let cli = Cli::new();
-    refused(&cli, "copy - out.jsonl --resume", "nothing to resume");
-}
