@@ -174,7 +174,7 @@ impl Source for FileSource {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::Yes("files do not change meanwhile")
+        Snapshot::Yes("a file that has changed when a part of it is begun ends the copy")
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
