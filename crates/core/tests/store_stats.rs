@@ -86,8 +86,10 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
     run_phase(&store, &plan, context).unwrap()
 }
 
+/// Every one of the 70 that were due is accounted for. On a busy machine some are due and not sent.
 fn whole(record: &PhaseRecord) {
-    assert_eq!((record.operations(), &record.partial), (70, &None));
+    let censored: u64 = record.total.ops.iter().map(|tally| tally.censored).sum();
+    assert_eq!((record.operations() + censored, &record.partial), (70, &None));
 }
 
 #[test]

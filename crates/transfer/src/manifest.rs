@@ -130,8 +130,27 @@ pub(crate) struct Manifest {
 }
 
 /// Whether an unfinished copy is in this folder.
-pub(crate) fn is_unfinished(folder: &Path) -> bool {
+pub fn is_unfinished(folder: &Path) -> bool {
     folder.join(LOG).exists()
+}
+
+/// What the unfinished copy in this folder was asked for, by flag; nothing where none is there, or its log cannot
+/// be read.
+pub fn settings_of(folder: &Path) -> Option<BTreeMap<String, String>> {
+    let mut line = String::new();
+    BufReader::new(File::open(folder.join(LOG)).ok()?).read_line(&mut line).ok()?;
+    serde_json::from_str::<Header>(&line).ok().map(|header| header.settings)
+}
+
+/// Gives up the unfinished copy in this folder: nothing goes on with it any more.
+///
+/// # Errors
+/// A process is at it, or the folder cannot be changed.
+pub fn abandon(folder: &Path) -> Result<(), TransferError> {
+    let _lock = lock(folder)?;
+    let path = folder.join(LOG);
+    std::fs::rename(&path, folder.join("log.abandoned.jsonl"))
+        .map_err(|e| TransferError::BadInput(format!("{}: cannot be renamed: {e}", path.display())))
 }
 
 impl Manifest {

@@ -98,7 +98,7 @@ impl Records {
     pub(crate) fn expire_last(&mut self, left: Duration) {
         let Some(last) = self.len().checked_sub(1) else { return };
         let mark = self.mark_of(last);
-        let at = Timestamp::now().checked_add(left).map(Expiry::At).unwrap_or(Expiry::In(left));
+        let at = Timestamp::now().checked_add(left).map(Expiry::AsThere).unwrap_or(Expiry::In(left));
         self.mark(Mark { expiry: mark.expiry.or(Some(at)), ..mark });
     }
 

@@ -18,10 +18,10 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 16 tries, from 20 ms to 1 s between them, 60 s in all.
+    /// 60 s in all, with 20 ms to 1 s between tries; 100 tries, more than that time allows for.
     fn default() -> Self {
         Self {
-            tries: 16,
+            tries: 100,
             first: Duration::from_millis(20),
             cap: Duration::from_secs(1),
             total: Duration::from_secs(60),

@@ -154,7 +154,7 @@ pub(crate) struct CopyArgs {
     pub(crate) timeout: Span,
 
     /// Tries of one request that fails for now, the first included
-    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Failures")]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Failures")]
     pub(crate) tries: u32,
 
     /// The longest wait between two tries

@@ -14,8 +14,8 @@ use storebench_lab::verdicts::Level;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
     FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
-    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, ViewSource, copy as copy_all,
-    infer_columns, name_of,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, ViewSource, abandon,
+    copy as copy_all, infer_columns, is_unfinished, name_of, settings_of,
 };
 
 use crate::args::CopyArgs;
@@ -189,20 +189,33 @@ impl Plan {
         Ok(Self { id, parallel, settings, to_collection, merge, expiry, their_expiry })
     }
 
+    /// In what a copy between the same ends was asked for otherwise; nothing where its ends are others.
+    fn differs_from(&self, other: &BTreeMap<String, String>) -> Option<String> {
+        if ["FROM", "TO"].iter().any(|end| self.settings.get(*end) != other.get(*end)) {
+            return None;
+        }
+        let mut flags: Vec<&str> = self.settings.keys().chain(other.keys()).map(String::as_str).collect();
+        flags.sort_unstable();
+        flags.dedup();
+        flags.retain(|flag| self.settings.get(*flag) != other.get(*flag));
+        Some(if flags.is_empty() { "working folder".to_owned() } else { flags.join(", ") })
+    }
+
     /// The folder of this copy: that of the one that did not end, or a new one.
     fn folder(&self, args: &CopyArgs) -> Result<PathBuf, Failure> {
         let prefix = format!("copy-{}-", self.id);
-        let unfinished = std::fs::read_dir(&args.out)
+        let unfinished: Vec<PathBuf> = std::fs::read_dir(&args.out)
             .into_iter()
             .flatten()
             .filter_map(Result::ok)
             .map(|entry| entry.path())
-            .filter(|path| path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&prefix)))
-            .find(|path| path.join("log.jsonl").exists());
-        if let Some(folder) = unfinished {
+            .filter(|path| is_unfinished(path))
+            .collect();
+        let name = |path: &Path| path.file_name().and_then(|n| n.to_str()).map(str::to_owned).unwrap_or_default();
+        if let Some(folder) = unfinished.iter().find(|path| name(path).starts_with(&prefix)) {
             match begin(args) {
                 Begin::Restart => {}
-                Begin::Resume => return Ok(folder),
+                Begin::Resume => return Ok(folder.clone()),
                 Begin::Fresh => {
                     return Err(Failure::bad_input(format!(
                         "a copy of this that did not end is in {}: go on with it by --resume, or begin anew by --restart",
@@ -210,14 +223,21 @@ impl Plan {
                     )));
                 }
             }
-            std::fs::rename(folder.join("log.jsonl"), folder.join("log.abandoned.jsonl"))
-                .map_err(|e| Failure::bad_input(format!("{}: cannot be changed: {e}", folder.display())))?;
+            abandon(folder).map_err(|error| failure(args, error))?;
         }
         if args.resume {
-            return Err(Failure::bad_input(format!(
-                "there is no copy of this in {} that did not end: nothing to resume",
-                args.out.display()
-            )));
+            let alike = unfinished.iter().find_map(|folder| Some((folder, self.differs_from(&settings_of(folder)?)?)));
+            return Err(Failure::bad_input(match alike {
+                Some((folder, flags)) => format!(
+                    "the copy in {} that did not end was asked for with another {flags}; give the same arguments, in the \
+                     same folder, to go on with it",
+                    folder.display()
+                ),
+                None => format!(
+                    "there is no copy of this in {} that did not end: nothing to resume",
+                    args.out.display()
+                ),
+            }));
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let name = |more: u32| {
@@ -463,6 +483,8 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> 
         Endpoint::Store(url) => {
             let store = stores::open(url)?;
             StoreSink::check(&*store, &sink_options(args, plan), args.verify).map_err(|error| failure(args, error))?;
+            // It answers, and lets us in.
+            store.inspect().map_err(|error| Failure::of_store(url, &error))?;
             format!("{}, {}", store.describe().url, plan.to_collection.clone().unwrap_or_default())
         }
         Endpoint::Standard => "standard output".to_owned(),

@@ -92,7 +92,8 @@ pub(super) fn same_type(a: u8, b: u8) -> bool {
     a == b || (number(a) && number(b))
 }
 
-fn write(value: Value<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Garbage> {
+/// Appends a value as JSON.
+pub(super) fn write(value: Value<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Garbage> {
     if depth > DEEPEST {
         return Err(Garbage);
     }
@@ -197,7 +198,7 @@ fn other(value: Value<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Garbage>
         }
         0x13 => {
             let bytes = bytes.try_into().map_err(|_| Garbage)?;
-            extended("$numberDecimal", &mongodb::bson::Decimal128::from_bytes(bytes).to_string(), out);
+            extended("$numberDecimal", &::bson::Decimal128::from_bytes(bytes).to_string(), out);
         }
         0xFF => out.extend_from_slice(br#"{"$minKey":1}"#),
         0x7F => out.extend_from_slice(br#"{"$maxKey":1}"#),

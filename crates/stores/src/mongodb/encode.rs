@@ -1,11 +1,12 @@
 //! JSON text to BSON in one pass, without a value in between.
 //!
 //! Whole numbers become int32 or int64, numbers written with a fraction or an exponent become
-//! double. Nothing is interpreted: `{"$date": …}` is an object with a member of that name.
+//! double. Types that JSON lacks are known by how [`super::decode`] writes them, see [`extended`].
 
 use storebench_core::store::{ErrorKind, OpError};
 
 use super::bson::{self, ARRAY, BOOL, DOCUMENT, DOUBLE, INT32, INT64, NULL, STRING};
+use super::extended::extended;
 
 /// Deeper than the 100 levels that MongoDB takes; guards this program's own stack.
 const DEEPEST: u32 = 200;
@@ -177,6 +178,10 @@ impl<'j> Parser<'j> {
                 Ok(STRING)
             }
             Some(b'{') => {
+                if let Some((kind, length)) = extended(&self.text[self.at..], out) {
+                    self.at += length;
+                    return Ok(kind);
+                }
                 let at = bson::begin(out);
                 self.object(out, depth)?;
                 bson::end(out, at);

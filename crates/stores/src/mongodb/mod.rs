@@ -41,6 +41,7 @@ mod control;
 mod decode;
 mod encode;
 mod errors;
+mod extended;
 mod finder;
 mod job;
 mod lane;

@@ -68,6 +68,12 @@ pub(super) async fn resolve(
             key.name
         )));
     }
+    if !write && !key.primary && has_null(target, channel, schema, name, &quoted).await? {
+        return Err(refused(&format!(
+            "its column `{}` is NULL in some rows, which have no key by that; copy them by --query",
+            key.name
+        )));
+    }
     let mut given = Given::usual(body);
     let (doc, jsonb, fields) = match &existing.body {
         None if write => return Err(refused("name the column that gets the document")),
@@ -123,6 +129,23 @@ pub(super) async fn resolve(
         revision: "NULL::xid",
         fields,
     })
+}
+
+/// Whether a column is NULL anywhere.
+async fn has_null(
+    target: &Target,
+    channel: &mut Channel,
+    schema: &str,
+    name: &str,
+    column: &str,
+) -> Result<bool, StoreError> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM {}.{} AS t WHERE t.{column} IS NULL)",
+        identifier(schema),
+        identifier(name)
+    );
+    let rows = channel.query(&sql).await.map_err(|fault| target.fault("look for rows without a key", &fault))?;
+    Ok(rows.first().and_then(|row| row.first().cloned().flatten()).as_deref() == Some("t"))
 }
 
 /// Whether this user may make what goes with its session, such as the function that merges.

@@ -8,15 +8,19 @@ use super::channel::Row;
 use super::login::{Connected, Target};
 use super::wire::{self, Bind};
 
-/// Rows of one page.
-const ROWS: u32 = 1_000;
+/// A page is about so large.
+const PAGE_BYTES: usize = 1 << 20;
+/// Rows of a page, at first and at most.
+const FIRST: usize = 100;
+const MOST: usize = 5_000;
 
 /// A cursor, open in a transaction on a connection of its own.
 pub(super) struct Query {
     target: Target,
     connected: Connected,
     first: bool,
-    ended: bool,
+    /// Rows of the next page; none at the end.
+    rows: Option<usize>,
 }
 
 impl Query {
@@ -39,21 +43,21 @@ impl Query {
         channel.send(&out).await.map_err(|lost| target.broke(doing, &lost))?;
         // No time is set to a query: it may have to sort everything before its first row.
         channel.rows().await.map_err(|fault| target.fault(doing, &fault))?;
-        Ok(Self { target: target.clone(), connected, first: true, ended: false })
+        Ok(Self { target: target.clone(), connected, first: true, rows: Some(FIRST) })
     }
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
         page.clear();
-        if self.ended {
-            return Ok(false);
-        }
-        let fetch = format!("FETCH {ROWS} FROM storebench_rows");
+        let Some(wanted) = self.rows else { return Ok(false) };
+        let fetch = format!("FETCH {wanted} FROM storebench_rows");
         let fetched = self.connected.channel.query(&fetch).await;
         // Another connection would see another moment: nothing to go on with.
         let broken = |error: StoreError| StoreError::Failed(error.to_string());
         let rows: Vec<Row> =
             fetched.map_err(|fault| broken(self.target.fault("read the rows of the query", &fault)))?;
-        self.ended = rows.len() < ROWS as usize;
+        let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
+        let mean = (bytes / rows.len().max(1)).max(1);
+        self.rows = (rows.len() == wanted).then(|| (PAGE_BYTES / mean).clamp(1, MOST));
         for json in rows.into_iter().filter_map(|mut row| row.pop().flatten()) {
             if std::mem::take(&mut self.first) {
                 check_names(&json)?;

@@ -380,8 +380,34 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
                 path.display(),
             )));
         }
+        if existing.is_some() {
+            check_keys(&connection, &Table::of(collection)).map_err(|why| {
+                StoreError::NotSupported(format!("{}: the keys of `{name}` {why}", path.display()))
+            })?;
+        }
     }
     Ok(())
+}
+
+/// Checks that one order holds all keys: SQLite orders numbers, texts and bytes one behind the other, and what is
+/// compared with a text is none of the others.
+fn check_keys(connection: &Connection, table: &Table) -> Result<(), String> {
+    let said = |e: rusqlite::Error| format!("cannot be looked at: {e}");
+    let mut statement = connection.prepare(&table.key_kinds()).map_err(said)?;
+    let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
+    let compares = |kind: &str| -> Result<bool, String> {
+        let as_text = table.finds_by_text(kind);
+        as_text.map_or(Ok(true), |sql| connection.query_row(&sql, [], |row| row.get(0)).map_err(said))
+    };
+    match kinds.as_slice() {
+        [] => Ok(()),
+        [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
+        _ => Err(format!(
+            "are of the kind {}, and only texts, or integers in a column of that type, can be listed in order; copy \
+             them by --query",
+            kinds.join(" and ")
+        )),
+    }
 }
 
 /// Checks that the tables of others can be written by their keys. Nothing is run.

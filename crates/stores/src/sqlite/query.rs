@@ -1,11 +1,10 @@
 //! The rows of a query, read by a thread of their own: a statement that is under way borrows its connection.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, Row};
 use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Rows and bytes of a page, at most.
 const ROWS: usize = 1_000;
@@ -24,12 +23,12 @@ pub(super) struct Query {
 impl Query {
     /// Runs a query on a connection that only reads.
     pub(super) fn open(place: String, connection: Connection, text: &str) -> Result<Self, StoreError> {
-        let (out, pages) = sync_channel(WAITING);
+        let (out, pages) = channel(WAITING);
         let text = text.to_owned();
         let run = move || {
             if let Err(why) = run(&connection, &text, &out) {
                 // Nobody may be there to be told.
-                let _ = out.send(Err(why));
+                let _ = out.blocking_send(Err(why));
             }
         };
         std::thread::Builder::new()
@@ -44,20 +43,20 @@ impl RowStream for Query {
     fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
         Box::pin(async move {
             page.clear();
-            match self.pages.recv() {
-                Ok(Ok(came)) => {
+            match self.pages.recv().await {
+                Some(Ok(came)) => {
                     *page = came;
                     Ok(true)
                 }
-                Ok(Err(why)) => Err(StoreError::NotSupported(format!("{}: the query failed: {why}", self.place))),
+                Some(Err(why)) => Err(StoreError::NotSupported(format!("{}: the query failed: {why}", self.place))),
                 // The thread has ended.
-                Err(_) => Ok(false),
+                None => Ok(false),
             }
         })
     }
 }
 
-fn run(connection: &Connection, text: &str, out: &SyncSender<Page>) -> Result<(), String> {
+fn run(connection: &Connection, text: &str, out: &Sender<Page>) -> Result<(), String> {
     let said = |e: rusqlite::Error| e.to_string();
     let mut batch = Batch::new(connection, text);
     let mut statement = batch.next().map_err(said)?.ok_or("it is empty")?;
@@ -88,12 +87,12 @@ fn run(connection: &Connection, text: &str, out: &SyncSender<Page>) -> Result<()
         bytes += json.len();
         if page.rows.len() + page.bad.len() >= ROWS || bytes >= BYTES {
             bytes = 0;
-            if out.send(Ok(std::mem::take(&mut page))).is_err() {
+            if out.blocking_send(Ok(std::mem::take(&mut page))).is_err() {
                 return Ok(());
             }
         }
     }
-    let _ = out.send(Ok(page));
+    let _ = out.blocking_send(Ok(page));
     Ok(())
 }
 

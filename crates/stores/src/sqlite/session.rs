@@ -383,8 +383,13 @@ impl SqliteSession {
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let kind = if end.is_some() { Kind::Between } else { Kind::From };
         let Collection { table, format, first, .. } = &self.collections[collection];
+        let kind = match end {
+            Some(_) => Kind::Between,
+            // Numbers, which keys of others may be, are below every text, the empty one too.
+            None if start.is_empty() && table.theirs => Kind::All,
+            None => Kind::From,
+        };
         let statement = self
             .prepared
             .get(first + kind as usize, || sql::statement(table, *format, kind))

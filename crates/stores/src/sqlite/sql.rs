@@ -69,6 +69,8 @@ pub(super) enum Kind {
     Counter,
     CompareAndSwap,
     Merge,
+    /// From the first key on.
+    All,
     From,
     Between,
 }
@@ -132,6 +134,24 @@ impl Table {
     /// The first key at or after a row's number.
     pub(super) fn key_from(&self) -> String {
         format!("SELECT rowid, {} FROM {} WHERE rowid >= ?1 ORDER BY rowid LIMIT 1", self.listed_key, self.name)
+    }
+
+    /// Of which kinds the keys are.
+    pub(super) fn key_kinds(&self) -> String {
+        format!("SELECT DISTINCT typeof({}) FROM {} ORDER BY 1", self.key, self.name)
+    }
+
+    /// Whether a key that is a number is found by its text, which it is by the type of its column; nothing where
+    /// keys are texts.
+    pub(super) fn finds_by_text(&self, kind: &str) -> Option<String> {
+        let Self { key, name, listed_key, .. } = self;
+        let sql = || {
+            format!(
+                "SELECT EXISTS (SELECT 1 FROM {name} WHERE {key} = \
+                 (SELECT text FROM (SELECT {listed_key} AS text FROM {name} LIMIT 1)))"
+            )
+        };
+        (kind == "integer").then(sql)
     }
 
     /// Every key.
@@ -203,6 +223,7 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
             let patch = if format == Format::Jsonb { "jsonb_patch" } else { "json_patch" };
             update(format!("{patch}({body_name}, ?2)"))
         }
+        Kind::All => format!("SELECT {listed_key}, {read} FROM {table} ORDER BY {key} LIMIT ?2"),
         Kind::From => format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 ORDER BY {key} LIMIT ?2"),
         Kind::Between => {
             format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 AND {key} < ?3 ORDER BY {key} LIMIT ?2")

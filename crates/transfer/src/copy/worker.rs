@@ -230,18 +230,23 @@ impl<'a> Worker<'a> {
                 self.reject(&ended.records, refusal.position, refusal.kind.name(), &refusal.why, refusal.tries)?;
                 bytes -= ended.records.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
             }
+            for position in &ended.expired {
+                bytes -= ended.records.get(*position).map_or(0, |(key, body, _)| key.len() + body.len());
+            }
             if let Some(spool) = &mut self.spool {
                 let (own, nulls) = (self.own, self.shared.request.sink.keeps_nulls());
                 self.refused.clear();
                 self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
+                self.refused.extend(&ended.expired);
                 for (position, (key, body, _)) in ended.records.iter().enumerate() {
                     if !self.refused.contains(&position) {
                         spool.add(key, hash::of_record(key, body, own, nulls))?;
                     }
                 }
             }
-            let written = (ended.records.len() - ended.refused.len()) as u64 - ended.skipped;
-            self.counts.skipped += ended.skipped;
+            let skipped = ended.skipped + ended.expired.len() as u64;
+            let written = (ended.records.len() - ended.refused.len()) as u64 - skipped;
+            self.counts.skipped += skipped;
             self.counts.written += written;
             self.counts.there_already += ended.there_already;
             self.counts.retries += ended.retries;

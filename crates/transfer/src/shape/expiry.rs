@@ -17,6 +17,8 @@ pub enum Expiry {
     In(Duration),
     /// At this time.
     At(Timestamp),
+    /// At this time, as in its source: what has expired on the way is gone there, too.
+    AsThere(Timestamp),
 }
 
 impl Expiry {
@@ -45,18 +47,23 @@ impl Expiry {
     pub(crate) fn wrong_at(self, now: Timestamp) -> Option<String> {
         match self {
             Self::At(at) if at <= now => Some(format!("its expiry {at} has passed")),
-            Self::At(at) if at.duration_since(now).as_secs() > LONGEST_S as i64 => {
+            Self::At(at) | Self::AsThere(at) if at.duration_since(now).as_secs() > LONGEST_S as i64 => {
                 Some(format!("its expiry {at} is more than {LONGEST_S} seconds away"))
             }
             _ => None,
         }
     }
 
+    /// Whether its source has it no more.
+    pub(crate) fn gone_at(self, now: Timestamp) -> bool {
+        matches!(self, Self::AsThere(at) if at <= now)
+    }
+
     /// How long from then on.
     pub(crate) fn left(self, now: Timestamp) -> Duration {
         match self {
             Self::In(left) => left,
-            Self::At(at) => at.duration_since(now).try_into().unwrap_or(SHORTEST).max(SHORTEST),
+            Self::At(at) | Self::AsThere(at) => at.duration_since(now).try_into().unwrap_or(SHORTEST).max(SHORTEST),
         }
     }
 }
@@ -95,5 +102,8 @@ mod tests {
         assert!(wrong("\"2029-12-31T23:59:59Z\"").unwrap().contains("has passed"));
         assert!(wrong("\"9000-01-01T00:00:00Z\"").unwrap().contains("away"));
         assert_eq!((hour.wrong_at(now), wrong("1")), (None, None));
+        let past = at("2029-12-31T23:59:59Z");
+        assert!(Expiry::AsThere(past).gone_at(now) && !Expiry::AsThere(now).gone_at(past));
+        assert!(!Expiry::At(past).gone_at(now) && Expiry::AsThere(past).wrong_at(now).is_none());
     }
 }

@@ -37,13 +37,15 @@ pub struct Refusal {
     pub tries: u32,
 }
 
-/// A batch that has ended: every record of it is either written or refused.
+/// A batch that has ended: every record of it is written, refused or left out.
 #[derive(Debug, Default)]
 pub struct Ended {
     /// The records, also those that were written.
     pub records: Records,
     /// Which of them were not written, in no order.
     pub refused: Vec<Refusal>,
+    /// Positions of those that were left out: they have expired in their source, too.
+    pub expired: Vec<usize>,
     /// Records for which nothing was to be done: a delete did not find their keys, a merge changed nothing.
     pub skipped: u64,
     /// Records that an insert found there already, the same: written by an earlier try, or by a copy that was

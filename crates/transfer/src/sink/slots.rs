@@ -501,15 +501,16 @@ impl<'a> Slots<'a> {
             self.batches.push(None);
             self.batches.len() - 1
         });
-        let (mut steps, mut refused) = (Vec::new(), Vec::new());
+        let (mut steps, mut refused, mut expired) = (Vec::new(), Vec::new(), Vec::new());
         for position in 0..records.len() {
             match self.first_step(verb, &records, position) {
-                Ok(step) => steps.push((position, step)),
+                Ok(Some(step)) => steps.push((position, step)),
+                Ok(None) => expired.push(position),
                 Err(why) => refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 }),
             }
         }
-        let whole = refused.is_empty();
-        let ended = Ended { records, refused, ..Ended::default() };
+        let whole = refused.is_empty() && expired.is_empty();
+        let ended = Ended { records, refused, expired, ..Ended::default() };
         self.batches[batch] = Some(Batch { ended, pieces: 0, verb });
         let first = self.ready.len();
         if !verb.many() {
@@ -535,13 +536,17 @@ impl<'a> Slots<'a> {
         by_expression || self.can.contains(&verb.kind())
     }
 
-    /// How a record begins.
+    /// How a record begins; none where its source has it no more.
     ///
     /// # Errors
     /// Why it does not.
-    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Step, String> {
-        let expiry = records.mark_of(position).expiry.or(self.options.expiry);
-        let wrong = expiry.filter(|_| verb != Verb::Delete).and_then(|expiry| expiry.wrong_at(Timestamp::now()));
+    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Option<Step>, String> {
+        let expiry = records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != Verb::Delete);
+        let now = expiry.map(|_| Timestamp::now()).unwrap_or_default();
+        if expiry.is_some_and(|expiry| expiry.gone_at(now)) {
+            return Ok(None);
+        }
+        let wrong = expiry.and_then(|expiry| expiry.wrong_at(now));
         match verb {
             _ if !self.can(verb) => Err("this store cannot do it".to_owned()),
             _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
@@ -551,9 +556,9 @@ impl<'a> Slots<'a> {
             Verb::Touch if expiry.is_none() => {
                 Err("it has no expiry; give those that have none one by --expiry".to_owned())
             }
-            Verb::Touch => Ok(Step::Expire),
-            Verb::Merge if self.options.merge.is_some() => Ok(Step::Merge(Merge::default())),
-            _ => Ok(Step::Do),
+            Verb::Touch => Ok(Some(Step::Expire)),
+            Verb::Merge if self.options.merge.is_some() => Ok(Some(Step::Merge(Merge::default()))),
+            _ => Ok(Some(Step::Do)),
         }
     }
 

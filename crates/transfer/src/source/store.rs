@@ -460,6 +460,13 @@ impl Scan<'_> {
             _ => 0,
         };
         let whole = rows.len() as u64 >= u64::from(asked);
+        if let (true, Walk::Keys { .. }) = (self.source.theirs, &self.walk) {
+            let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
+            if let Some(((key, _), _)) = twins {
+                let why = format!("the key `{key}` is in several rows; name a column whose values are unique, or --query");
+                return Err(of_store(&*self.source.store, StoreError::NotSupported(why)));
+            }
+        }
         self.next = skip;
         let (records, bytes) = (rows.len() - skip, rows.total_bytes() as u64);
         self.bytes += bytes;

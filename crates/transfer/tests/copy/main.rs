@@ -140,7 +140,7 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
         durability: Some(Durability::OS),
         timeout: Duration::from_secs(10),
         may_fail: 0,
-        retry: RetryPolicy { first: Duration::from_micros(100), ..RetryPolicy::default() },
+        retry: RetryPolicy { tries: 16, first: Duration::from_micros(100), ..RetryPolicy::default() },
     }
 }
 

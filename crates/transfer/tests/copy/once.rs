@@ -72,3 +72,24 @@ fn an_interrupted_copy_is_in_doubt_about_nothing() {
     assert_eq!((report.counts.written, report.counts.rejected), (30_000, 0), "{:?}", lab.rejects().first());
     assert!(report.before.written >= 500 && report.before.written < 30_000);
 }
+
+#[test]
+fn out_of_a_store_it_is_not_gone_on_with() {
+    let source = memory();
+    let mut lab = Lab::new();
+    lab.parallel = 1;
+    let path = lab.write("a.jsonl", lines(1_000));
+    lab.copy(&files(&[&path]), &store_sink(&source, Verb::Upsert)).unwrap();
+    // A record may have come or gone meanwhile, so that the first hundred are others.
+    let broken = Faulty::new(|request| match request.op {
+        Op::Append { .. } => Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")),
+        _ => Fate::Done,
+    });
+    let broken: Arc<dyn AnyStore> = Arc::new(broken);
+    lab.copy(&store_source(&source), &store_sink(&broken, Verb::Append)).unwrap_err();
+    lab.begin = Begin::Resume;
+    let error = lab.copy(&store_source(&source), &store_sink(&broken, Verb::Append)).unwrap_err();
+    assert!(matches!(&error, TransferError::BadInput(why) if why.contains("in another order each time")), "{error}");
+    // What may be done twice is.
+    lab.copy(&store_source(&source), &store_sink(&memory(), Verb::Upsert)).unwrap_err();
+}

@@ -1,17 +1,12 @@
 //! `copy --into-existing`: into collections that Storebench did not make, on real servers.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::io::{Read as _, Write as _};
 
-use common::copies::{by_key, count, report};
-use common::{Cli, Done};
+use crate::common::copies::{by_key, count, report};
+use crate::common::{Cli, Done};
+use crate::server::Server;
 use mongodb::bson::{Document, doc, oid::ObjectId};
 use serde_json::{Value, json};
-use server::Server;
 
 /// Records with these keys; their documents say `n` and `by`.
 fn records(keys: impl IntoIterator<Item = String>, by: &str) -> String {
@@ -123,6 +118,13 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
         let done = copy_into(&cli, &server.url, to, &[]);
         assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
     }
+    // And read. What has no key is not left out.
+    let out = ["copy", &server.url, "out.jsonl", "-p", "3", "--json", "--from-collection"];
+    let done = cli.run_args(&[&out[..], &["books", "--from-body", "body"]].concat()).code(0);
+    assert_eq!((count(&report(&done), "written"), by_key(&cli.path("out.jsonl")).len()), (59, 59), "{done:?}");
+    sql(&server, "INSERT INTO notes VALUES (NULL, '{}')");
+    let done = cli.run_args(&[&out[..], &["public.notes", "--from-key", "id", "--from-body", "body"]].concat()).code(2);
+    assert!(done.err.contains("`id` is NULL in some rows"), "{done:?}");
     assert_eq!(besides(), before);
 
     // And back.
@@ -177,6 +179,41 @@ fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
     let mut names = runtime.block_on(async { database.list_collection_names().await }).unwrap();
     names.sort_unstable();
     assert_eq!(names, ["books", "events"]);
+}
+
+#[test]
+fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
+    let server = Server::start("nx-27017");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let uri = format!("{}/?retryWrites=false", server.url);
+    let database = runtime.block_on(mongodb::Client::with_uri_str(uri)).unwrap().database("shop");
+    let collection = |name: &str| database.collection::<Document>(name);
+    let insert = |name: &str, documents: Vec<Document>| {
+        runtime.block_on(async { collection(name).insert_many(documents).await }).unwrap();
+    };
+    let (id, when) = (ObjectId::new(), mongodb::bson::DateTime::from_millis(1_700_000_000_123));
+    // The server at hand takes no decimals.
+    let order =
+        doc! { "_id": id, "at": when, "lines": [{ "book": ObjectId::new() }], "n": 1_i64 << 40 };
+    insert("orders", vec![order.clone()]);
+    insert("copies", vec![doc! { "_id": ObjectId::new(), "other": 1 }]);
+    let cli = Cli::new();
+    let url = format!("{}/shop", server.url);
+    let from = ["--from-collection", "orders"];
+    let into = ["--to-collection", "copies", "--into-existing", "--verify"];
+    cli.run_args(&[&["copy", &url, "orders.jsonl"], &from[..]].concat()).code(0);
+    cli.run_args(&[&["copy", "orders.jsonl", &url], &into[..]].concat()).code(0);
+    let found = |name: &str| runtime.block_on(async { collection(name).find_one(doc! { "_id": id }).await }).unwrap();
+    assert_eq!(found("copies"), Some(order.clone()));
+    runtime.block_on(async { collection("copies").delete_one(doc! { "_id": id }).await }).unwrap();
+    cli.run_args(&[&["copy", &url, &url], &from[..], &into].concat()).code(0);
+    assert_eq!(found("copies"), Some(order));
+
+    // Of keys that are numbers and texts one kind would be left out.
+    insert("mixed", vec![doc! { "_id": 1 }, doc! { "_id": "a" }]);
+    let done = cli.run_args(&["copy", &url, "mixed.jsonl", "--from-collection", "mixed"]);
+    assert!(done.code != 0 && done.err.contains("of several types"), "{done:?}");
+    assert!(!cli.path("mixed.jsonl").exists());
 }
 
 /// Says something by HTTP; null for what is not there.
@@ -351,6 +388,28 @@ fn a_table_of_yours_in_sqlite_is_written() {
         assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
     }
     assert_eq!(schema(), before);
+    // Numbers are ordered by their value there and by their digits here, so ranges of them would overlap.
+    file.execute_batch(
+        "WITH RECURSIVE all_ids(n) AS (VALUES (5) UNION ALL SELECT n + 1 FROM all_ids WHERE n < 2000) \
+         INSERT INTO books SELECT n, NULL, '{}' FROM all_ids",
+    )
+    .unwrap();
+    let from = ["copy", "sqlite:shop.db", "out.jsonl", "--from-collection", "books", "--from-key", "id"];
+    let done = cli.run_args(&[&from[..], &["--from-body", "doc", "-p", "4", "--json"]].concat()).code(0);
+    assert_eq!((count(&report(&done), "written"), &report(&done)["splits"]), (1_998, &json!(1)), "{done:?}");
+    assert_eq!(by_key(&cli.path("out.jsonl")).len(), 1_998);
+    // What no order of texts holds is refused, not left out.
+    file.execute_batch(
+        "CREATE TABLE loose (id, doc); INSERT INTO loose VALUES (1, '{}'), (2, '{}'); \
+         CREATE TABLE mixed (id TEXT, doc); INSERT INTO mixed VALUES ('a', '{}'), (NULL, '{}'); \
+         CREATE TABLE twice (id TEXT, doc); INSERT INTO twice VALUES ('a', '{\"n\":1}'), ('a', '{\"n\":2}')",
+    )
+    .unwrap();
+    for (table, told) in [("loose", "kind integer"), ("mixed", "kind null and text"), ("twice", "`a` is in several")] {
+        let args = ["copy", "sqlite:shop.db", "x.jsonl", "--from-collection", table, "--from-key", "id"];
+        let done = cli.run_args(&[&args[..], &["--from-body", "doc"]].concat());
+        assert!(done.code != 0 && done.err.contains(told) && !cli.path("x.jsonl").exists(), "{table}: {done:?}");
+    }
 }
 
 #[test]

@@ -1,16 +1,11 @@
 //! One study on every store, unchanged; passwords that appear nowhere; somebody else's data untouched.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use common::{Cli, Done, holding};
-use server::Server;
+use crate::common::{Cli, Done, holding};
+use crate::server::Server;
 use storebench_fakes::couchbase::{Fake, FakeOptions};
 
 fn study() -> String {

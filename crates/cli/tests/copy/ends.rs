@@ -1,20 +1,15 @@
 //! `copy` as a user meets it: between files and real servers, killed, interrupted, resumed.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Cli;
-use common::copies::{begin, by_key, count, documents, log_lines, report};
+use crate::common::Cli;
+use crate::common::copies::{begin, by_key, count, documents, log_lines, report};
+use crate::server::Server;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use server::Server;
 use storebench_fakes::couchbase::{Fake, FakeOptions};
 
 /// Kills a copy, as nothing but the kernel can, once so many parts are done and some time has passed.

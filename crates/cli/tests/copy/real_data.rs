@@ -1,18 +1,13 @@
 //! Real documents through every format and several kinds of store, and back: none differs at the end.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::Cli;
-use common::copies::{by_key, count, rejects, report};
+use crate::common::Cli;
+use crate::common::copies::{by_key, count, rejects, report};
+use crate::server::Server;
 use serde_json::{Map, Value};
-use server::Server;
 
 /// What a format keeps of documents.
 #[derive(Clone, Copy, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use super::common::Cli;
-use super::common::copies::{count, documents, rejects, report};
+use crate::common::Cli;
+use crate::common::copies::{count, documents, rejects, report};
 
 /// Copies a file with bad records, and gives where they stood and what was said of each.
 fn told(cli: &Cli, words: &str, written: u64) -> Vec<(String, String)> {
@@ -121,7 +121,7 @@ fn one_of_two_that_go_on_with_one_log_is_turned_away() {
         cli.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let mut first = begin(&["--rate-docs", "8000"]);
-    while super::common::copies::log_lines(&cli) < 2 {
+    while crate::common::copies::log_lines(&cli) < 2 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     first.kill().unwrap();

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::common::Cli;
-use super::common::copies::{by_key, count, documents, log_lines, report};
-use super::server::Server;
+use crate::common::Cli;
+use crate::common::copies::{by_key, count, documents, log_lines, report};
+use crate::server::Server;
 
 const DOCUMENTS: usize = 12_000;
 

@@ -1,17 +1,12 @@
 //! `copy` to and from places that are not on this machine, as a user meets it.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Cli, Done, holding};
+use crate::common::{Cli, Done, holding};
+use crate::server::Server;
 use serde_json::Value;
-use server::Server;
 use storebench_fakes::s3::{ACCESS_KEY, S3, SECRET_KEY};
 
 /// A folder to run in, and a server with a bucket that wants the key.

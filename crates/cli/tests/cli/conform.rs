@@ -1,12 +1,8 @@
 //! `conform`: the suite as a user command.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
 use std::process::Command;
 
-use common::Cli;
+use crate::common::Cli;
 
 #[test]
 fn a_store_that_conforms() {

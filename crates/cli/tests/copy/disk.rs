@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::common::copies::{by_key, count, documents, report};
-use super::common::{Cli, Done};
+use crate::common::copies::{by_key, count, documents, report};
+use crate::common::{Cli, Done};
 
 /// A file system of its own in memory, gone with this value.
 struct Disk(PathBuf);
@@ -134,7 +134,7 @@ fn a_full_disk_below_the_copy_s_own_folder_is_named() {
 fn a_database_server_whose_disk_is_full_ends_the_copy_and_is_gone_on_with() {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(20_000));
-    let server = super::server::Server::start("postgres");
+    let server = crate::server::Server::start("postgres");
     let make = |place: &std::path::Path| {
         // The server runs as nobody where the tests run as root.
         std::os::unix::fs::chown(place, Some(65_534), Some(65_534)).unwrap();

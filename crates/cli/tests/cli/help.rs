@@ -1,10 +1,6 @@
 //! What help says, and what stores there are.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
-use common::Cli;
+use crate::common::Cli;
 
 #[test]
 fn help() {

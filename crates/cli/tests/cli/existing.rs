@@ -1,10 +1,6 @@
 //! Documents that somebody else put into a store: read, and nothing else.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
-use common::Cli;
+use crate::common::Cli;
 use sha2::{Digest, Sha256};
 
 /// A database as a shop might have it: a table with columns of its own names, beside others.

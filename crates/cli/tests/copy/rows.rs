@@ -1,16 +1,11 @@
 //! `copy` out of stores that list keys in no order, and out of queries, on real servers.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::io::{Read as _, Write as _};
 
-use common::Cli;
-use common::copies::{by_key, count, documents, report};
+use crate::common::Cli;
+use crate::common::copies::{by_key, count, documents, report};
+use crate::server::Server;
 use serde_json::{Value, json};
-use server::Server;
 
 /// Says things to a Redis, each in words; gives what came.
 fn redis(port: u16, commands: &[&[&str]]) -> String {
@@ -208,4 +203,50 @@ fn rows_of_a_query_of_sqlite_become_records() {
     }
     let fjall = cli.run_args(&["copy", "fjall:f", "out.jsonl", "--query", "SELECT 1"]);
     assert!(fjall.code == 2 && fjall.err.contains("no queries"), "{fjall:?}");
+}
+
+/// Redis orders its keys anew at each start, so the place in its list means nothing any more.
+#[test]
+fn a_walk_outlives_a_redis_that_is_killed_and_comes_back() {
+    let server = Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]);
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    cli.run_args(&["copy", "books.jsonl", &server.url]).code(0);
+    let ends = ["copy", &server.url, "sqlite:b.db", "--from-collection", "books", "--verify", "--json"];
+    let patient = ["--rate-docs", "6000", "--batch", "200", "--tries", "1000", "--retry-total", "10m"];
+    let mut copy = cli.command(&[&ends[..], &patient].concat()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let begun = || std::fs::metadata(cli.path("b.db")).is_ok_and(|file| file.len() > 1 << 20);
+    while !begun() && copy.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    server.kill();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    server.restart();
+    let done = copy.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((done.status.code(), count(&report, "written")), (Some(0), 20_000), "{report}");
+    cli.run_args(&["copy", "sqlite:b.db", "out.jsonl", "--from-collection", "books"]).code(0);
+    assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
+}
+
+#[test]
+fn a_key_that_expires_on_the_way_is_no_loss() {
+    let server = Server::start("redis");
+    let keys: Vec<String> = (0..3_000).map(|n| format!("book:{n:04}")).collect();
+    let sets: Vec<[&str; 5]> = keys
+        .iter()
+        .enumerate()
+        .map(|(n, key)| ["SET", key, "{\"n\":1}", "PX", if n % 2 == 0 { "700" } else { "3600000" }])
+        .collect();
+    redis(server.port, &sets.iter().map(|set| &set[..]).collect::<Vec<_>>());
+    let cli = Cli::new();
+    let other = format!("{}/1", server.url.trim_end_matches("/0"));
+    let into = ["copy", &server.url, &other, "--from-collection", "book:", "--to-collection", "book:"];
+    // Slowly: most of the short-lived ones have expired when it is their turn.
+    let slowly = ["--into-existing", "--rate-docs", "1000", "--batch", "50", "-p", "1", "--json"];
+    let done = cli.run_args(&[&into[..], &slowly].concat()).code(0);
+    let report = report(&done);
+    let (read, written) = (count(&report, "read"), count(&report, "written"));
+    assert!(written >= 1_500 && count(&report, "rejected") == 0, "{report}");
+    assert_eq!(read, written + count(&report, "skipped"), "{report}");
 }

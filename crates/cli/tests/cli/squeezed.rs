@@ -1,13 +1,9 @@
 //! A client that is given a tenth of a processor says so, and its figures are invalid.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::Cli;
+use crate::common::Cli;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What `cpulimit` does: the process is stopped for nine tenths of each 50 ms.

@@ -1,10 +1,6 @@
 //! Bad input: a message with place and remedy, the right exit code, nothing touched.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
-use common::{Cli, STUDY, without_folder};
+use crate::common::{Cli, STUDY, without_folder};
 
 /// Runs it and gives code and message, as one text for a snapshot.
 fn refusal(cli: &Cli, args: &[&str]) -> String {

@@ -1,13 +1,9 @@
 //! Documents as JSON lines: the same bytes however they are asked for.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
 use std::io::Read as _;
 use std::process::Stdio;
 
-use common::{Cli, Done};
+use crate::common::{Cli, Done};
 use sha2::{Digest, Sha256};
 
 fn hash(text: &str) -> String {

@@ -1,10 +1,6 @@
 //! What was loaded is read back, and what was changed is found.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
-use common::Cli;
+use crate::common::Cli;
 
 /// Books of one author, loaded and updated on this store.
 fn loaded(url: &str) -> Cli {

@@ -1,15 +1,10 @@
 //! What becomes of each record of a `copy`, as a user meets it.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-#[path = "../../stores/tests/network/server.rs"]
-mod server;
 
 use std::time::{Duration, Instant};
 
-use common::{Cli, Done};
+use crate::common::{Cli, Done};
+use crate::server::Server;
 use serde_json::Value;
-use server::Server;
 
 const BOOKS: &str = "\
 {\"_id\":\"a\",\"title\":\"A\",\"year\":2001,\"by\":{\"name\":\"x\",\"mail\":\"secret\"}}

@@ -1,13 +1,9 @@
 //! A password stands in nothing that is kept, printed or shown to other users of the machine.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use common::{Cli, holding};
+use crate::common::{Cli, holding};
 
 const PASSWORD: &str = "hush-pass-4711";
 

@@ -1,13 +1,9 @@
 //! Man pages, completions, schema and the page of stores are those of this version.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::Cli;
+use crate::common::Cli;
 
 const PARTS: [&str; 4] = ["man", "completions", "schema/study.schema.json", "stores.md"];
 

@@ -1,10 +1,6 @@
 //! `run` and `bench`: what they print, keep and answer.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
-use common::Cli;
+use crate::common::Cli;
 use serde_json::Value;
 
 fn verdict<'a>(result: &'a Value, check: &str) -> &'a str {

@@ -1,13 +1,9 @@
 //! Ctrl-C keeps what was measured; a second one leaves at once.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
-use common::Cli;
+use crate::common::Cli;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Begins a command and waits until its phase `bench` runs.

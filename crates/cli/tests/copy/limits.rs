@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::common::Cli;
-use super::common::copies::{count, rejects, report};
-use super::server::Server;
+use crate::common::Cli;
+use crate::common::copies::{count, rejects, report};
+use crate::server::Server;
 
 /// Documents among others; some of them a store does not take.
 struct Mixed {

@@ -1,0 +1,20 @@
+//! The program as a user meets it, but for `copy`. One binary, since each more takes long to link.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../stores/tests/network/server.rs"]
+mod server;
+
+mod assets;
+mod conform;
+mod existing;
+mod generate;
+mod help;
+mod interrupt;
+mod measure;
+mod refused;
+mod secrets;
+mod servers;
+mod squeezed;
+mod verify;
