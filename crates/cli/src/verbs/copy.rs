@@ -233,10 +233,9 @@ impl Plan {
                      same folder, to go on with it",
                     folder.display()
                 ),
-                None => format!(
-                    "there is no copy of this in {} that did not end: nothing to resume",
-                    args.out.display()
-                ),
+                None => {
+                    format!("there is no copy of this in {} that did not end: nothing to resume", args.out.display())
+                }
             }));
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());

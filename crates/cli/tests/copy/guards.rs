@@ -108,8 +108,8 @@ fn two_copies_do_not_write_one_file_at_once() {
     let cli = Cli::new();
     let mut first = waiting(&cli, &["copy", "-", "out.jsonl", "--out", "one"]);
     let parts = || {
-        let entries = std::fs::read_dir(cli.path(".")).unwrap().map(|entry| entry.unwrap().path());
-        entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".out.jsonl.")).next()
+        let mut entries = std::fs::read_dir(cli.path(".")).unwrap().map(|entry| entry.unwrap().path());
+        entries.find(|path| path.file_name().unwrap().to_string_lossy().starts_with(".out.jsonl."))
     };
     until(|| parts().is_some_and(|parts| parts.join("lock").exists()));
     refused(&cli, "copy - out.jsonl --out two", "under way already");

@@ -193,8 +193,7 @@ fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
     };
     let (id, when) = (ObjectId::new(), mongodb::bson::DateTime::from_millis(1_700_000_000_123));
     // The server at hand takes no decimals.
-    let order =
-        doc! { "_id": id, "at": when, "lines": [{ "book": ObjectId::new() }], "n": 1_i64 << 40 };
+    let order = doc! { "_id": id, "at": when, "lines": [{ "book": ObjectId::new() }], "n": 1_i64 << 40 };
     insert("orders", vec![order.clone()]);
     insert("copies", vec![doc! { "_id": ObjectId::new(), "other": 1 }]);
     let cli = Cli::new();

@@ -381,9 +381,8 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
             )));
         }
         if existing.is_some() {
-            check_keys(&connection, &Table::of(collection)).map_err(|why| {
-                StoreError::NotSupported(format!("{}: the keys of `{name}` {why}", path.display()))
-            })?;
+            check_keys(&connection, &Table::of(collection))
+                .map_err(|why| StoreError::NotSupported(format!("{}: the keys of `{name}` {why}", path.display())))?;
         }
     }
     Ok(())

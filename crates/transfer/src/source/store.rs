@@ -463,7 +463,8 @@ impl Scan<'_> {
         if let (true, Walk::Keys { .. }) = (self.source.theirs, &self.walk) {
             let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
             if let Some(((key, _), _)) = twins {
-                let why = format!("the key `{key}` is in several rows; name a column whose values are unique, or --query");
+                let why =
+                    format!("the key `{key}` is in several rows; name a column whose values are unique, or --query");
                 return Err(of_store(&*self.source.store, StoreError::NotSupported(why)));
             }
         }
