@@ -27,7 +27,7 @@ test: ## Lint, then run every test, also on real servers; the last lines count t
 CONFORMING = sqlite,fjall,redb,memory,postgres,redis,memcached,mongodb,couchdb,ravendb,couchbase
 
 # Most tests wait for servers: more at once than there are processors.
-TEST_THREADS ?= 4
+TEST_THREADS ?= 6
 
 .PHONY: lint
 lint: ## Format, clippy, documentation, licences

@@ -66,7 +66,7 @@ impl Endpoint {
 /// are under it, but those that `.` or `_` hides.
 ///
 /// # Errors
-/// A pattern that cannot be read, or that no file fits.
+/// A pattern that cannot be read, that no file fits, or that fits a link to nothing.
 pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let path = PathBuf::from(pattern);
     if path.is_dir() {
@@ -79,7 +79,15 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for entry in found {
         let path = entry.map_err(|e| Failure::bad_input(format!("{e}; is the path readable?")))?;
-        if path.is_file() {
+        let is = path.metadata().map_err(|e| {
+            Failure::bad_input(format!(
+                "{} fits `{pattern}` and cannot be read: {e}; is it a link to what is gone? Take it away, or give a \
+                 pattern that leaves it out",
+                path.display()
+            ))
+        })?;
+        // Pipes and devices are refused with their names, when they are looked at.
+        if !is.is_dir() {
             files.push(path);
         }
     }
@@ -130,6 +138,20 @@ mod tests {
         }
         assert_eq!(Endpoint::of("-").unwrap(), Endpoint::Standard);
         assert!(Endpoint::of("ftp://h/x").is_err());
+    }
+
+    #[test]
+    fn what_fits_a_pattern_is_there_or_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("a.jsonl"), "").unwrap();
+        std::fs::create_dir(path("b.jsonl")).unwrap();
+        std::os::unix::fs::symlink(path("a.jsonl"), path("c.jsonl")).unwrap();
+        let pattern = path("*.jsonl").display().to_string();
+        assert_eq!(find_files(&pattern).unwrap(), [path("a.jsonl"), path("c.jsonl")]);
+        std::os::unix::fs::symlink(path("gone"), path("d.jsonl")).unwrap();
+        let told = find_files(&pattern).unwrap_err().message;
+        assert!(told.contains("d.jsonl fits") && told.contains("a link to what is gone"), "{told}");
     }
 
     #[test]

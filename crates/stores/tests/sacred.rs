@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 
 use common::{Ask, Scheme, layout, options, snapshot};
-use storebench_core::store::{Namespace, Prepare, StoreError};
+use storebench_core::store::{Existing, Namespace, Prepare, StoreError};
 
 /// Makes a database of somebody else's at the path, through the engine itself.
 fn theirs(scheme: Scheme, path: &Path) {
@@ -203,7 +203,11 @@ fn reading_only_leaves_their_files_alone() {
         }
         let before = snapshot(folder.path());
         let store = storebench_stores::open(&scheme.url(&path)).unwrap();
-        store.prepare(&layout("books"), Prepare::ReadOnly).unwrap();
+        let mut layout = layout("books");
+        // Where every table could be Storebench's, one of others has to be named as such.
+        let theirs = Existing { name: "books".into(), key: Some("key".into()), body: Some("body".into()) };
+        layout.collections[0].existing = (scheme == Scheme::Sqlite).then_some(theirs);
+        store.prepare(&layout, Prepare::ReadOnly).unwrap();
         let mut ask = Ask::new(&*store);
         assert_eq!(ask.read("1").as_deref(), Some(&b"Emma"[..]), "{scheme:?}");
         assert!(ask.try_upsert("2", b"{}").is_err(), "{scheme:?}");

@@ -16,4 +16,5 @@ mod real_data;
 mod records;
 mod remote;
 mod rows;
+mod sqlite;
 mod yours;

@@ -4,6 +4,7 @@
 //! the collections Storebench made in it.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
@@ -84,6 +85,9 @@ impl Found {
     }
 }
 
+/// How long a look waits for who has locked the file.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The files SQLite keeps beside a database.
 pub(super) fn beside(path: &Path) -> [PathBuf; 3] {
     ["-wal", "-shm", "-journal"].map(|suffix| {
@@ -113,6 +117,57 @@ pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreErr
         }
     }
     Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
+}
+
+/// A file that is read without SQLite's locks, as it was when it was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Still {
+    path: PathBuf,
+    stamp: Option<(u64, SystemTime)>,
+}
+
+impl Still {
+    fn of(path: &Path) -> Self {
+        let stamp = std::fs::metadata(path).ok().and_then(|m| Some((m.len(), m.modified().ok()?)));
+        Self { path: path.to_owned(), stamp }
+    }
+
+    /// What was read may be none of what was ever stored.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if *self == Self::of(&self.path) {
+            return Ok(());
+        }
+        Err(format!("{} was written while it was read; read it again when nobody writes to it", self.path.display()))
+    }
+}
+
+/// Opens a database to read what is committed in it, and changes nothing on disk. Where only making a `-shm`
+/// would give locks, it is opened without any, and whether it changes meanwhile has to be looked at.
+///
+/// # Errors
+/// A log lies beside it that cannot be read along.
+pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), StoreError> {
+    let [wal, _, journal] = beside(path);
+    if has_bytes(&wal) {
+        return match open_untouched(path)? {
+            (connection, false) => Ok((connection, None)),
+            (_, true) => Err(StoreError::NotSupported(format!(
+                "{}: beside it lies a log of writes that are not merged into it and cannot be read along; open it once \
+                 with sqlite3, which merges them",
+                path.display()
+            ))),
+        };
+    }
+    // Without locks SQLite opens no database whose writes go through a log, whether there is one now or not.
+    let logs = || {
+        let unlocked = open_uri(path, "mode=ro&nolock=1")?;
+        Ok(unlocked.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_err())
+    };
+    if has_bytes(&journal) || !logs()? {
+        return Ok((open_uri(path, "mode=ro")?, None));
+    }
+    let still = Still::of(path);
+    Ok((open_uri(path, "mode=ro&immutable=1")?, Some(still)))
 }
 
 /// Opens a database for reading while sessions of ours write to it. Its end merges no log into the file.
@@ -350,7 +405,8 @@ fn check_layout(layout: &Layout) -> Result<(), StoreError> {
 }
 
 fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
-    let (connection, _) = open_untouched(path)?;
+    let (connection, _) = open_reading(path)?;
+    connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "look at its tables", &e))?;
     for collection in &layout.collections {
         let existing = collection.existing.as_ref();
         let name = existing.map_or(&collection.name, |existing| &existing.name);
@@ -359,13 +415,20 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
         if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
             return Err(kept_otherwise(path, name, kept, format));
         }
-        if connection.prepare(&Table::of(collection).probe()).is_err() {
+        let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
+        if let Err(error) = &probe
+            && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+        {
+            return Err(store_error(path, "look at its tables", error));
+        }
+        if existing.is_none() && made.is_none() || probe.is_err() {
             let columns = sql::columns(&connection, name).unwrap_or_default();
             let mut there = contents.theirs.clone();
             there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));
             let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
             let key = column(existing.and_then(|e| e.key.as_ref()), "key");
             let body = column(existing.and_then(|e| e.body.as_ref()), "body");
+            let theirs = existing.is_none() && made.is_none() && probe.is_ok();
             let has = if columns.is_empty() {
                 format!("the file has: {}", there.join(", "))
             } else {
@@ -375,10 +438,12 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
                     columns.join(", ")
                 )
             };
-            return Err(StoreError::NotSupported(format!(
-                "{}: there is no table `{name}` with the columns `{key}` and `{body}`; {has}",
-                path.display(),
-            )));
+            let what = if theirs {
+                format!("the table `{name}` is none of Storebench's making")
+            } else {
+                format!("there is no table `{name}` with the columns `{key}` and `{body}`")
+            };
+            return Err(StoreError::NotSupported(format!("{}: {what}; {has}", path.display())));
         }
         if existing.is_some() {
             check_keys(&connection, &Table::of(collection))
@@ -393,16 +458,20 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
 fn check_keys(connection: &Connection, table: &Table) -> Result<(), String> {
     let said = |e: rusqlite::Error| format!("cannot be looked at: {e}");
     let mut statement = connection.prepare(&table.key_kinds()).map_err(said)?;
+    let is_view = connection.prepare(&table.is_view()).and_then(|mut sql| sql.exists([])).map_err(said)?;
     let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
+    // What a view computes has no type by which a text would be taken for a number.
     let compares = |kind: &str| -> Result<bool, String> {
         let as_text = table.finds_by_text(kind);
-        as_text.map_or(Ok(true), |sql| connection.query_row(&sql, [], |row| row.get(0)).map_err(said))
+        as_text
+            .map_or(Ok(true), |sql| connection.query_row(&sql, [], |row| row.get(0)).map_err(said))
+            .map(|found| found && (kind == "text" || !is_view))
     };
     match kinds.as_slice() {
         [] => Ok(()),
         [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
         _ => Err(format!(
-            "are of the kind {}, and only texts, or integers in a column of that type, can be listed in order; copy \
+            "are of the kind {}, and only texts, or integers in a table's column of that type, can be listed in order; copy \
              them by --query",
             kinds.join(" and ")
         )),

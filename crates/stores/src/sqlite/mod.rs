@@ -34,9 +34,12 @@ use crate::fair::FairLock;
 use crate::location::{guarded, path_of};
 use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
-use file::Found;
+use file::{Found, Still};
 pub(crate) use session::SqliteSession;
 use sql::{Format, Table};
+
+/// How long a control call waits for who has locked the file.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "sqlite",
@@ -98,9 +101,9 @@ impl SqliteStore {
             StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.path.display()))
         })?;
         let failed = |e: rusqlite::Error| store_error(&self.path, "open a session", &e);
-        let connection =
-            if ready.read_only { file::open_untouched(&self.path)?.0 } else { file::open_writable(&self.path)? };
-        let timeout = options.map_or(Duration::from_secs(10), |o| o.timeout);
+        let (connection, still) =
+            if ready.read_only { file::open_reading(&self.path)? } else { (file::open_writable(&self.path)?, None) };
+        let timeout = options.map_or(PATIENCE, |o| o.timeout);
         connection.busy_timeout(timeout).map_err(failed)?;
         if let Some(cache) = self.settings.cache {
             // Negative: in KiB.
@@ -112,7 +115,7 @@ impl SqliteStore {
             }
             session::set_durability(&connection, options.durability, ready.ours).map_err(failed)?;
         }
-        Ok(SqliteSession::new(connection, &ready.collections, Arc::clone(&self.writer), timeout))
+        Ok(SqliteSession::new(connection, &ready.collections, Arc::clone(&self.writer), timeout, still))
     }
 
     /// Merges the log into the file and empties it; false if a session stood in the way.
@@ -126,9 +129,9 @@ impl SqliteStore {
 
     /// A connection that reads, whether or not sessions of ours write meanwhile. Beside them the file is no
     /// immutable one; without them (no log lies there) it is, and opening it makes no log.
-    fn reader(&self) -> Result<Connection, StoreError> {
+    fn reader(&self) -> Result<(Connection, Option<Still>), StoreError> {
         let live = self.writes() && (self.settings.journal != "wal" || file::beside(&self.path)[0].exists());
-        if live { file::open_beside(&self.path) } else { Ok(file::open_untouched(&self.path)?.0) }
+        if live { Ok((file::open_beside(&self.path)?, None)) } else { file::open_reading(&self.path) }
     }
 
     fn writes(&self) -> bool {
@@ -256,7 +259,7 @@ impl Store for SqliteStore {
             ("wal_bytes".to_owned(), size(&file::beside(&self.path)[0])),
         ];
         if self.ready().is_some() {
-            let connection = self.reader()?;
+            let (connection, _) = self.reader()?;
             let pragma = |name: &str| {
                 connection
                     .query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
@@ -275,9 +278,17 @@ impl Store for SqliteStore {
         let Some((table, ..)) = ready.as_ref().and_then(|ready| ready.collections.get(collection.position())) else {
             return Err(StoreError::Failed(format!("{}: the store must be prepared first", self.path.display())));
         };
-        let connection = self.reader()?;
-        sample::keys(&connection, table, at_most, seed)
-            .map_err(|e| store_error(&self.path, "sample the keys of a table in it", &e))
+        let (connection, _) = self.reader()?;
+        let failed = |e: rusqlite::Error| store_error(&self.path, "sample the keys of a table in it", &e);
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        let encoding: String = connection.query_row("PRAGMA encoding", [], |row| row.get(0)).map_err(failed)?;
+        if table.theirs && encoding != "UTF-8" {
+            return Err(StoreError::NotSupported(format!(
+                "{}: its keys are ordered by {encoding}",
+                self.path.display()
+            )));
+        }
+        sample::keys(&connection, table, at_most, seed).map_err(failed)
     }
 
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
@@ -285,8 +296,9 @@ impl Store for SqliteStore {
             let Rows::Query(text) = rows else {
                 return Err(StoreError::NotSupported("SQLite is read in the order of keys".into()));
             };
-            let connection = self.reader()?;
-            Ok(Box::new(query::Query::open(self.url.clone(), connection, text)?) as Box<dyn RowStream>)
+            let (connection, still) = self.reader()?;
+            connection.busy_timeout(PATIENCE).map_err(|e| store_error(&self.path, "read it", &e))?;
+            Ok(Box::new(query::Query::open(self.url.clone(), connection, still, text)?) as Box<dyn RowStream>)
         })
     }
 

@@ -6,13 +6,16 @@ use rusqlite::{Batch, Connection, Row};
 use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::file::Still;
+
 /// Rows and bytes of a page, at most.
 const ROWS: usize = 1_000;
 const BYTES: usize = 1 << 20;
 /// Pages that wait to be taken.
 const WAITING: usize = 2;
 
-type Page = Result<RowPage, String>;
+/// A page, the end, or why there is neither.
+type Page = Result<Option<RowPage>, String>;
 
 /// Where the thread leaves its pages. It ends when nobody takes them.
 pub(super) struct Query {
@@ -22,14 +25,18 @@ pub(super) struct Query {
 
 impl Query {
     /// Runs a query on a connection that only reads.
-    pub(super) fn open(place: String, connection: Connection, text: &str) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        place: String,
+        connection: Connection,
+        still: Option<Still>,
+        text: &str,
+    ) -> Result<Self, StoreError> {
         let (out, pages) = channel(WAITING);
         let text = text.to_owned();
         let run = move || {
-            if let Err(why) = run(&connection, &text, &out) {
-                // Nobody may be there to be told.
-                let _ = out.blocking_send(Err(why));
-            }
+            let end = run(&connection, &text, &out).and_then(|()| still.map_or(Ok(()), |still| still.check()));
+            // Nobody may be there to be told.
+            let _ = out.blocking_send(end.map(|()| None));
         };
         std::thread::Builder::new()
             .name("sqlite-query".to_owned())
@@ -44,13 +51,13 @@ impl RowStream for Query {
         Box::pin(async move {
             page.clear();
             match self.pages.recv().await {
-                Some(Ok(came)) => {
+                Some(Ok(Some(came))) => {
                     *page = came;
                     Ok(true)
                 }
+                Some(Ok(None)) => Ok(false),
                 Some(Err(why)) => Err(StoreError::NotSupported(format!("{}: the query failed: {why}", self.place))),
-                // The thread has ended.
-                None => Ok(false),
+                None => Err(StoreError::Failed(format!("{}: the query broke off", self.place))),
             }
         })
     }
@@ -87,12 +94,12 @@ fn run(connection: &Connection, text: &str, out: &Sender<Page>) -> Result<(), St
         bytes += json.len();
         if page.rows.len() + page.bad.len() >= ROWS || bytes >= BYTES {
             bytes = 0;
-            if out.blocking_send(Ok(std::mem::take(&mut page))).is_err() {
+            if out.blocking_send(Ok(Some(std::mem::take(&mut page)))).is_err() {
                 return Ok(());
             }
         }
     }
-    let _ = out.blocking_send(Ok(page));
+    let _ = out.blocking_send(Ok(Some(page)));
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use storebench_core::store::{
 use storebench_core::workload::Body;
 
 use super::errors::op_error;
+use super::file::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
@@ -38,6 +39,8 @@ pub(crate) struct SqliteSession {
     rows: BatchBuf,
     rejects: Vec<Reject>,
     scratch: Vec<u8>,
+    /// The file, where it is read without locks.
+    still: Option<Still>,
 }
 
 /// Sets what an acknowledged write survives.
@@ -57,6 +60,7 @@ impl SqliteSession {
         collections: &[(Table, Body, Format)],
         writer: Arc<FairLock>,
         timeout: Duration,
+        still: Option<Still>,
     ) -> Self {
         let mut prepared = Prepared::new(connection);
         let begin_read = prepared.reserve(4);
@@ -79,6 +83,7 @@ impl SqliteSession {
             rows: BatchBuf::new(),
             rejects: Vec::new(),
             scratch: Vec::new(),
+            still,
         }
     }
 
@@ -399,6 +404,9 @@ impl SqliteSession {
             statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
         }
         let reply = collect(statement, contents, &mut self.rows)?;
+        if let Some(still) = &self.still {
+            still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
+        }
         out.complete(token, Ok(reply));
         Ok(())
     }

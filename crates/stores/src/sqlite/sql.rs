@@ -154,6 +154,12 @@ impl Table {
         (kind == "integer").then(sql)
     }
 
+    /// Gives a row where it is a view.
+    pub(super) fn is_view(&self) -> String {
+        let name = self.name.trim_matches('"').replace("\"\"", "\"").replace('\'', "''");
+        format!("SELECT 1 FROM sqlite_schema WHERE type = 'view' AND name = '{name}' COLLATE NOCASE")
+    }
+
     /// Every key.
     pub(super) fn keys(&self) -> String {
         format!("SELECT {} FROM {} ORDER BY {}", self.listed_key, self.name, self.key)
@@ -202,6 +208,8 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
     let Table { name: table, key, listed_key, key_name, body_name, .. } = of;
     let read = format.read(of);
     let body = format.write("?2");
+    // Keys are listed in the order of their bytes, whatever the order of a table of others is.
+    let order = if of.theirs { format!("{key} COLLATE BINARY") } else { key.clone() };
     let insert = format!("INSERT INTO {table} ({key_name}, {body_name}) VALUES (?1, {body})");
     let update = |to: String| format!("UPDATE {table} SET {body_name} = {to} WHERE {key} = ?1");
     match kind {
@@ -223,10 +231,14 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
             let patch = if format == Format::Jsonb { "jsonb_patch" } else { "json_patch" };
             update(format!("{patch}({body_name}, ?2)"))
         }
-        Kind::All => format!("SELECT {listed_key}, {read} FROM {table} ORDER BY {key} LIMIT ?2"),
-        Kind::From => format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 ORDER BY {key} LIMIT ?2"),
+        Kind::All => format!("SELECT {listed_key}, {read} FROM {table} ORDER BY {order} LIMIT ?2"),
+        Kind::From => {
+            format!("SELECT {listed_key}, {read} FROM {table} WHERE {order} >= ?1 ORDER BY {order} LIMIT ?2")
+        }
         Kind::Between => {
-            format!("SELECT {listed_key}, {read} FROM {table} WHERE {key} >= ?1 AND {key} < ?3 ORDER BY {key} LIMIT ?2")
+            format!(
+                "SELECT {listed_key}, {read} FROM {table} WHERE {order} >= ?1 AND {order} < ?3 ORDER BY {order} LIMIT ?2"
+            )
         }
     }
 }

@@ -21,11 +21,13 @@ const PIECES: u32 = 4;
 const BEYOND_BYTES: u64 = 64 << 10;
 
 type Answer = Result<(Bytes, OwnedSemaphorePermit), TransferError>;
+/// Where the next piece will come; none at the end.
+type Next = Option<Receiver<Answer>>;
 
 /// Reads an object. Dropped, it fetches nothing more.
 pub(super) struct Ahead {
-    /// Where each piece will come, in order.
-    pieces: Receiver<Receiver<Answer>>,
+    /// Where each piece will come, in order. Whoever sends says when that was all: gone without it, it has failed.
+    pieces: Receiver<Next>,
     piece: Bytes,
     room: Option<OwnedSemaphorePermit>,
     fetches: Result<AbortHandle, TransferError>,
@@ -35,17 +37,18 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) fn new(object: Object, version: Version, from: u64, until: u64) -> Self {
+        Self::of(object.shown().to_owned(), move |sender| async move {
+            match version.bytes().filter(|_| version.ranges()) {
+                Some(bytes) => fetch(object, version, from, until, bytes, sender).await,
+                None => stream(object, version, sender).await,
+            }
+        })
+    }
+
+    /// Reads what this work sends.
+    fn of<W: Future<Output = ()> + Send + 'static>(name: String, work: impl FnOnce(Sender<Next>) -> W) -> Self {
         let (sender, pieces) = channel();
-        let name = object.shown().to_owned();
-        let fetches = handle().map(|handle| {
-            let work = async move {
-                match version.bytes().filter(|_| version.ranges()) {
-                    Some(bytes) => fetch(object, version, from, until, bytes, sender).await,
-                    None => stream(object, version, sender).await,
-                }
-            };
-            handle.spawn(work).abort_handle()
-        });
+        let fetches = handle().map(|handle| handle.spawn(work(sender)).abort_handle());
         Self { pieces, piece: Bytes::new(), room: None, fetches, name, ended: false }
     }
 }
@@ -66,12 +69,12 @@ impl Read for Ahead {
         while !self.ended && self.piece.is_empty() {
             // Read to its end, so that its memory is another piece's.
             self.room = None;
+            let lost = || TransferError::Source(format!("{}: a request ended without an answer", self.name));
             match self.pieces.recv() {
-                Err(_) => self.ended = true,
-                Ok(answer) => {
-                    let lost =
-                        || Err(TransferError::Source(format!("{}: a request ended without an answer", self.name)));
-                    let (piece, room) = answer.recv().unwrap_or_else(|_| lost())?;
+                Err(_) => return Err(lost().into()),
+                Ok(None) => self.ended = true,
+                Ok(Some(answer)) => {
+                    let (piece, room) = answer.recv().unwrap_or_else(|_| Err(lost()))?;
                     (self.piece, self.room) = (piece, Some(room));
                 }
             }
@@ -84,7 +87,7 @@ impl Read for Ahead {
 
 /// Fetches ranges, several at once, up to about `until`; what lies behind one after the other, each when
 /// everything before was read.
-async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u64, sender: Sender<Receiver<Answer>>) {
+async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u64, sender: Sender<Next>) {
     let room = Arc::new(Semaphore::new(PIECES as usize));
     let until = until.saturating_add(BEYOND_BYTES).min(bytes);
     let mut fetches = JoinSet::new();
@@ -95,7 +98,7 @@ async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u
         // Never closed.
         let Ok(permit) = Arc::clone(&room).acquire_many_owned(needs).await else { return };
         let (answer, receiver) = sync_channel(1);
-        if sender.send(receiver).is_err() {
+        if sender.send(Some(receiver)).is_err() {
             return;
         }
         let (object, version, range) = (object.clone(), version.clone(), at..end);
@@ -105,17 +108,18 @@ async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u
         while fetches.try_join_next().is_some() {}
         at = end;
     }
-    drop(sender);
+    // Dropped, the reader wants nothing more.
+    let _ = sender.send(None);
     while fetches.join_next().await.is_some() {}
 }
 
 /// Takes the object as its server gives it, where that knows no ranges.
-async fn stream(object: Object, version: Version, sender: Sender<Receiver<Answer>>) {
+async fn stream(object: Object, version: Version, sender: Sender<Next>) {
     let room = Arc::new(Semaphore::new(PIECES as usize));
     let give = |answer: Answer| {
         let (answers, receiver) = sync_channel(1);
         let _ = answers.send(answer);
-        sender.send(receiver).is_ok()
+        sender.send(Some(receiver)).is_ok()
     };
     let mut pieces = match object.get(&version, None).await {
         Ok(got) => got.into_stream(),
@@ -138,9 +142,59 @@ async fn stream(object: Object, version: Version, sender: Sender<Receiver<Answer
         }
         if gathered.len() as u64 >= PIECE_BYTES || ended {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-            if !give(Ok((std::mem::take(&mut gathered).into(), permit))) || ended {
+            if !give(Ok((std::mem::take(&mut gathered).into(), permit))) {
                 return;
             }
+        }
+        if ended {
+            // Dropped, the reader wants nothing more.
+            let _ = sender.send(None);
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn give(sender: &Sender<Next>, text: &'static str) {
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let (answer, receiver) = sync_channel(1);
+        answer.send(Ok((Bytes::from_static(text.as_bytes()), permit))).unwrap();
+        sender.send(Some(receiver)).unwrap();
+    }
+
+    async fn ends(sender: Sender<Next>) {
+        give(&sender, "one ");
+        give(&sender, "two");
+        sender.send(None).unwrap();
+    }
+
+    async fn goes(sender: Sender<Next>) {
+        give(&sender, "one ");
+    }
+
+    async fn panics(sender: Sender<Next>) {
+        give(&sender, "one ");
+        panic!("as is wanted");
+    }
+
+    #[test]
+    fn it_ends_where_that_is_said() {
+        let mut text = String::new();
+        Ahead::of("s3://b/x".into(), ends).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one two");
+    }
+
+    #[test]
+    fn what_goes_without_a_word_is_no_end() {
+        for mut ahead in [Ahead::of("s3://b/x".into(), goes), Ahead::of("s3://b/x".into(), panics)] {
+            let mut text = Vec::new();
+            let error = ahead.read_to_end(&mut text).unwrap_err();
+            assert_eq!(text, b"one ");
+            let told = TransferError::within(&error).unwrap().to_string();
+            assert!(told.contains("s3://b/x: a request ended without an answer"), "{told}");
         }
     }
 }

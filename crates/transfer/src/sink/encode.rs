@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use storebench_core::store::ErrorKind;
 
 use super::Refusal;
@@ -127,8 +127,21 @@ pub(super) fn head(columns: &Columns, delimiter: u8) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(|e| io::Error::other(e.to_string()))
 }
 
-/// A document with its key, checked against the columns.
+/// A document with its key, as a row of a table whose numbers are doubles.
 pub(super) fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Value, String> {
+    let members = fitting(key, body, key_field, columns)?;
+    if members.values().any(is_beyond) {
+        for (name, text) in texts(body)? {
+            if let Some(number) = columns.get(&name).and_then(|kind| rounded(kind, text.get())) {
+                return Err(format!("column `{name}`: {number} is no number that a double keeps"));
+            }
+        }
+    }
+    Ok(Value::Object(members))
+}
+
+/// The members of a document with its key, checked against the columns.
+fn fitting(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Map<String, Value>, String> {
     let parsed: Value = serde_json::from_slice(body).map_err(|e| format!("it is no JSON: {e}"))?;
     let Value::Object(mut members) = parsed else { return Err("it is no JSON object, so it has no columns".into()) };
     if let Some(field) = key_field {
@@ -153,7 +166,7 @@ pub(super) fn members(key: &str, body: &[u8], key_field: Option<&str>, columns: 
             }
         }
     }
-    Ok(Value::Object(members))
+    Ok(members)
 }
 
 /// The members of a document as they are written.
@@ -166,6 +179,33 @@ fn is_rounded(text: &str) -> bool {
     let digits = text.trim_start_matches('-');
     let whole = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     whole && digits.parse::<u64>().map_or(true, |whole| whole > EXACT)
+}
+
+/// Whether a value holds numbers so large that only their text tells whether they are integers.
+fn is_beyond(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= EXACT as f64),
+        Value::Array(items) => items.iter().any(is_beyond),
+        Value::Object(members) => members.values().any(is_beyond),
+        _ => false,
+    }
+}
+
+/// An integer in a value's text that its column, a double, would round, however deep.
+fn rounded<'a>(kind: &Kind, text: &'a str) -> Option<&'a str> {
+    match kind {
+        Kind::Number => is_rounded(text).then_some(text),
+        // Nulls are neither.
+        Kind::List(of) => {
+            let items: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
+            items.into_iter().find_map(|item| rounded(of, item.get()))
+        }
+        Kind::Object(known) => {
+            let members: HashMap<String, &'a RawValue> = serde_json::from_str(text).ok()?;
+            known.iter().find_map(|(name, kind)| members.get(name).and_then(|member| rounded(kind, member.get())))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a value is one of a column.
@@ -207,7 +247,7 @@ fn fits(kind: &Kind, value: &Value) -> Result<(), String> {
 }
 
 fn row(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Result<Vec<String>, String> {
-    let Value::Object(mut members) = members(key, body, key_field, columns)? else { return Ok(Vec::new()) };
+    let mut members = fitting(key, body, key_field, columns)?;
     let texts = texts(body)?;
     Ok(columns
         .0
@@ -215,9 +255,9 @@ fn row(key: &str, body: &[u8], key_field: Option<&str>, columns: &Columns) -> Re
         .map(|(name, _)| match (members.remove(name), texts.get(name)) {
             (None | Some(Value::Null), _) => String::new(),
             (Some(Value::String(text)), _) => text,
-            // As it is written: no digit is lost.
-            (Some(Value::Number(_)), Some(text)) => text.get().to_owned(),
-            (Some(value), _) => value.to_string(),
+            // As it is written, but in one line: no digit is lost.
+            (Some(_), Some(text)) => text.get().replace(['\n', '\r'], ""),
+            (Some(value), None) => value.to_string(),
         })
         .collect())
 }

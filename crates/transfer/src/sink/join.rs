@@ -21,7 +21,7 @@ use crate::format::Format;
 pub(super) fn join(options: &FileSinkOptions, parts: &[PathBuf], whole: &Path) -> io::Result<()> {
     let out = File::create(whole)?;
     match options.format {
-        Format::Jsonl => lines(parts, out),
+        Format::Jsonl => lines(options, parts, out),
         Format::Json => array(parts, Packer::new(out, options.packing)?),
         Format::Csv | Format::Tsv => {
             let mut out = Packer::new(out, options.packing)?;
@@ -34,7 +34,11 @@ pub(super) fn join(options: &FileSinkOptions, parts: &[PathBuf], whole: &Path) -
 }
 
 /// One behind the other, packed or not: members of gzip and frames of zstd may follow each other.
-fn lines(parts: &[PathBuf], mut out: File) -> io::Result<()> {
+fn lines(options: &FileSinkOptions, parts: &[PathBuf], mut out: File) -> io::Result<()> {
+    if parts.is_empty() {
+        // What is packed is never empty.
+        return Packer::new(out, options.packing)?.finish();
+    }
     for part in parts {
         // The kernel copies, or shares the blocks where the file system can.
         io::copy(&mut File::open(part)?, &mut out)?;

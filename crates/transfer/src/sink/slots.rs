@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError,
-    Token,
+    AnyStore, BatchBuf, BulkWrite, CollectionId, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session,
+    StoreError, Token,
 };
 
 use super::merge::Merge;
@@ -50,6 +50,8 @@ pub(super) struct Piece {
 pub(super) enum Step {
     /// What is to be done with its records.
     Do,
+    /// An insert has found them there: they are written over.
+    Over,
     /// The store has them already, perhaps from an earlier try: they are read and compared.
     Compare,
     /// It is written, and gets its expiry.
@@ -128,6 +130,8 @@ pub(super) struct Slots<'a> {
     pub(super) strip: Strip,
     /// What the store does.
     can: Vec<OpKind>,
+    /// Whether what is upserted is inserted first.
+    inserts_first: bool,
 }
 
 impl<'a> Slots<'a> {
@@ -136,6 +140,7 @@ impl<'a> Slots<'a> {
         session: Box<dyn Session>,
         clock: Arc<dyn Clock>,
         options: &'a StoreSinkOptions,
+        inserts_first: bool,
     ) -> Self {
         let can = store.capabilities();
         Self {
@@ -160,6 +165,7 @@ impl<'a> Slots<'a> {
             own: can.own_members,
             strip: Strip::new(can.own_members, can.attachments_member, false),
             can: can.operations.iter().map(|(kind, _)| *kind).collect(),
+            inserts_first,
         }
     }
 
@@ -181,7 +187,7 @@ impl<'a> Slots<'a> {
                 answers.push((given.0, result.map(OwnedReply::from)));
             };
             let Some(batch) = &self.batches[piece.batch] else { continue };
-            let op = operation(batch, &piece, self.options, &mut self.keys);
+            let op = operation(batch, &piece, self.options, self.inserts_first, &mut self.keys);
             let kind = op.kind();
             let contents = matches!(op, Op::Read { .. } | Op::BulkRead { .. });
             let request = Request { collection: COLLECTION, op, contents };
@@ -208,7 +214,7 @@ impl<'a> Slots<'a> {
                     self.went_well();
                     self.done(piece.batch);
                 }
-                (Step::Do, Ok(reply)) => self.written(piece, &reply)?,
+                (Step::Do | Step::Over, Ok(reply)) => self.written(piece, &reply)?,
                 (_, Err(error)) => self.failed(piece, &error)?,
             }
         }
@@ -225,7 +231,7 @@ impl<'a> Slots<'a> {
         // What only looks, or gives what was written its expiry, has written nothing.
         let verb = self.verb(piece);
         let counts = match piece.step {
-            Step::Do | Step::Merge(_) => true,
+            Step::Do | Step::Over | Step::Merge(_) => true,
             Step::Expire => verb == Verb::Touch,
             Step::Compare => false,
         };
@@ -273,16 +279,18 @@ impl<'a> Slots<'a> {
         let verb = self.verb(&piece);
         let reply = reply.as_reply();
         let mut again = Vec::new();
-        let mut found = Vec::new();
+        let (mut found, mut over) = (Vec::new(), Vec::new());
         for reject in reply.rejects {
             match reject.error.kind {
                 ErrorKind::Temporary => again.push(reject.item),
                 ErrorKind::OutcomeUnknown if verb.repeatable() => again.push(reject.item),
                 ErrorKind::Conflict if verb == Verb::Insert => found.push(reject.item),
+                ErrorKind::Conflict if verb == Verb::Upsert && matches!(piece.step, Step::Do) => over.push(reject.item),
                 _ => self.refuse(&piece, reject.item, &reject.error),
             }
         }
-        if let Some(first) = reply.rejects.first().filter(|_| reply.rejects.len() >= self.len(&piece)) {
+        let first = reply.rejects.first().filter(|_| reply.rejects.len() - over.len() >= self.len(&piece));
+        if let Some(first) = first {
             self.failed_in_a_row = failed_in_a_row;
             self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &first.error)?;
         }
@@ -295,11 +303,15 @@ impl<'a> Slots<'a> {
         }
         self.expire(&piece, |item| !reply.rejects.iter().any(|reject| reject.item == item));
         let whole = reply.rejects.first().map(|reject| reject.error.clone());
-        if !found.is_empty() {
-            let mut part = self.part(&piece, &found);
-            part.step = Step::Compare;
-            part.tries = Tries::default();
-            self.add(part);
+        // Where much is there already, trying the insert first costs more than it saves.
+        self.inserts_first &= over.len() * 10 <= self.len(&piece);
+        for (items, step) in [(found, Step::Compare), (over, Step::Over)] {
+            if !items.is_empty() {
+                let mut part = self.part(&piece, &items);
+                part.step = step;
+                part.tries = Tries::default();
+                self.add(part);
+            }
         }
         if let (false, Some(error)) = (again.is_empty(), whole) {
             let part = self.part(&piece, &again);
@@ -625,7 +637,13 @@ impl Writer for Slots<'_> {
 }
 
 /// What is asked of the store for a piece.
-fn operation<'r>(batch: &'r Batch, piece: &'r Piece, options: &StoreSinkOptions, keys: &'r mut BatchBuf) -> Op<'r> {
+fn operation<'r>(
+    batch: &'r Batch,
+    piece: &'r Piece,
+    options: &StoreSinkOptions,
+    inserts_first: bool,
+    keys: &'r mut BatchBuf,
+) -> Op<'r> {
     let all = &batch.ended.records;
     let records = if let Part::Some(_, records) = &piece.part { records } else { all };
     let compares = matches!(piece.step, Step::Compare);
@@ -645,7 +663,11 @@ fn operation<'r>(batch: &'r Batch, piece: &'r Piece, options: &StoreSinkOptions,
             let expiry = all.mark_of(position).expiry.or(options.expiry);
             return Op::Touch { key, expiry: expiry.map(|e| e.left(Timestamp::now())).unwrap_or_default() };
         }
-        (_, Some(kind)) => return Op::BulkWrite { kind, items: records.as_batch() },
+        (step, Some(kind)) => {
+            let first = inserts_first && kind == BulkWrite::Upsert && matches!(step, Step::Do);
+            let kind = if first { BulkWrite::Insert } else { kind };
+            return Op::BulkWrite { kind, items: records.as_batch() };
+        }
         (_, None) => {}
     }
     match batch.verb {

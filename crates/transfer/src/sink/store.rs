@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use storebench_core::store::{
-    AnyStore, BulkWrite, CollectionLayout, Durability, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare,
-    StoreError,
+    AnyStore, BulkWrite, CollectionId, CollectionLayout, Durability, Existing, Layout, LocalFuture, Namespace, OpKind,
+    Prepare, StoreError,
 };
 use storebench_core::workload::Body;
 
@@ -178,12 +178,15 @@ pub struct StoreSinkOptions {
 
 impl StoreSinkOptions {
     /// Requests that may be sent.
-    fn kinds(&self) -> Vec<OpKind> {
+    fn kinds(&self, inserts_first: bool) -> Vec<OpKind> {
         let mut kinds: Vec<OpKind> = match (&self.merge, self.by_record) {
             (_, true) => Verb::ALL.iter().map(|verb| verb.kind()).collect(),
             (Some(_), false) => Vec::new(),
             (None, false) => vec![self.verb.kind()],
         };
+        if inserts_first {
+            kinds.push(Verb::Insert.kind());
+        }
         if self.merge.is_some() {
             kinds.extend([OpKind::Read, OpKind::CompareAndSwap, OpKind::Insert]);
         }
@@ -203,7 +206,13 @@ impl StoreSinkOptions {
 pub struct StoreSink {
     store: Arc<dyn AnyStore>,
     options: StoreSinkOptions,
+    /// Whether records to be upserted are inserted first, and only what is there already is written over.
+    inserts_first: bool,
 }
+
+/// Stores in which inserting many documents takes far less than writing them over: PostgreSQL takes them by `COPY`,
+/// CouchDB is not asked for revisions.
+const INSERTS_FASTER: [&str; 3] = ["postgres", "couchdb", "mongodb"];
 
 impl StoreSink {
     /// Makes the collection, if it is not there yet; one of somebody else's must be there. What is there is
@@ -238,7 +247,13 @@ impl StoreSink {
             // In a collection of others a store may do less than in one of its own making.
             Self::check(&*store, &options, false)?;
         }
-        Ok(Self { store, options })
+        let faster = INSERTS_FASTER.iter().any(|scheme| store.describe().scheme.starts_with(scheme));
+        let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
+        let inserts_first = plain
+            && faster
+            && store.capabilities().supports(Verb::Insert.kind()).is_some()
+            && store.sample_keys(CollectionId(0), 1, 1).is_ok_and(|keys| keys.is_empty());
+        Ok(Self { store, options, inserts_first })
     }
 
     /// What [`open`](Self::open) refuses without touching the store.
@@ -317,7 +332,7 @@ impl Sink for StoreSink {
         let options = session::options(&*self.store, &Self::request(&self.options))?;
         let batch = u32::try_from(self.options.room.records).unwrap_or(u32::MAX);
         Ok(Writes {
-            requests: RequestKinds { kinds: self.options.kinds(), batch },
+            requests: RequestKinds { kinds: self.options.kinds(self.inserts_first), batch },
             in_flight: options.in_flight,
             durability: options.durability,
         })
@@ -331,7 +346,7 @@ impl Sink for StoreSink {
         Box::pin(async move {
             let request = Self::request(&self.options);
             let (session, clock) = session::open_again(&*self.store, &request, &self.options.retry).await?;
-            let slots = Slots::new(&*self.store, session, clock, &self.options);
+            let slots = Slots::new(&*self.store, session, clock, &self.options, self.inserts_first);
             let writer: Box<dyn Writer + '_> =
                 if self.options.keeps_order() { Box::new(InOrder::new(slots)) } else { Box::new(slots) };
             Ok(writer)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use super::quotes::Quotes;
 use super::{Reader, Room, Unreadable};
 use crate::columns::{ColumnTypes, Kind};
 use crate::error::TransferError;
@@ -12,7 +13,7 @@ use crate::records::{Origin, Records};
 use crate::shape::{Maker, members};
 
 pub(super) struct CsvReader<'a, R> {
-    rows: csv::Reader<R>,
+    rows: csv::Reader<Quotes<R>>,
     row: csv::ByteRecord,
     columns: Vec<(String, Kind)>,
     maker: Maker<'a>,
@@ -33,8 +34,11 @@ impl<'a, R: Read> CsvReader<'a, R> {
         name: String,
         read: Arc<AtomicU64>,
     ) -> Result<Self, TransferError> {
-        let mut rows =
-            csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).buffer_capacity(1 << 18).from_reader(input);
+        let mut rows = csv::ReaderBuilder::new()
+            .delimiter(delimiter)
+            .flexible(true)
+            .buffer_capacity(1 << 18)
+            .from_reader(Quotes::new(input, delimiter, name.clone()));
         let header = rows.headers().map_err(|e| broken(&name, &e))?.clone();
         let kind = |column: &str| {
             types.0.iter().find(|(named, _)| named == column).map_or(Kind::Text, |(_, kind)| kind.clone())

@@ -56,6 +56,17 @@ impl Packing {
             _ => Self::Plain,
         }
     }
+
+    /// Whether a file that is packed, by its name, ends before its first bytes could tell: what is packed is
+    /// never empty.
+    fn is_cut_off(name: &str, first: &[u8]) -> bool {
+        let magic: &[u8] = match Self::of_name(name) {
+            Self::Plain => &[],
+            Self::Gzip => &[0x1f, 0x8b],
+            Self::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],
+        };
+        first.len() < magic.len() && magic.starts_with(first)
+    }
 }
 
 struct InputFile {
@@ -310,6 +321,9 @@ impl FileSource {
             return unpacked_by_magic(input).map_err(failed);
         }
         let input = &self.files[file as usize];
+        if Packing::is_cut_off(&name, &input.found.first) {
+            return Err(broken(&name, &io::ErrorKind::UnexpectedEof.into()));
+        }
         let opened = input.found.read(start.saturating_sub(1), end).map_err(failed)?;
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing).map_err(failed)
     }

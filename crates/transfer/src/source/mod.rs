@@ -8,6 +8,7 @@ mod files;
 mod lines;
 mod outside_json;
 mod parquet;
+mod quotes;
 mod rows;
 mod store;
 mod view_keys;

@@ -1,6 +1,7 @@
 //! Documents of a store, in ranges of keys or by the rows of a view.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ pub struct StoreSource {
     theirs: bool,
     /// Whether documents come in the order of their keys.
     ordered: bool,
+    /// How many documents make a page, as far as is known by now.
+    page: AtomicU32,
 }
 
 const COLLECTION: CollectionId = CollectionId(0);
@@ -99,7 +102,7 @@ impl StoreSource {
                 let text = format!("{} has no queries that `--query` could ask", store.describe().url);
                 return Err(TransferError::BadInput(text));
             }
-            return Ok(Self { store, options, theirs: true, ordered: false });
+            return Ok(Self { store, options, theirs: true, ordered: false, page: FIRST_PAGE.into() });
         }
         match &options.view {
             None if can.rows.contains(&RowsKind::Walk) => {}
@@ -116,7 +119,10 @@ impl StoreSource {
         }
         let mut theirs = options.key.is_some() || options.body.is_some();
         let mut opened = prepare(&*store, &options, theirs);
-        if let (false, Err(ours)) = (theirs, &opened) {
+        // Where it cannot be reached it was not found out whose it is.
+        if let (false, Err(ours)) = (theirs, &opened)
+            && !matches!(ours, StoreError::Unreachable(_))
+        {
             let ours = ours.to_string();
             theirs = true;
             opened = prepare(&*store, &options, theirs).map_err(|other| {
@@ -130,7 +136,7 @@ impl StoreSource {
         opened.map_err(|e| of_store(&*store, e))?;
         // Only once it is prepared a store tells whether this collection has an order.
         let ordered = options.view.is_some() || store.capabilities().supports(OpKind::Scan).is_some();
-        Ok(Self { store, options, theirs, ordered })
+        Ok(Self { store, options, theirs, ordered, page: FIRST_PAGE.into() })
     }
 }
 
@@ -175,6 +181,12 @@ impl Source for StoreSource {
     fn snapshot(&self) -> Snapshot {
         if self.options.query.is_some() {
             return Snapshot::Yes("the query sees one moment");
+        }
+        if self.options.view.is_some() {
+            return Snapshot::No(
+                "rows of the view are read page after page, by their number: changes made during the copy may or may not \
+                 be in it, and what is removed meanwhile can let a row beside it be left out",
+            );
         }
         if !self.ordered {
             return Snapshot::No(
@@ -270,7 +282,7 @@ impl Source for StoreSource {
                 source: self,
                 timer: Timer::new(),
                 walk,
-                limit: FIRST_PAGE,
+                limit: self.page.load(Ordering::Relaxed),
                 page: None,
                 next: 0,
                 state: State::Idle,
@@ -279,6 +291,7 @@ impl Source for StoreSource {
                 draw: Rng::new(u64::from(split.number)),
                 maker: shape.maker(),
                 strip: Strip::new(can.own_members, can.attachments_member, self.options.drop_attachments),
+                embedded: can.embedded,
                 unit: split.number,
                 read: 0,
                 bytes: 0,
@@ -325,6 +338,14 @@ impl Walk<'_> {
             Walk::View { .. } => 0,
         }
     }
+
+    /// The key that was read last.
+    fn after(&self) -> Option<&str> {
+        match self {
+            Walk::Keys { after, .. } => after.as_deref(),
+            Walk::View { .. } => None,
+        }
+    }
 }
 
 struct Scan<'a> {
@@ -342,6 +363,7 @@ struct Scan<'a> {
     draw: Rng,
     maker: Maker<'a>,
     strip: Strip,
+    embedded: bool,
     unit: u32,
     read: u64,
     bytes: u64,
@@ -455,33 +477,27 @@ impl Scan<'_> {
         let reply = page.as_reply();
         let rows = reply.rows.unwrap_or_default();
         let asked = self.limit + self.walk.again();
-        let skip = match (&self.walk, rows.get(0)) {
-            (Walk::Keys { after: Some(after), .. }, Some((first, _))) => usize::from(first == after),
-            _ => 0,
-        };
-        let whole = rows.len() as u64 >= u64::from(asked);
-        if let (true, Walk::Keys { .. }) = (self.source.theirs, &self.walk) {
-            let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
-            if let Some(((key, _), _)) = twins {
-                let why =
-                    format!("the key `{key}` is in several rows; name a column whose values are unique, or --query");
-                return Err(of_store(&*self.source.store, StoreError::NotSupported(why)));
-            }
+        let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
+        let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
+        if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (self.source.theirs, &self.walk, twins) {
+            return broken(format!(
+                "the key `{key}` is in several rows; name a column whose values are unique, or read them by --query"
+            ));
         }
+        let skip = usize::from(rows.get(0).is_some_and(|(first, _)| Some(first) == self.walk.after()));
         self.next = skip;
         let (records, bytes) = (rows.len() - skip, rows.total_bytes() as u64);
         self.bytes += bytes;
         let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
-        if whole && rows.len() == skip {
-            return Err(of_store(
-                &*self.source.store,
-                StoreError::Failed("the store gives the same page again and again".into()),
-            ));
+        if last.is_some() && last.as_deref() == self.walk.after() && rows.len() >= asked as usize {
+            return broken("the store gives the same page again and again".into());
         }
         let mean = (rows.total_bytes() / rows.len().max(1)).max(1) as u64;
+        // A server may leave out of a page what has gone meanwhile: only where nothing new comes is the end.
+        let more = if self.embedded { rows.len() >= asked as usize } else { records > 0 };
         self.page = Some(page);
         self.measure(Ok(()), records as u64, bytes);
-        match last.filter(|_| whole) {
+        match last.filter(|_| more) {
             None => self.state = State::Ended,
             Some(last) => {
                 match &mut self.walk {
@@ -489,6 +505,7 @@ impl Scan<'_> {
                     Walk::View { skip, .. } => *skip += asked,
                 }
                 self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
+                self.source.page.store(self.limit, Ordering::Relaxed);
                 self.ask();
             }
         }

@@ -65,4 +65,8 @@ impl Target for FileTarget {
             Ok(())
         })
     }
+
+    fn keeps_each(&self) -> bool {
+        true
+    }
 }

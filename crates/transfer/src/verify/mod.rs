@@ -69,6 +69,11 @@ pub trait Target: Sync {
     fn deleted(&self) -> bool {
         false
     }
+
+    /// Whether each record that was written stands there by itself, also where several have one key.
+    fn keeps_each(&self) -> bool {
+        false
+    }
 }
 
 /// Reads back what was written. `progress` hears how many splits have been compared.
@@ -142,19 +147,25 @@ fn name_keys(
     buckets: &BTreeSet<usize>,
     report: &mut Verification,
 ) -> Result<(), TransferError> {
-    let mut written: BTreeMap<String, BTreeSet<u128>> = BTreeMap::new();
-    let mut found: BTreeMap<String, BTreeSet<u128>> = BTreeMap::new();
+    let mut written: BTreeMap<String, Vec<u128>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<u128>> = BTreeMap::new();
     let wanted = |key: &str| buckets.contains(&bucket(key));
     for split in splits {
         let mut spooled = Spooled::open(folder, split.number)?;
         while let Some((key, hash)) = spooled.next()? {
             if wanted(key) {
-                written.entry(key.to_owned()).or_default().insert(hash);
+                written.entry(key.to_owned()).or_default().push(hash);
             }
         }
         target.read(folder, split, &wanted, &mut |key, hash| {
-            found.entry(key.to_owned()).or_default().insert(hash);
+            found.entry(key.to_owned()).or_default().push(hash);
         })?;
+    }
+    for hashes in written.values_mut().chain(found.values_mut()) {
+        hashes.sort_unstable();
+        if !target.keeps_each() {
+            hashes.dedup();
+        }
     }
     let keys: BTreeSet<&String> = written.keys().chain(found.keys()).collect();
     for key in keys {
@@ -163,7 +174,15 @@ fn name_keys(
             (Some(_), Some(_)) if target.deleted() => "is still there",
             (Some(_), None) => "is missing",
             (None, _) => "was not written by this copy",
-            (Some(written), Some(found)) if found.is_subset(written) => {
+            (Some(written), Some(found)) if target.keeps_each() => {
+                let all = |hashes: &[u128]| hashes.iter().copied().collect::<BTreeSet<_>>();
+                match written == found {
+                    true => continue,
+                    false if all(written) == all(found) => "is there more or less often than it was written",
+                    false => "differs",
+                }
+            }
+            (Some(written), Some(found)) if found.iter().all(|hash| written.binary_search(hash).is_ok()) => {
                 report.written_twice += u64::from(written.len() > 1);
                 continue;
             }
@@ -174,4 +193,61 @@ fn name_keys(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spool::Spool;
+    use super::*;
+    use crate::format::Format;
+    use crate::shape::Shape;
+    use crate::source::Part;
+
+    /// Compares what was written with a file that holds this.
+    fn verified(written: &[(&str, &str)], holds: &str) -> Verification {
+        let folder = tempfile::tempdir().unwrap();
+        let split = Split { number: 0, part: Part::File { file: 0 }, bytes: None };
+        let mut spool = Spool::create(folder.path(), 0).unwrap();
+        for (key, body) in written {
+            spool.add(key, hash::of_record(key, body.as_bytes(), &[], true)).unwrap();
+        }
+        spool.end().unwrap();
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, holds).unwrap();
+        let (shape, format) = (Shape::carried_by("_id"), Format::Jsonl);
+        let target = FileTarget { place: path.into(), folder: false, format, shape };
+        verify(folder.path(), &[split], &target, 2, &Stop::new(), &mut |_, _| {}).unwrap()
+    }
+
+    const A: &str = "{\"_id\":\"a\",\"n\":1}\n";
+    const B: &str = "{\"_id\":\"b\"}\n";
+
+    #[test]
+    fn a_file_holds_each_record_as_often_as_it_was_written() {
+        let (once, twice) = ([("a", "{\"n\":1}"), ("b", "{}")], [("a", "{\"n\":1}"), ("a", "{\"n\":1}"), ("b", "{}")]);
+        for (written, holds) in [(&once[..], [A, B, ""]), (&twice, [A, B, A])] {
+            let report = verified(written, &holds.concat());
+            assert!(report.equal && report.unequal_buckets == 0, "{report:?}");
+        }
+        for (written, holds, found) in [(&once[..], [A, A, B], 3), (&twice, [A, B, ""], 2), (&twice, [A, B, B], 3)] {
+            let report = verified(written, &holds.concat());
+            assert!(!report.equal && report.found == found, "{report:?}");
+            let told = report.differing.iter().map(|key| key.what.as_str());
+            assert!(
+                told.clone().count() > 0 && told.clone().all(|what| what.contains("more or less often")),
+                "{report:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn documents_of_one_key_all_stand_in_a_file() {
+        let written = [("a", "{\"n\":1}"), ("a", "{\"n\":2}")];
+        let other = "{\"_id\":\"a\",\"n\":2}\n";
+        assert!(verified(&written, &[other, A].concat()).equal);
+        for holds in [other.to_owned(), [other, other].concat()] {
+            let report = verified(&written, &holds);
+            assert!(!report.equal && report.differing[0].what == "differs", "{report:?}");
+        }
+    }
 }

@@ -99,6 +99,30 @@ fn a_file_that_is_cut_off_ends_the_copy_and_nothing_counts_as_done() {
 }
 
 #[test]
+fn what_is_packed_is_never_empty() {
+    for (name, begin) in [
+        ("a.jsonl.gz", &b""[..]),
+        ("a.jsonl.zst", b""),
+        ("a.json.zstd", b""),
+        ("a.csv.gz", b"\x1f"),
+        ("a.csv.zst", b"\x28\xb5\x2f"),
+        ("a.arrow.gz", b""),
+    ] {
+        let lab = Lab::new();
+        let path = lab.write(name, begin);
+        let error = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Upsert)).unwrap_err();
+        let cut_off = format!("{} is cut off", path.display());
+        assert!(matches!(&error, TransferError::Source(text) if text.starts_with(&cut_off)), "{name}: {error}");
+    }
+    // What a name says counts for no more than that, and what is plain may be empty.
+    for (name, text, read) in [("a.jsonl", "", 0), ("b.jsonl.gz", "{\"_id\":\"a\"}\n", 1)] {
+        let lab = Lab::new();
+        let report = lab.copy(&files(&[&lab.write(name, text)]), &store_sink(&memory(), Verb::Upsert)).unwrap();
+        assert_eq!((report.counts.read, report.counts.rejected), (read, 0), "{name}");
+    }
+}
+
+#[test]
 fn a_target_is_not_there_before_it_is_whole() {
     let mut lab = Lab::new();
     let path = lab.write("a.jsonl", lines(200_000));

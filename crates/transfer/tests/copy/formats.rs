@@ -1,7 +1,7 @@
 //! Every format, there and back; what does not fit is told.
 
 use serde_json::{Value, json};
-use storebench_transfer::{ColumnTypes, infer_columns};
+use storebench_transfer::{ColumnTypes, Kind, infer_columns};
 
 use super::*;
 
@@ -152,6 +152,102 @@ fn what_does_not_fit_a_column_is_rejected_and_never_made_text() {
             assert!(reject.why.contains(part), "{name}: {reject:?}");
         }
     }
+}
+
+#[test]
+fn digits_within_lists_and_objects_are_kept_or_told() {
+    let lines = [
+        r#"{"_id":"a","l":[1.5,12345678901234567890123],"o":{"x":0.12345678901234567890123}}"#,
+        r#"{"_id":"b","l":[0.50,null,1e30],"o":{"x":7}}"#,
+        r#"{"_id":"c","l":null,"o":{"x":98765432109876543210}}"#,
+        "",
+    ];
+    let store = filled(&lines.join("\n"));
+    let lab = Lab::new();
+    let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "a.csv")).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (3, 0), "{:?}", lab.rejects());
+    let rows = [
+        "_id,l,o",
+        r#"a,"[1.5,12345678901234567890123]","{""x"":0.12345678901234567890123}""#,
+        r#"b,"[0.50,null,1e30]","{""x"":7}""#,
+        r#"c,,"{""x"":98765432109876543210}""#,
+        "",
+    ];
+    assert_eq!(std::fs::read_to_string(lab.path("a.csv")).unwrap(), rows.join("\n"));
+    for name in ["a.parquet", "a.arrow"] {
+        let lab = Lab { verify: true, ..Lab::new() };
+        let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (1, 2), "{name}");
+        assert!(report.verified.unwrap().equal, "{name}");
+        let rejects = lab.rejects();
+        for (key, part) in [
+            ("a", "column `l`: 12345678901234567890123 is no number that a double keeps"),
+            ("c", "column `o`: 98765432109876543210 is no number that a double keeps"),
+        ] {
+            let reject = rejects.iter().find(|reject| reject.key.as_deref() == Some(key)).unwrap();
+            assert!(reject.why.contains(part), "{name}: {reject:?}");
+        }
+    }
+}
+
+#[test]
+fn a_json_list_that_is_written_in_many_lines_is_one_line_of_csv() {
+    let lab = Lab::new();
+    let path = lab.write("a.json", "[{\"_id\": \"a\",\n \"l\": [\r\n  1.0,\n  \"x\\ny\"\n ]}]");
+    let store = memory();
+    lab.copy(&files(&[&path]), &store_sink(&store, Verb::Insert)).unwrap();
+    let lab = Lab::new();
+    let columns = Columns(vec![(KEY_FIELD.to_owned(), Kind::Text), ("l".to_owned(), Kind::Json)]);
+    let sink = FileSink::open(FileSinkOptions {
+        place: Some(lab.path("a.csv").into()),
+        folder: false,
+        parts: lab.path("parts"),
+        format: Format::Csv,
+        columns,
+        packing: Packing::Plain,
+        key_field: Some(KEY_FIELD.to_owned()),
+        fresh: false,
+    })
+    .unwrap();
+    lab.copy(&store_source(&store), &sink).unwrap();
+    let text = std::fs::read_to_string(lab.path("a.csv")).unwrap();
+    assert_eq!(text, "_id,l\na,\"[  1.0,  \"\"x\\ny\"\" ]\"\n");
+}
+
+#[test]
+fn a_quote_that_is_wrong_ends_the_copy_and_swallows_no_rows() {
+    for (text, part) in [
+        ("_id,text\n1,a\n2,\"oops\n3,x\n4,y\n", "line 3: the quote with which a field begins here is never closed"),
+        (
+            "_id,text\n1,a\n2,\"oops\n3,\"x\"\n",
+            "line 4: text follows the closing quote of a field that begins in line 3",
+        ),
+        ("_id,\"text\n1,a\n", "line 1: the quote"),
+    ] {
+        let lab = Lab::new();
+        let packed = lab.path("a.csv.gz");
+        let file = std::fs::File::create(&packed).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+        gzip.finish().unwrap();
+        for path in [lab.write("a.csv", text), packed] {
+            let lab = Lab::new();
+            let error = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Insert)).unwrap_err();
+            assert!(matches!(error, TransferError::Source(_)), "{error}");
+            let told = error.to_string();
+            assert!(told.starts_with(&format!("{}, {part}", path.display())), "{told}");
+            assert!(told.contains("is written twice: \"a \"\"b\"\"\""), "{told}");
+            let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
+            assert_eq!((log.lines().count(), lab.rejects().len()), (1, 0), "{log}");
+        }
+    }
+    // Within a field that does not begin with one it is text.
+    let lab = Lab::new();
+    let store = memory();
+    let path = lab.write("a.tsv", "_id\ttext\r\n1\t5\" disk\r\n2\t\"a \"\"b\"\"\"\r\n");
+    lab.copy(&files(&[&path]), &store_sink(&store, Verb::Insert)).unwrap();
+    let rows = [r#"{"_id":"1","text":"5\" disk"}"#, r#"{"_id":"2","text":"a \"b\""}"#];
+    assert_eq!(contents(&store), rows);
 }
 
 #[test]

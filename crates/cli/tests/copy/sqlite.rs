@@ -1,0 +1,144 @@
+//! Databases of others in SQLite, which holds in one column what no one order holds, and which others write to.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::common::copies::{by_key, count, report};
+use crate::common::{Cli, Done};
+
+fn database(cli: &Cli, sql: &str) -> Connection {
+    let file = Connection::open(cli.path("shop.db")).unwrap();
+    file.execute_batch(sql).unwrap();
+    file
+}
+
+/// Rows with numbers from 1 on as keys.
+const THOUSAND: &str = "WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 1000)";
+
+fn out(cli: &Cli, table: &str, columns: [&str; 2], more: &[&str]) -> Done {
+    let _ = std::fs::remove_file(cli.path("out.jsonl"));
+    let args = ["copy", "sqlite:shop.db", "out.jsonl", "--from-collection", table, "--verify", "--json"];
+    let columns =
+        if columns == ["key", "body"] { Vec::new() } else { vec!["--from-key", columns[0], "--from-body", columns[1]] };
+    cli.run_args(&[&args[..], &columns, more].concat())
+}
+
+fn whole(cli: &Cli, table: &str, columns: [&str; 2], more: &[&str]) {
+    let done = out(cli, table, columns, more).code(0);
+    assert_eq!(count(&report(&done), "written"), 1_000, "{table}: {done:?}");
+    assert_eq!(by_key(&cli.path("out.jsonl")).len(), 1_000, "{table}");
+}
+
+fn refused(cli: &Cli, table: &str, columns: [&str; 2], told: &str) {
+    let done = out(cli, table, columns, &[]);
+    assert!(done.code != 0 && done.err.contains(told), "{table}: {done:?}");
+    assert!(!cli.path("out.jsonl").exists(), "{table}");
+}
+
+#[test]
+fn a_table_of_others_is_theirs_whatever_its_columns_are_named() {
+    let cli = Cli::new();
+    let _file = database(
+        &cli,
+        &format!(
+            "CREATE TABLE docs (key INTEGER PRIMARY KEY, body TEXT); {THOUSAND} INSERT INTO docs SELECT n, '{{}}' FROM n; \
+             CREATE TABLE nulls (key TEXT PRIMARY KEY, body TEXT); INSERT INTO nulls VALUES ('a', '{{}}'), (NULL, '{{}}'); \
+             CREATE TABLE loose (key, body); INSERT INTO loose VALUES (1, '{{}}'), ('a', '{{}}')"
+        ),
+    );
+    whole(&cli, "docs", ["key", "body"], &["-p", "1"]);
+    whole(&cli, "docs", ["key", "body"], &["-p", "4"]);
+    refused(&cli, "nulls", ["key", "body"], "kind null and text");
+    refused(&cli, "loose", ["key", "body"], "kind integer and text");
+}
+
+#[test]
+fn keys_that_a_view_computes_are_not_taken_for_a_column() {
+    let cli = Cli::new();
+    let _file = database(
+        &cli,
+        &format!(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, doc TEXT); {THOUSAND} INSERT INTO t SELECT n, '{{}}' FROM n; \
+             CREATE VIEW moved AS SELECT id + 0 AS id, doc FROM t; \
+             CREATE VIEW texts AS SELECT printf('k%04d', id) AS id, doc FROM t"
+        ),
+    );
+    refused(&cli, "moved", ["id", "doc"], "kind integer");
+    whole(&cli, "texts", ["id", "doc"], &["-p", "4"]);
+}
+
+#[test]
+fn keys_that_are_ordered_otherwise_than_by_bytes_are_read_once() {
+    let cli = Cli::new();
+    let keys = "(CASE n % 2 WHEN 0 THEN 'key' ELSE 'KEY' END || (n / 2))";
+    let _file = database(
+        &cli,
+        &format!(
+            "CREATE TABLE t (id TEXT PRIMARY KEY COLLATE NOCASE, doc TEXT); CREATE TABLE twins (id TEXT COLLATE NOCASE, doc TEXT); \
+             {THOUSAND} INSERT INTO t SELECT {keys} || '-' || n, '{{}}' FROM n; {THOUSAND} INSERT INTO twins SELECT {keys}, '{{}}' FROM n"
+        ),
+    );
+    whole(&cli, "t", ["id", "doc"], &["-p", "4"]);
+    whole(&cli, "twins", ["id", "doc"], &["-p", "4"]);
+    drop(_file);
+    std::fs::remove_file(cli.path("shop.db")).unwrap();
+    let _file = database(
+        &cli,
+        &format!(
+            "PRAGMA encoding = 'UTF-16le'; CREATE TABLE t (id TEXT PRIMARY KEY, doc TEXT); \
+             {THOUSAND} INSERT INTO t SELECT char(n + 200) || n, '{{}}' FROM n"
+        ),
+    );
+    whole(&cli, "t", ["id", "doc"], &["-p", "4"]);
+}
+
+/// What another process has begun and not committed is not there yet.
+#[test]
+fn only_what_is_committed_is_read() {
+    let cli = Cli::new();
+    let other = database(
+        &cli,
+        &format!(
+            "PRAGMA cache_size = 10; PRAGMA cache_spill = 1; CREATE TABLE t (id TEXT PRIMARY KEY, doc TEXT); \
+             {THOUSAND} INSERT INTO t SELECT printf('k%04d', n), json_object('n', 1, 'text', hex(zeroblob(500))) FROM n"
+        ),
+    );
+    other.execute_batch("BEGIN IMMEDIATE; UPDATE t SET doc = json_set(doc, '$.n', 2)").unwrap();
+    let done = out(&cli, "t", ["id", "doc"], &["--timeout", "500ms", "--retry-total", "1s"]);
+    // It has spilled what it has changed, and holds the lock that nobody reads beside.
+    assert!(done.code != 0 && done.err.contains("lock"), "{done:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    let done = out(&cli, "t", ["id", "doc"], &["--restart"]).code(0);
+    assert_eq!(count(&report(&done), "written"), 1_000);
+    assert!(by_key(&cli.path("out.jsonl")).values().all(|document| document["n"] == 1));
+}
+
+fn copied(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+}
+
+#[test]
+fn a_log_that_cannot_be_read_along_is_told() {
+    let cli = Cli::new();
+    let file = database(
+        &cli,
+        &format!(
+            "PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (id TEXT PRIMARY KEY, doc TEXT); \
+             {THOUSAND} INSERT INTO t SELECT n, '{{}}' FROM n"
+        ),
+    );
+    // Beside its writer it is read with what is in the log.
+    whole(&cli, "t", ["id", "doc"], &["-p", "2"]);
+    for name in ["shop.db", "shop.db-wal"] {
+        copied(&cli.path(name), &cli.path(&name.replace("shop", "moved")));
+    }
+    drop(file);
+    let args =
+        ["copy", "sqlite:moved.db", "out.jsonl", "--from-collection", "t", "--from-key", "id", "--from-body", "doc"];
+    let done = cli.run_args(&[&args[..], &["--restart"]].concat());
+    assert!(done.code != 0 && done.err.contains("open it once with sqlite3"), "{done:?}");
+    // Merged, it needs no log; nothing is made beside it.
+    whole(&cli, "t", ["id", "doc"], &["-p", "2"]);
+    assert!(!cli.path("shop.db-shm").exists());
+}

@@ -1,0 +1,266 @@
+//! Quotes of CSV, looked at before they are parsed: the parser takes whatever comes, and with a quote too many
+//! one field swallows the rows behind it.
+
+use std::io::{self, Read};
+
+use memchr::{memchr, memchr_iter};
+
+use crate::error::TransferError;
+
+/// What may stand before the first field.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+const HOW: &str = "nothing from this row on was copied. A field that holds quotes stands in quotes, and each of its own \
+                   is written twice: \"a \"\"b\"\"\". Write the file so, and copy again";
+
+/// Passes on what it reads, as it is, up to the first quote that is wrong. A quote within a field that does not
+/// begin with one is text.
+pub(super) struct Quotes<R> {
+    input: R,
+    name: String,
+    delimiter: u8,
+    state: State,
+    /// Whether a field begins with the next byte, if no quote is open.
+    begins: bool,
+    begun: bool,
+    /// The line of the next byte, from 1.
+    line: u64,
+    /// The line in which the quote stands that was opened last.
+    opened: u64,
+    fault: Option<TransferError>,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Outside,
+    Inside,
+    /// Behind a quote within quotes: it closes the field, or another follows and both are one of its text.
+    Behind,
+}
+
+impl<R: Read> Quotes<R> {
+    pub(super) fn new(input: R, delimiter: u8, name: String) -> Self {
+        Self {
+            input,
+            name,
+            delimiter,
+            state: State::Outside,
+            begins: true,
+            begun: false,
+            line: 1,
+            opened: 1,
+            fault: None,
+        }
+    }
+
+    /// Reads; at first so much that the parser sees a byte order mark whole, for it knows no half of one.
+    fn fill(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let enough = if self.begun { 1 } else { BOM.len().min(into.len()) };
+        let mut filled = 0;
+        while filled < enough {
+            match self.input.read(&mut into[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Goes over what was read; nothing is the end. Gives how much of it is right.
+    fn look(&mut self, bytes: &[u8]) -> usize {
+        if bytes.is_empty() {
+            if self.state == State::Inside {
+                self.fail(self.opened, "the quote with which a field begins here is never closed");
+            }
+            return 0;
+        }
+        let (line, delimiter) = (self.line, self.delimiter);
+        let ends = |byte: u8| byte == delimiter || matches!(byte, b'\n' | b'\r');
+        let line_at = |at: usize| line + memchr_iter(b'\n', &bytes[..at]).count() as u64;
+        let first = if !self.begun && bytes.starts_with(BOM) { BOM.len() } else { 0 };
+        self.begun = true;
+        let (mut at, mut opened) = (first, None);
+        while at < bytes.len() {
+            if self.state == State::Behind {
+                self.state = match bytes[at] {
+                    b'"' => State::Inside,
+                    byte if ends(byte) => State::Outside,
+                    _ => {
+                        let opened = opened.map_or(self.opened, line_at);
+                        let what = format!("text follows the closing quote of a field that begins in line {opened}");
+                        self.fail(line_at(at), &what);
+                        return at;
+                    }
+                };
+                at += 1;
+                continue;
+            }
+            let Some(found) = memchr(b'"', &bytes[at..]) else { break };
+            at += found;
+            let begins = if at == first { self.begins } else { ends(bytes[at - 1]) };
+            if self.state == State::Inside {
+                self.state = State::Behind;
+            } else if begins {
+                self.state = State::Inside;
+                opened = Some(at);
+            }
+            at += 1;
+        }
+        if let Some(at) = opened {
+            self.opened = line_at(at);
+        }
+        self.begins = bytes[first..].last().map_or(self.begins, |last| ends(*last));
+        self.line = line_at(bytes.len());
+        bytes.len()
+    }
+
+    fn fail(&mut self, line: u64, what: &str) {
+        self.fault = Some(TransferError::Source(format!("{}, line {line}: {what}; {HOW}", self.name)));
+    }
+}
+
+impl<R: Read> Read for Quotes<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let mut right = 0;
+        if self.fault.is_none() {
+            let read = self.fill(into)?;
+            right = self.look(&into[..read]);
+        }
+        match &self.fault {
+            // Not before what stands before it was taken: the rows there are whole.
+            Some(fault) if right == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, fault.clone())),
+            _ => Ok(right),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Gives so many bytes at once, one size after the other.
+    struct Pieces<'a> {
+        text: &'a [u8],
+        sizes: std::iter::Cycle<std::vec::IntoIter<usize>>,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let size = self.sizes.next().unwrap_or(1).min(into.len());
+            self.text.read(&mut into[..size])
+        }
+    }
+
+    fn quotes<'a>(text: &'a [u8], sizes: &[usize], delimiter: u8) -> Quotes<Pieces<'a>> {
+        Quotes::new(Pieces { text, sizes: sizes.to_vec().into_iter().cycle() }, delimiter, "a.csv".to_owned())
+    }
+
+    /// What passes, and what is said of the rest.
+    fn passed(text: &[u8], sizes: &[usize], delimiter: u8) -> (Vec<u8>, Option<String>) {
+        let mut out = Vec::new();
+        let ended = quotes(text, sizes, delimiter).read_to_end(&mut out);
+        let told = ended.err().map(|error| {
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            TransferError::within(&error).unwrap().to_string()
+        });
+        (out, told)
+    }
+
+    #[test]
+    fn quotes_that_are_right_pass() {
+        for text in [
+            "",
+            "a",
+            "\"\"",
+            "\"\"\"\"",
+            "\u{feff}\"a\",b\n",
+            "\u{feff}",
+            "a\"b,c\"\"d,e\"\n\"f\"\r\n\"\"\r\n\n\r\"g\"\r\"h\"",
+            "\"a,\n\"\"\r\n\",\"\"\n",
+            "a,\u{feff}\"b,c\n",
+        ] {
+            for size in 1..9 {
+                assert_eq!(
+                    passed(text.as_bytes(), &[size], b','),
+                    (text.as_bytes().to_vec(), None::<String>),
+                    "{text:?} by {size}"
+                );
+            }
+        }
+        assert_eq!(passed(b"a,\"b\t\"c\"", &[2], b'\t').1, None);
+    }
+
+    #[test]
+    fn quotes_that_are_wrong_are_told_with_their_line() {
+        for (text, before, part) in [
+            ("id,text\n1,a\n2,\"oops\n3,x\n4,y\n", 28, "a.csv, line 3: the quote"),
+            ("\"", 1, "line 1: the quote"),
+            ("\u{feff}\"a\n", 6, "line 1: the quote"),
+            ("a\n\"b\"\"\n", 7, "line 2: the quote"),
+            ("a\r\n\"b\nc\" ,d\n", 8, "line 3: text follows the closing quote of a field that begins in line 2"),
+            ("a,\"b\\\"c\\\"\"\n", 6, "line 1: text follows"),
+            ("\"a\"\"\"b", 5, "line 1: text follows"),
+        ] {
+            for size in 1..9 {
+                let (out, told) = passed(text.as_bytes(), &[size], b',');
+                assert_eq!(out, &text.as_bytes()[..before], "{text:?} by {size}");
+                let told = told.unwrap();
+                assert!(told.contains(part) && told.contains("written twice"), "{text:?} by {size}: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_before_a_fault_are_handed_out() {
+        for (text, rows) in [("id,t\n1,a\n2,\"b\"\"c\"\n3,\"d\n4,e\n", 2), ("id,t\n1,a\n2,\"b\" c\n3,d\n", 1)] {
+            for size in [1, 3, 100] {
+                let mut reader = csv::Reader::from_reader(quotes(text.as_bytes(), &[size], b','));
+                let read: Vec<_> = reader.byte_records().collect();
+                assert_eq!(read.len(), rows + 1, "{read:?}");
+                let (last, whole) = read.split_last().unwrap();
+                assert!(whole.iter().all(Result::is_ok), "{read:?}");
+                let error = last.as_ref().unwrap_err();
+                assert!(matches!(error.kind(), csv::ErrorKind::Io(_)), "{error}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_writer_of_csv_writes_passes_as_it_is(
+            rows in prop::collection::vec(prop::collection::vec("[a,\t\"\r\n é\u{feff}]{0,6}", 1..5), 0..20),
+            sizes in prop::collection::vec(1usize..12, 1..5),
+            tabs in any::<bool>(),
+            always in any::<bool>(),
+            marked in any::<bool>(),
+        ) {
+            let delimiter = if tabs { b'\t' } else { b',' };
+            let style = if always { csv::QuoteStyle::Always } else { csv::QuoteStyle::Necessary };
+            let begin = if marked { BOM.to_vec() } else { Vec::new() };
+            let mut writer = csv::WriterBuilder::new()
+                .delimiter(delimiter)
+                .quote_style(style)
+                .flexible(true)
+                .from_writer(begin);
+            for row in &rows {
+                writer.write_record(row).unwrap();
+            }
+            let text = writer.into_inner().unwrap();
+            prop_assert_eq!(passed(&text, &sizes, delimiter), (text, None::<String>));
+        }
+
+        #[test]
+        fn the_pieces_in_which_it_comes_do_not_count(
+            text in "\u{feff}?[a,\"\r\n]{0,30}",
+            sizes in prop::collection::vec(1usize..6, 1..5),
+        ) {
+            prop_assert_eq!(passed(text.as_bytes(), &sizes, b','), passed(text.as_bytes(), &[1_000], b','));
+        }
+    }
+}
