@@ -1,5 +1,6 @@
 //! `storebench`: loads, measures and checks document stores, and says what each result is worth.
 
+mod allocator;
 mod args;
 mod bench_study;
 mod endpoints;

@@ -18,6 +18,7 @@ use storebench_transfer::{
     copy as copy_all, infer_columns, is_unfinished, name_of, settings_of,
 };
 
+use crate::allocator::keep_freed_memory;
 use crate::args::CopyArgs;
 use crate::endpoints::{Endpoint, find_files};
 use crate::failure::{Failure, SPOILED};
@@ -31,6 +32,7 @@ use crate::verbs::copy_records;
 const TELLING_S: f64 = 5.0;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
+    keep_freed_memory();
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
@@ -559,6 +561,9 @@ fn text(report: &CopyReport, args: &CopyArgs) -> String {
     parts.push(duration(report.seconds * 1e9));
     out += &parts.join(" · ");
     out.push('\n');
+    if counts.read == 0 {
+        out += "nothing was read: its source is empty\n";
+    }
     if before.read > 0 {
         out += &format!("{} of them were written before this copy went on\n", count(before.written));
     }

@@ -135,6 +135,31 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
 }
 
 #[test]
+fn rows_of_a_table_of_yours_that_a_policy_hides_are_told_of() {
+    let server = Server::start("postgres");
+    sql(
+        &server,
+        "CREATE TABLE books (id text PRIMARY KEY, owner text, body jsonb NOT NULL); \
+         INSERT INTO books VALUES ('a', 'ann', '{\"n\":1}'), ('b', 'bob', '{\"n\":2}'); \
+         ALTER TABLE books ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON books USING (owner = current_user); \
+         CREATE ROLE ann LOGIN PASSWORD 'ann'; GRANT SELECT ON books TO ann",
+    );
+    let ann = server.url.replace("storebench:storebench@", "ann:ann@");
+    let cli = Cli::new();
+    let copy = |url: &str, more: &[&str]| cli.run_args(&[&["copy", url, "out.jsonl", "--json"][..], more].concat());
+    let table = ["--from-collection", "books", "--from-body", "body"];
+    let done = copy(&ann, &table).code(2);
+    assert!(done.err.contains("role with BYPASSRLS") && done.err.contains("--query"), "{done:?}");
+    assert!(!cli.path("out.jsonl").exists());
+    // What a query gives is what was asked for.
+    let done = copy(&ann, &["--query", "SELECT id, body FROM books", "--key", "id"]).code(0);
+    assert_eq!(count(&report(&done), "written"), 1);
+    assert_eq!(count(&report(&copy(&server.url, &table).code(0)), "written"), 2);
+    sql(&server, "ALTER ROLE ann BYPASSRLS");
+    assert_eq!(count(&report(&copy(&ann, &table).code(0)), "written"), 2);
+}
+
+#[test]
 fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
     let server = Server::start("nx-27017");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -302,6 +327,42 @@ fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
         (collections["Books"].clone(), collections.as_object().unwrap().contains_key("Storebench")),
         (json!(89), false)
     );
+
+    // And read, all of it. A misspelt name is nobody's.
+    let document = |id: &str, collection: &str, more: Value| {
+        let mut document = json!({"text": "lorem ipsum ".repeat(90), "@metadata": {"@collection": collection}});
+        document["@metadata"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"Type": "PUT", "Id": id, "ChangeVector": null, "Document": document})
+    };
+    let logs: Vec<Value> = (0..3_000).map(|n| document(&format!("logs/{n}-A"), "Logs", json!({}))).collect();
+    http(port, "POST", "/databases/shop/bulk_docs", &json!({ "Commands": logs }).to_string());
+    let copy_out = |collection: &str, more: &[&str]| {
+        let args = ["copy", &url, "out.jsonl", "--json", "--from-collection", collection];
+        cli.run_args(&[&args[..], more].concat())
+    };
+    for (collection, documents) in [("Books", 89), ("logs", 3_000)] {
+        let done = copy_out(collection, &["--verify", "-p", "3"]).code(0);
+        assert_eq!(
+            (count(&report(&done), "written"), by_key(&cli.path("out.jsonl")).len()),
+            (documents, documents as usize)
+        );
+        if collection == "Books" {
+            assert_eq!(by_key(&cli.path("out.jsonl"))["Books/039"], json!({"_id": "Books/039", "old": 39}));
+        }
+    }
+    let done = copy_out("Bokks", &[]).code(2);
+    assert!(done.err.contains("no collection `Bokks`; it has: ") && done.err.contains("Books"), "{done:?}");
+    // What does not go along is told.
+    http(port, "PUT", "/databases/shop/attachments?id=Books/002&name=a.txt", "hello");
+    let expiration = json!({"Disabled": false, "DeleteFrequencyInSec": 600}).to_string();
+    http(port, "POST", "/databases/shop/admin/expiration/config", &expiration);
+    let expires = document("Books/003", "Books", json!({"@expires": "2999-01-01T00:00:00.0000000Z"}));
+    http(port, "POST", "/databases/shop/bulk_docs", &json!({ "Commands": [expires] }).to_string());
+    for (more, written, rejected) in [(&[][..], 87, 2), (&["--drop-expiry"], 88, 1)] {
+        let done = copy_out("Books", more).code(1);
+        let report = report(&done);
+        assert_eq!((count(&report, "written"), count(&report, "rejected")), (written, rejected), "{done:?}");
+    }
 }
 
 /// Says something to a Redis, in words; gives what came.

@@ -345,7 +345,14 @@ async fn view(
 ) -> Result<OwnedReply, OpError> {
     let keys = context.views.keys(asked, context.fresh, context.timeout).await?;
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    bulk::read_in_order(context, target, kind, &keys, contents).await
+    let reply = bulk::read_in_order(context, target, kind, &keys, contents).await?;
+    // Who reads page after page would take it for the end.
+    if context.fresh && asked.is_filled_by(keys.len()) && reply.as_reply().documents == 0 {
+        let why = "none of the documents of a page of the view is there: those that have expired stand in a view until \
+                   the server removes them";
+        return Err(OpError::new(ErrorKind::Temporary, why));
+    }
+    Ok(reply)
 }
 
 /// The documents of a reply of several: kept where somebody wants their contents, else counted.

@@ -27,6 +27,7 @@ pub(super) struct Asked {
     query: Vec<(&'static str, String)>,
     /// A JSON array of keys.
     keys: Option<String>,
+    limit: u32,
 }
 
 impl Asked {
@@ -47,7 +48,12 @@ impl Asked {
                 query.extend(end.map(|end| ("endkey", end.to_owned())));
             }
         }
-        Some(Self { design: design.to_owned(), view: view.to_owned(), query, keys })
+        Some(Self { design: design.to_owned(), view: view.to_owned(), query, keys, limit })
+    }
+
+    /// Whether so many rows are all that were asked for, so that there may be more.
+    pub(super) fn is_filled_by(&self, rows: usize) -> bool {
+        rows > 0 && rows >= self.limit as usize
     }
 }
 
@@ -150,6 +156,7 @@ mod tests {
         assert_eq!(asked.query[2..], [("limit", "3".to_owned()), ("startkey", "\"a\"".to_owned())]);
         let asked = Asked::of(&Op::View { view: "by/user", rows: ViewRows::Keys("[1]"), skip: 0, limit: 3 }).unwrap();
         assert_eq!(asked.keys.as_deref(), Some("[1]"));
+        assert!(asked.is_filled_by(3) && !asked.is_filled_by(2));
         assert_eq!(Asked::of(&Op::Read { key: "a" }), None);
     }
 

@@ -1,6 +1,8 @@
 //! Pages: of keys (`_all_docs`), of an indexed field (`_find`), of a view.
 
-use storebench_core::store::{Op, OpError, ViewRows};
+use std::borrow::Cow;
+
+use storebench_core::store::{ErrorKind, Op, OpError, OpKind, ViewRows};
 use storebench_core::workload::Body;
 
 use super::dialect::{CouchDialect, decode, push_json, senseless};
@@ -126,6 +128,15 @@ impl CouchDialect {
                 self.ask_rows(memory, out, true);
                 Step::Send
             }
+            // Who reads page after page would take it for the end.
+            Some(Ok(rows))
+                if memory.kind == OpKind::View && memory.found.documents == 0 && rows >= memory.left.max(1) =>
+            {
+                Step::Done(Err(OpError::new(
+                    ErrorKind::Temporary,
+                    format!("all {rows} documents of a page of the view were removed while it was read"),
+                )))
+            }
             Some(Ok(_)) => Step::Done(Ok(memory.found.reply(memory.contents))),
         }
     }
@@ -142,18 +153,25 @@ impl CouchDialect {
             count += 1;
             let id = json::member(row, if name == b"rows" { "id" } else { "_id" })?;
             last = Some(id);
-            let document = match name {
-                b"docs" => row,
-                _ => match json::member(row, "doc") {
-                    None | Some(b"null") => json::member(row, "value")?,
-                    Some(document) => document,
-                },
-            };
             let id = json::string(id)?;
             if memory.left == 0 || id.starts_with("_design/") {
                 continue;
             }
+            let document = match name {
+                b"docs" => row,
+                _ => match json::member(row, "doc") {
+                    Some(document) if document != b"null" => document,
+                    null => match without(row, &id) {
+                        Some(error) => return Some(Err(error)),
+                        // Of what is gone CouchDB says null, and PouchDB nothing.
+                        None if null.is_none() && !self.pouch => return None,
+                        None => continue,
+                    },
+                },
+            };
             memory.left -= 1;
+            // A row of a view may stand for another document, which its value names.
+            let own = if memory.kind == OpKind::View { text(document, "_id") } else { None };
             let document = match kind {
                 Body::Json => document,
                 kind => {
@@ -163,7 +181,7 @@ impl CouchDialect {
                     &self.scratch
                 }
             };
-            memory.found.add(&id, document, memory.contents);
+            memory.found.add(own.as_deref().unwrap_or(&id), document, memory.contents);
         }
         if let Some(last) = last {
             memory.key.clear();
@@ -171,6 +189,30 @@ impl CouchDialect {
         }
         Some(Ok(count))
     }
+}
+
+fn text<'a>(object: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    json::member(object, name).and_then(json::string)
+}
+
+/// What is wrong where a row has no document; none where that was removed meanwhile. Its value is no document.
+fn without(row: &[u8], id: &str) -> Option<OpError> {
+    if let Some(error) = text(row, "error") {
+        let why = format!("the server could not read the document of a row: {error}");
+        return Some(OpError::new(ErrorKind::Temporary, why));
+    }
+    let value = json::member(row, "value")?;
+    if let Some(other) = text(value, "_id").filter(|other| other != id) {
+        let why = format!(
+            "the view's row of `{id}` stands for the document `{other}`, which is not there; let the view leave it out"
+        );
+        return Some(OpError::new(ErrorKind::Refused, why));
+    }
+    // It may be there at another one.
+    text(value, "_rev").map(|revision| {
+        let why = format!("the document `{id}` is no longer at the revision {revision}, which the view's row names");
+        OpError::new(ErrorKind::Temporary, why)
+    })
 }
 
 /// How a page of keys is read, for `explain`.
@@ -182,6 +224,17 @@ pub(super) fn shown_range(start: &str, end: Option<&str>, limit: u32) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_without_its_document_is_wrong_unless_that_is_gone() {
+        let kind = |row: &str| without(row.as_bytes(), "a").map(|error| error.kind);
+        assert_eq!(kind(r#"{"id":"a","key":1,"value":{"rev":"1-a"},"doc":null}"#), None);
+        assert_eq!(kind(r#"{"id":"a","key":1,"value":{"n":1},"doc":null}"#), None);
+        assert_eq!(kind(r#"{"id":"a","key":1,"value":{"_id":"a"}}"#), None);
+        assert_eq!(kind(r#"{"id":"a","key":1,"value":{"_id":"b"},"doc":null}"#), Some(ErrorKind::Refused));
+        assert_eq!(kind(r#"{"id":"a","value":{"_id":"a","_rev":"1-a"},"doc":null}"#), Some(ErrorKind::Temporary));
+        assert_eq!(kind(r#"{"id":"error","key":1,"value":{},"error":"timeout"}"#), Some(ErrorKind::Temporary));
+    }
 
     #[test]
     fn a_field_with_a_dot_is_one_field() {

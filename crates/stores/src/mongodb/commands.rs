@@ -26,6 +26,8 @@ pub(super) struct Collection {
     pub(super) keys: KeyKind,
     /// Whether somebody else made it: documents are the user's alone, without a revision.
     pub(super) theirs: bool,
+    /// Whether its keys are texts in the order of a language, and not of their bytes.
+    pub(super) collated: bool,
 }
 
 /// The ends of commands, alike for all operations of a session but for the database.

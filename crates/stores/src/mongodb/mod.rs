@@ -348,6 +348,13 @@ impl Store for MongoStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let collection = self.collection(collection)?;
+        if collection.collated {
+            // Ranges between such keys would overlap, or leave some out.
+            return Err(StoreError::NotSupported(format!(
+                "{}: the keys (`_id`) of `{}.{}` are in the order of its collation, and no sample is drawn of those",
+                self.target.shown, collection.database, collection.name
+            )));
+        }
         self.control.block_on(async {
             let mut desk = self.desk().await?;
             stats::sample(&mut desk, &collection, at_most, seed).await

@@ -155,6 +155,7 @@ fn ours(layout: &CollectionLayout, database: &str) -> Collection {
         body: layout.body,
         keys: KeyKind::Text,
         theirs: false,
+        collated: false,
     }
 }
 
@@ -304,7 +305,8 @@ async fn readable(
                 (other.to_owned(), name.to_owned())
             };
         let keys = key_kind(desk, &database, &name).await?;
-        found.push(Collection { name, database, body: collection.body, keys, theirs: true });
+        let collated = keys == KeyKind::Text && is_collated(desk, &database, &name).await?;
+        found.push(Collection { name, database, body: collection.body, keys, theirs: true, collated });
     }
     Ok(found)
 }
@@ -331,6 +333,22 @@ async fn key_kind(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<Key
     Ok(first)
 }
 
+/// Whether a collection or view has a collation, by which it orders texts then.
+async fn is_collated(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<bool, StoreError> {
+    let command = |out: &mut Vec<u8>| {
+        bson::int32(out, "listCollections", 1);
+        bson::nested(out, DOCUMENT, "filter", |out| bson::text(out, "name", name));
+    };
+    let found = desk.all(database, &format!("look at the options of `{name}`"), command).await?;
+    let collated = |told: Members<'_>| {
+        // nx-27017 lists all collections, whatever the filter says.
+        let named = told.get("name").and_then(|found| found.as_str()) == Some(name);
+        let locale = told.at(&["options", "collation", "locale"]).and_then(|locale| locale.as_str());
+        named && locale.is_some_and(|locale| locale != "simple")
+    };
+    Ok(found.iter().filter_map(|document| Members::of(document).ok()).any(collated))
+}
+
 /// The type of the first key in ascending (1) or descending (-1) order.
 async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> Result<KeyKind, StoreError> {
     let command = |out: &mut Vec<u8>| {
@@ -342,9 +360,14 @@ async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> 
         bson::boolean(out, "singleBatch", true);
     };
     let first = desk.all(database, &format!("read `{database}.{name}`"), command).await?;
-    let kind = first.first().and_then(|document| Members::of(document).ok()?.get(KEY)).map(|value| value.kind);
-    match kind {
-        None | Some(bson::STRING) => Ok(KeyKind::Text),
+    let Some(document) = first.first() else { return Ok(KeyKind::Text) };
+    match Members::of(document).ok().and_then(|document| document.get(KEY)).map(|value| value.kind) {
+        // A document without a key is the first of all.
+        None => Err(StoreError::NotSupported(format!(
+            "documents of `{database}.{name}` have no `_id`, by which Storebench reads; of a view, let its pipeline keep \
+             that field, or name the collection behind it"
+        ))),
+        Some(bson::STRING) => Ok(KeyKind::Text),
         Some(bson::OBJECT_ID) => Ok(KeyKind::ObjectId),
         Some(bson::INT32 | bson::INT64) => Ok(KeyKind::Integer),
         Some(_) => Err(StoreError::NotSupported(format!(

@@ -5,6 +5,15 @@ use storebench_core::store::{ErrorKind, OpError, StoreError};
 
 use super::wire::ServerError;
 
+/// What may be done where a policy hides rows from who reads all of them.
+const HIDDEN: &str = "; some rows may be hidden from this user: read as the table's owner or a role with BYPASSRLS, or \
+                      copy what this one sees by --query";
+
+/// Whether rows would have been left out, had the session not asked for an error.
+fn hides(error: &ServerError) -> bool {
+    error.code == "42501" && error.message.contains("affected by row-level security")
+}
+
 /// A failed operation. A statement that fails is rolled back, so nothing was done.
 pub(super) fn op_error(error: &ServerError) -> OpError {
     let code = error.code.as_str();
@@ -27,6 +36,7 @@ pub(super) fn op_error(error: &ServerError) -> OpError {
         "25006" => "; this server takes no writes: is it a standby?",
         "26000" => "; is there a connection pooler between? it has to keep a session on one connection",
         "53100" => "; the server's disk is full",
+        "42501" if hides(error) => HIDDEN,
         "54000" => "; a key or an indexed field is larger than an entry of a B-tree may be (2,704 bytes)",
         _ => "",
     };
@@ -47,6 +57,7 @@ pub(super) fn store_error(place: &str, doing: &str, error: &ServerError) -> Stor
         "3D000" => StoreError::Unreachable(text("; make it with `createdb`, or name another one after the host")),
         "53300" => StoreError::Unreachable(text("; raise max_connections, or use fewer connections")),
         "57P03" | "57P01" | "57P02" => StoreError::Unreachable(text("; try again when it is up")),
+        "42501" if hides(error) => StoreError::NotSupported(text(HIDDEN)),
         "42501" => StoreError::Failed(text("; grant that right to the user, or name another one")),
         "25006" => StoreError::NotSupported(text("; name the primary, standbys take no writes")),
         "2BP01" => StoreError::NotOurs(text("; remove what depends on it first, since Storebench did not make that")),
@@ -77,5 +88,18 @@ mod tests {
         ] {
             assert_eq!(kind(code), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn rows_that_would_be_hidden_have_a_remedy_of_their_own() {
+        let denied = |message: &str| {
+            let error = ServerError { code: "42501".into(), message: message.into(), ..ServerError::default() };
+            (store_error("h/d", "read", &error), op_error(&error).message)
+        };
+        let (store, op) = denied("query would be affected by row-level security policy for table \"books\"");
+        assert!(matches!(&store, StoreError::NotSupported(text) if text.ends_with(HIDDEN)), "{store:?}");
+        assert!(op.ends_with(HIDDEN), "{op}");
+        let (store, op) = denied("permission denied for table books");
+        assert!(store.to_string().contains("grant that right") && !op.contains("BYPASSRLS"), "{store} {op}");
     }
 }

@@ -7,6 +7,10 @@ use super::channel::Channel;
 use super::login::Target;
 use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
 
+/// What a session that reads asks for, as pg_dump does: where a policy hides rows from this user, statements fail,
+/// and do not leave them out.
+pub(super) const ALL_ROWS: &str = "SET row_security = off";
+
 /// A column: its name and type, whether it alone is the primary key, whether its values are unique, whether a
 /// new row must have one; and whether it is of a table, not of a view.
 struct Column {
@@ -67,6 +71,11 @@ pub(super) async fn resolve(
              primary key, or make a unique index",
             key.name
         )));
+    }
+    if !write {
+        let sql = format!("{ALL_ROWS}; SELECT FROM {}.{} LIMIT 0", identifier(schema), identifier(name));
+        let doing = format!("read `{schema}.{name}`");
+        channel.query(&sql).await.map_err(|fault| target.fault(&doing, &fault))?;
     }
     if !write && !key.primary && has_null(target, channel, schema, name, &quoted).await? {
         return Err(refused(&format!(

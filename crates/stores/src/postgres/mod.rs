@@ -333,10 +333,13 @@ impl Store for PostgresStore {
             consistency: options.consistency,
             apply: self.apply,
         };
-        let merge = ready.tables.iter().filter(|table| table.theirs.is_some() && !table.read_only);
-        let merge = merge.filter_map(|table| table.merge.as_deref()).next();
-        let first = merge.map(|name| sql::create_merge("CREATE OR REPLACE", name)).unwrap_or_default();
-        let setup = Setup { target: self.target.clone(), promise, first };
+        let mut theirs = ready.tables.iter().filter(|table| table.theirs.is_some());
+        let first = if ready.read_only {
+            theirs.next().map(|_| existing::ALL_ROWS.to_owned())
+        } else {
+            theirs.find_map(|table| Some(sql::create_merge("CREATE OR REPLACE", table.merge.as_deref()?)))
+        };
+        let setup = Setup { target: self.target.clone(), promise, first: first.unwrap_or_default() };
         PostgresSession::open(connected, setup, &ready.tables, options).await
     }
 

@@ -9,6 +9,45 @@ pub(super) fn expires_at(after: Duration) -> String {
     text(now.saturating_add(after))
 }
 
+/// How long something has left that expires at a time as RavenDB takes them, by this machine's clock. None for
+/// what is no such time, or tells no time zone: then RavenDB takes that of its server.
+pub(super) fn left(text: &str) -> Option<Duration> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(time(text)?.saturating_sub(now))
+}
+
+/// The time that a text says, since 1970.
+fn time(text: &str) -> Option<Duration> {
+    let (whole, rest) = text.split_at_checked("1970-01-01T00:00:00".len())?;
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if marks.iter().any(|(at, mark)| whole.as_bytes()[*at] != *mark) {
+        return None;
+    }
+    let number = |text: &str| text.parse::<i64>().ok();
+    let part = |from: usize, to: usize| number(whole.get(from..to)?);
+    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    let (digits, zone) = match rest.strip_prefix('.') {
+        Some(rest) => rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?),
+        None => ("", rest),
+    };
+    let nanos: u32 = format!("{digits:0<9}").get(..9)?.parse().ok()?;
+    let east_minutes = match zone.split_at_checked(1)? {
+        ("Z", "") => 0,
+        (sign @ ("+" | "-"), offset) => {
+            let (hours, minutes) = offset.split_once(':')?;
+            (number(hours)? * 60 + number(minutes)?) * if sign == "+" { 1 } else { -1 }
+        }
+        _ => return None,
+    };
+    // The way back of what `text` does.
+    let year = year - i64::from(month <= 2);
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let seconds = days * 86_400 + part(11, 13)? * 3_600 + (part(14, 16)? - east_minutes) * 60 + part(17, 19)?;
+    Some(u64::try_from(seconds).map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanos)))
+}
+
 fn text(since_1970: Duration) -> String {
     const LAST_S: u64 = 253_402_300_799;
     let seconds = since_1970.as_secs().min(LAST_S);
@@ -36,6 +75,24 @@ fn text(since_1970: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_read_as_they_are_written() {
+        for ms in [0, 951_782_400_123, 951_868_799_999, 1_582_934_400_000, 4_107_542_400_001, 253_402_300_799_999] {
+            let at = Duration::from_millis(ms);
+            assert_eq!(time(&text(at)), Some(at), "{}", text(at));
+        }
+        let noon = Some(Duration::from_secs(1_893_499_200));
+        for text in ["2030-01-01T12:00:00Z", "2030-01-01T14:30:00+02:30", "2030-01-01T07:00:00.000-05:00"] {
+            assert_eq!(time(text), noon, "{text}");
+        }
+        assert_eq!(time("1969-12-31T23:59:59Z"), Some(Duration::ZERO));
+        assert_eq!(left("2001-01-01T00:00:00Z"), Some(Duration::ZERO));
+        for text in ["", "soon", "2030-01-01", "2030-01-01T12:00:00", "2030-01-01T12:00:00.5", "2030-01-01T12:00:00+1"]
+        {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -30,6 +30,11 @@ impl<'a> Walk<'a> {
         self.text.get(self.at).copied()
     }
 
+    /// Where it is in its text.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Takes this byte, if it is the next.
     pub(super) fn take(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
@@ -197,7 +202,12 @@ impl<'a> Document<'a> {
 
     /// A text of its metadata.
     pub(super) fn meta(&self, name: &str) -> Option<Cow<'a, str>> {
-        text(member(self.metadata?, name)?)
+        text(self.meta_value(name)?)
+    }
+
+    /// The text of a member of its metadata.
+    pub(super) fn meta_value(&self, name: &str) -> Option<&'a [u8]> {
+        member(self.metadata?, name)
     }
 
     /// Appends the members of its metadata but for these, each with a comma before it.

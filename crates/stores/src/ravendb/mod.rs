@@ -27,9 +27,11 @@
 
 mod bulk;
 mod dialect;
+mod download;
 mod errors;
 mod expiry;
 mod json;
+mod listing;
 mod names;
 mod page;
 mod prepare;
@@ -42,8 +44,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Acknowledged, Capabilities, CollectionId, Description, Durability, Explanation, Layout, Namespace, Op, OpKind,
-    Persisted, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Acknowledged, Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, Op,
+    OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats,
+    Store, StoreError, Support,
 };
 
 use crate::http::{Client, HttpSession, common_headers};
@@ -51,7 +54,7 @@ use crate::net::{Address, Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use dialect::Raven;
 use server::{Contents, Server};
-use target::Target;
+use target::{Collection, Target};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "ravendb",
@@ -139,6 +142,11 @@ impl RavenStore {
         })
     }
 
+    /// Where requests of sessions go.
+    fn server_of_http(&self) -> crate::http::Target {
+        crate::http::Target { host: self.address.host().clone(), tls: self.address.tls.clone() }
+    }
+
     /// Makes sure that it is a RavenDB, and looks what it holds.
     async fn look(&self) -> Result<Option<Contents>, StoreError> {
         self.check_version().await?;
@@ -190,6 +198,12 @@ impl RavenStore {
     }
 }
 
+fn collection_of(target: &Target, collection: CollectionId) -> Result<&Collection, StoreError> {
+    let number = collection.position();
+    let found = target.collections.get(number);
+    found.ok_or_else(|| StoreError::Failed(format!("the layout has no collection number {number}")))
+}
+
 /// A time as .NET writes it, a little shorter, so that the server gives up before the client does.
 fn time_span(timeout: Duration) -> String {
     let ms = (timeout.as_millis() * 9 / 10).clamp(1, 86_399_999);
@@ -214,8 +228,11 @@ impl Store for RavenStore {
     }
 
     fn capabilities(&self) -> Capabilities {
+        let theirs = self.ready().is_some_and(|target| target.collections.iter().any(|c| !c.naming.ours));
         let left_out = |kind: &OpKind| match kind {
             OpKind::Append | OpKind::Prepend | OpKind::View => true,
+            // Ids of others are ordered by their lower-case form: their documents are listed instead.
+            OpKind::Scan => theirs,
             // The script that counts does not wait for replicas.
             OpKind::Counter => self.replicas > 1,
             _ => false,
@@ -247,7 +264,7 @@ impl Store for RavenStore {
             longest_key_bytes: None,
             own_members: &["@metadata"],
             attachments_member: None,
-            rows: &[],
+            rows: &[RowsKind::Walk],
             notes: vec![
                 "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
                 "Ids of RavenDB have no case: capitals, spaces and letters beyond ASCII are written with escapes in \
@@ -283,8 +300,7 @@ impl Store for RavenStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
         let dialect = self.dialect(self.prepared()?, options)?;
-        let target = crate::http::Target { host: self.address.host().clone(), tls: self.address.tls.clone() };
-        HttpSession::open(dialect, target, common_headers(&self.address), options).await
+        HttpSession::open(dialect, self.server_of_http(), common_headers(&self.address), options).await
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -308,10 +324,29 @@ impl Store for RavenStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let target = self.prepared()?;
-        let collection = target.collections.get(collection.position()).ok_or_else(|| {
-            StoreError::Failed(format!("the layout has no collection number {}", collection.position()))
-        })?;
+        let collection = collection_of(&target, collection)?;
         self.control.block_on(self.server.sample_keys(collection, at_most, seed))
+    }
+
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        // Any node has all of a database.
+        Ok(vec!["all".to_owned()])
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let Rows::Walk { collection, .. } = rows else {
+                return Err(StoreError::NotSupported("RavenDB is asked no queries for their rows".into()));
+            };
+            let target = self.prepared()?;
+            let collection = collection_of(&target, collection)?;
+            if collection.naming.ours {
+                return Err(StoreError::NotSupported("what Storebench made is read in the order of its keys".into()));
+            }
+            let (to, common) = (self.server_of_http(), common_headers(&self.address));
+            let listing = self.server.listing(to, common, &collection.name, target.may_expire).await?;
+            Ok(Box::new(listing) as Box<dyn RowStream>)
+        })
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -1,7 +1,7 @@
 //! Making, keeping and removing what Storebench stores in a database.
 
 use serde_json::{Value, json};
-use storebench_core::store::{Existing, Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{CollectionLayout, Existing, Layout, Namespace, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::names::{self, Naming};
@@ -68,14 +68,18 @@ impl Server {
     }
 
     async fn target(&self, collections: Vec<Collection>, read_only: bool, ours: bool) -> Result<Target, StoreError> {
-        let record = self.record().await?.unwrap_or_default();
+        let told = self.record().await?;
+        let hidden = told.is_none();
+        let record = told.unwrap_or_default();
         let expiration = &record["Expiration"];
+        let expires = expiration.is_object() && expiration["Disabled"] != true;
         let members = |name: &str| record["Topology"][name].as_array().map_or(0, Vec::len);
         Ok(Target {
             path: self.path(""),
             collections,
             read_only,
-            expires: expiration.is_object() && expiration["Disabled"] != true,
+            expires,
+            may_expire: expires || hidden,
             ours,
             nodes: members("Members").max(1),
         })
@@ -206,6 +210,7 @@ impl Server {
         let mut indexes = None;
         for collection in &layout.collections {
             let Some(existing) = &collection.existing else {
+                self.check_ours(collection, contents)?;
                 collections.push(Collection::ours(collection));
                 continue;
             };
@@ -232,6 +237,31 @@ impl Server {
         self.target(collections, read_only, false).await
     }
 
+    /// Refuses what Storebench did not make: its documents have ids of another kind, of which none would be found.
+    fn check_ours(&self, collection: &CollectionLayout, contents: &Contents) -> Result<(), StoreError> {
+        let mut ours = contents.marker.iter().flat_map(|marker| &marker.collections);
+        let body = body_name(collection.body);
+        match ours.find(|(name, _)| *name == collection.name) {
+            Some((_, kept)) if kept == body => Ok(()),
+            Some((name, kept)) => Err(StoreError::NotSupported(format!(
+                "{}: the collection `{name}` is kept as {kept} there, and not as {body}; load it anew, or rename it",
+                self.shown()
+            ))),
+            None => Err(self.missing(&collection.name, contents)),
+        }
+    }
+
+    fn missing(&self, name: &str, contents: &Contents) -> StoreError {
+        let ours = contents.marker.iter().flat_map(|marker| &marker.collections);
+        let there: Vec<&str> =
+            contents.theirs().map(|(name, _)| name.as_str()).chain(ours.map(|(name, _)| name.as_str())).collect();
+        StoreError::NotSupported(format!(
+            "{}: there is no collection `{name}`; it has: {}",
+            self.shown(),
+            if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+        ))
+    }
+
     fn their_collection(&self, existing: &Existing, contents: &Contents) -> Result<String, StoreError> {
         if existing.key.is_some() || existing.body.is_some() {
             return Err(StoreError::NotSupported(
@@ -242,13 +272,7 @@ impl Server {
         if let Some((name, _)) = there.iter().find(|(name, _)| name.eq_ignore_ascii_case(&existing.name)) {
             return Ok(name.clone());
         }
-        let names: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).collect();
-        Err(StoreError::NotSupported(format!(
-            "{}: there is no collection `{}`; it has: {}",
-            self.shown(),
-            existing.name,
-            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-        )))
+        Err(self.missing(&existing.name, contents))
     }
 }
 

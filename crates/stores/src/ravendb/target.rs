@@ -18,6 +18,8 @@ pub(super) struct Target {
     pub(super) read_only: bool,
     /// Whether the database removes documents that have expired.
     pub(super) expires: bool,
+    /// Whether it may do so: it does not tell everybody.
+    pub(super) may_expire: bool,
     /// Whether Storebench made the whole database.
     pub(super) ours: bool,
     /// Nodes that hold the database.

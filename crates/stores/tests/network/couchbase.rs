@@ -12,18 +12,18 @@ use storebench_core::store::{
 use storebench_core::workload::Body;
 use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
 
-use crate::server::{self, conforms};
+use crate::server;
 
 const DOCUMENTS: CollectionId = CollectionId(0);
 /// What the caller says of an operation that it gave up.
 const NO_ANSWER: &str = "no answer within the timeout";
 
-fn fake(options: FakeOptions) -> Fake {
+pub(crate) fn fake(options: FakeOptions) -> Fake {
     Fake::start(options).unwrap()
 }
 
 /// Three nodes, and so many replicas of each document.
-fn three(replicas: usize) -> Fake {
+pub(crate) fn three(replicas: usize) -> Fake {
     fake(FakeOptions { nodes: 3, replicas, durability_timeout: Duration::from_millis(300), ..FakeOptions::default() })
 }
 
@@ -84,20 +84,6 @@ fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError>
             answer => return answer,
         }
     }
-}
-
-#[test]
-fn one_node_conforms() {
-    let fake = fake(FakeOptions::default());
-    conforms(&*store(&fake.url()));
-    assert_eq!(fake.collections(), ["_default._default"], "nothing is left behind");
-}
-
-#[test]
-fn three_nodes_with_replicas_conform() {
-    let fake = three(2);
-    conforms(&*store(&fake.url()));
-    assert_eq!(fake.collections(), ["_default._default"], "nothing is left behind");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 
+mod conformance;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod driven;
 #[cfg(any(feature = "memcached", feature = "redis"))]

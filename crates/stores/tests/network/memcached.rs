@@ -10,10 +10,10 @@ use storebench_core::store::{
 
 use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
 use crate::proxy::{Fault, answering, proxy, random_bytes, serve};
-use crate::server::{Server, conforms, free_port};
+use crate::server::{Server, free_port};
 
 /// A server that takes the suite's documents of 1 MiB, which with their header are over the usual limit.
-fn large() -> Server {
+pub(crate) fn large() -> Server {
     Server::start_with("memcached", &["--option=-I 4m", "--memory", "128"])
 }
 
@@ -57,12 +57,6 @@ impl Raw {
         all.sort();
         all
     }
-}
-
-#[test]
-fn memcached_conforms() {
-    let server = large();
-    conforms(&*open(&server.url));
 }
 
 #[test]

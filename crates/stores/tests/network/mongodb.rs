@@ -13,7 +13,7 @@ use storebench_core::store::{
     Prepare, ReadConsistency, Request, SessionOptions, StoreError,
 };
 
-use crate::server::{Server, conforms, free_port};
+use crate::server::{Server, free_port};
 use drive::{Driven, layout, options};
 use storebench_fakes::mongodb::{Reply, single, usual};
 
@@ -73,15 +73,6 @@ impl Other {
             all
         })
     }
-}
-
-#[test]
-fn nx_27017_conforms() {
-    let server = Server::start("nx-27017");
-    let store = open(&format!("{}/conformance", server.url));
-    conforms(&*store);
-    let version = store.describe().version;
-    assert!(version.contains("nx-27017") && version.contains("not MongoDB"), "{version}");
 }
 
 #[test]
@@ -163,6 +154,50 @@ fn documents_of_others_are_read_and_nothing_changes() {
     let store = open(&format!("{}/theirs", server.url));
     let missing = store.prepare(&layout("mine", Some("nothing")), Prepare::ReadOnly).unwrap_err().to_string();
     assert!(missing.contains("nothing") && missing.contains("events"), "{missing}");
+}
+
+/// A collection `c` of somebody else's with these options, and its first document.
+fn of_others(options: Document, first: Option<Document>) -> Result<Arc<dyn AnyStore>, StoreError> {
+    let port = serve(move |name, _| {
+        let batch: Vec<Document> = match name {
+            "listCollections" => vec![doc! { "name": "c", "type": "collection", "options": options.clone() }],
+            "find" => first.iter().cloned().collect(),
+            _ => return Reply::Answer(usual(name, &single())),
+        };
+        Reply::Answer(doc! { "ok": 1.0, "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": batch } })
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("mine", Some("c")), Prepare::ReadOnly)?;
+    Ok(store)
+}
+
+#[test]
+fn documents_of_others_without_a_key_are_refused() {
+    let error = of_others(doc! {}, Some(doc! { "n": 1 })).map(drop).unwrap_err();
+    assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("`d.c` have no `_id`")), "{error:?}");
+    assert!(of_others(doc! {}, None).is_ok(), "it is empty");
+}
+
+#[test]
+fn keys_in_the_order_of_a_language_are_not_sampled() {
+    let language = doc! { "collation": { "locale": "fr", "strength": 3 } };
+    let simple = doc! { "collation": { "locale": "simple" } };
+    for (options, key, sampled) in [
+        (language.clone(), Bson::from("a"), false),
+        // What is no text it orders as ever.
+        (language, Bson::from(ObjectId::new()), true),
+        (simple, Bson::from("a"), true),
+        (doc! {}, Bson::from("a"), true),
+    ] {
+        let store = of_others(options.clone(), Some(doc! { "_id": key })).unwrap();
+        match store.sample_keys(CollectionId(0), 5, 1) {
+            Ok(_) => assert!(sampled, "{options}"),
+            Err(error) => {
+                assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("collation")), "{error:?}");
+                assert!(!sampled, "{options}: {error}");
+            }
+        }
+    }
 }
 
 #[test]

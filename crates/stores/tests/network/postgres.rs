@@ -10,17 +10,3 @@ mod promises;
 mod sacred;
 #[path = "postgres/talk.rs"]
 mod talk;
-
-use crate::server::{Server, conforms};
-
-#[test]
-fn conformance() {
-    let server = Server::start("postgres");
-    conforms(&*storebench_stores::open(&server.url).unwrap());
-}
-
-#[test]
-fn conformance_with_a_standby() {
-    let server = Server::start("postgres-standby");
-    conforms(&*storebench_stores::open(&format!("{}?schema=else where&apply=yes", server.url)).unwrap());
-}

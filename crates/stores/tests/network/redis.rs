@@ -12,7 +12,7 @@ use storebench_core::store::{
 
 use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
 use crate::proxy::{Fault, answering, proxy, random_bytes};
-use crate::server::{Server, conforms, free_port};
+use crate::server::{Server, free_port};
 
 /// A raw connection, to do behind the driver's back what it must not notice, or must.
 struct Raw(TcpStream);
@@ -85,29 +85,6 @@ fn prepared(url: &str, durability: Durability) -> Driven {
     let store = open(url);
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     Driven::open(&*store, durability).unwrap()
-}
-
-#[test]
-fn redis_conforms() {
-    let server = Server::start("redis");
-    conforms(&*open(&server.url));
-}
-
-#[test]
-fn redis_with_an_order_that_syncs_conforms() {
-    let options = ["--option=appendonly yes", "--option=appendfsync always"];
-    let server = Server::start_with("redis", &options);
-    let store = open(&format!("{}?ordered=yes", server.url));
-    store.inspect().unwrap();
-    let promised: Vec<_> = store.capabilities().durability.iter().map(|(level, _)| *level).collect();
-    assert_eq!(promised, [Durability::MEMORY, Durability::OS, Durability::FSYNC]);
-    conforms(&*store);
-}
-
-#[test]
-fn redis_cluster_conforms() {
-    let server = Server::start("redis-cluster");
-    conforms(&*open(&server.url));
 }
 
 #[test]

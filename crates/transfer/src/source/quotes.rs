@@ -147,7 +147,7 @@ mod tests {
     /// Gives so many bytes at once, one size after the other.
     struct Pieces<'a> {
         text: &'a [u8],
-        sizes: std::iter::Cycle<std::vec::IntoIter<usize>>,
+        sizes: std::iter::Cycle<std::iter::Copied<std::slice::Iter<'a, usize>>>,
     }
 
     impl Read for Pieces<'_> {
@@ -157,8 +157,8 @@ mod tests {
         }
     }
 
-    fn quotes<'a>(text: &'a [u8], sizes: &[usize], delimiter: u8) -> Quotes<Pieces<'a>> {
-        Quotes::new(Pieces { text, sizes: sizes.to_vec().into_iter().cycle() }, delimiter, "a.csv".to_owned())
+    fn quotes<'a>(text: &'a [u8], sizes: &'a [usize], delimiter: u8) -> Quotes<Pieces<'a>> {
+        Quotes::new(Pieces { text, sizes: sizes.iter().copied().cycle() }, delimiter, "a.csv".to_owned())
     }
 
     /// What passes, and what is said of the rest.
@@ -220,7 +220,8 @@ mod tests {
     fn rows_before_a_fault_are_handed_out() {
         for (text, rows) in [("id,t\n1,a\n2,\"b\"\"c\"\n3,\"d\n4,e\n", 2), ("id,t\n1,a\n2,\"b\" c\n3,d\n", 1)] {
             for size in [1, 3, 100] {
-                let mut reader = csv::Reader::from_reader(quotes(text.as_bytes(), &[size], b','));
+                let sizes = [size];
+                let mut reader = csv::Reader::from_reader(quotes(text.as_bytes(), &sizes, b','));
                 let read: Vec<_> = reader.byte_records().collect();
                 assert_eq!(read.len(), rows + 1, "{read:?}");
                 let (last, whole) = read.split_last().unwrap();

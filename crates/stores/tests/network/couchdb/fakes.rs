@@ -295,3 +295,38 @@ fn senseless_answers_end_every_operation_once() {
     }
     assert!(matches!(store.inspect(), Ok(Namespace::Absent)));
 }
+
+#[test]
+fn rows_whose_documents_are_gone_are_left_out_and_others_without_one_are_not() {
+    let rows = Arc::new(std::sync::Mutex::new(""));
+    let said = Arc::clone(&rows);
+    let port = fake(move |line, _| match couchdb(line) {
+        Some(say) => say,
+        None => answer(200, &format!(r#"{{"total_rows":2,"offset":0,"rows":[{}]}}"#, said.lock().unwrap())),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    let mut view = |limit, text| {
+        *rows.lock().unwrap() = text;
+        let reply = ask.run(Op::View { view: "by/n", rows: ViewRows::All, skip: 0, limit });
+        reply.map(|reply| reply.as_reply().documents).map_err(|error| error.kind)
+    };
+    let gone = r#"{"id":"a","key":1,"value":{"n":9},"doc":null}"#;
+    let whole = r#"{"id":"a","key":1,"value":null,"doc":null},{"id":"b","key":2,"value":null,"doc":{"_id":"b","n":1}}"#;
+    assert_eq!(view(10, whole), Ok(1));
+    assert_eq!(view(10, gone), Ok(0));
+    // A full page of such is not the end.
+    assert_eq!(view(1, gone), Err(ErrorKind::Temporary));
+    for (row, kind) in [
+        (r#"{"id":"a","key":1,"value":{"_id":"b"},"doc":null}"#, ErrorKind::Refused),
+        (r#"{"id":"a","key":1,"value":{"_id":"a","_rev":"1-a","n":1},"doc":null}"#, ErrorKind::Temporary),
+        (r#"{"id":"error","key":1,"value":null,"error":"timeout"}"#, ErrorKind::Temporary),
+        // It was asked for documents.
+        (r#"{"id":"a","key":1,"value":{"n":1}}"#, ErrorKind::Failed),
+    ] {
+        assert_eq!(view(10, row), Err(kind), "{row}");
+    }
+    *rows.lock().unwrap() = r#"{"id":"a","key":"a","value":{"rev":"1-a"}}"#;
+    assert_eq!(ask.run(Op::Scan { start: "", end: None, limit: 5 }).unwrap_err().kind, ErrorKind::Failed);
+}

@@ -146,6 +146,32 @@ fn their_documents_are_read_and_sampled_and_nothing_changes() {
 }
 
 #[test]
+fn rows_that_a_policy_hides_are_not_left_out_silently() {
+    let server = Server::start("postgres");
+    sql(&server, BOOKS);
+    sql(
+        &server,
+        "CREATE POLICY first ON books USING (id < 500); CREATE ROLE ann LOGIN PASSWORD 'ann'; GRANT SELECT ON books TO ann",
+    );
+    let url = server.url.replace("storebench:storebench@", "ann:ann@");
+    let store = storebench_stores::open(&url).unwrap();
+    let layout = existing("books", None, Some("body"));
+    store.prepare(&layout, Prepare::ReadOnly).unwrap();
+    let mut talk = Talk::open(&*store, &options()).unwrap();
+    assert!(talk.read("700").is_some());
+    sql(&server, "ALTER TABLE books ENABLE ROW LEVEL SECURITY");
+    let error = talk.run(Op::Scan { start: "", end: None, limit: 10 }).unwrap_err();
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("BYPASSRLS"), "{error}");
+    let opened = Talk::open(&*store, &options()).map(drop);
+    for told in [opened.unwrap_err(), store.prepare(&layout, Prepare::ReadOnly).unwrap_err()] {
+        assert!(matches!(&told, StoreError::NotSupported(text) if text.contains("BYPASSRLS")), "{told:?}");
+    }
+    sql(&server, "ALTER ROLE ann BYPASSRLS");
+    store.prepare(&layout, Prepare::ReadOnly).unwrap();
+    assert!(Talk::open(&*store, &options()).unwrap().read("700").is_some());
+}
+
+#[test]
 fn a_sample_of_a_large_table_comes_from_all_over_it() {
     let server = Server::start("postgres");
     sql(

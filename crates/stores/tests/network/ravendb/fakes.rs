@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use storebench_core::store::{AnyStore, BatchBuf, BulkWrite, ErrorKind, Op, Prepare, StoreError};
+use storebench_core::store::{AnyStore, BatchBuf, BulkWrite, ErrorKind, Existing, Op, Prepare, StoreError};
 
-use super::{Ask, layout};
+use super::{Ask, layout, list};
 use crate::server::free_port;
 
 /// Answers every request by its method, path and body with a status and a text.
@@ -214,4 +214,87 @@ fn garbage_is_never_taken_for_an_answer() {
             }
         }
     }
+}
+
+/// A database of others whose collection `Orders` is streamed as `stream` says for each time that it begins.
+fn pretend_orders(
+    conflicts: u32,
+    stream: impl Fn(usize) -> (u16, String) + Send + Sync + 'static,
+) -> Arc<dyn AnyStore> {
+    let begun = std::sync::atomic::AtomicUsize::new(0);
+    let port = pretend(move |line, _| match line {
+        "GET /build/version" => (200, VERSION.into()),
+        "GET /databases/x/stats" => (200, r#"{"CountOfDocuments":3,"Indexes":[]}"#.into()),
+        "GET /databases/x/docs?id=storebench" => (404, String::new()),
+        "GET /databases/x/collections/stats" => {
+            (200, format!(r#"{{"CountOfConflicts":{conflicts},"Collections":{{"Orders":3}}}}"#))
+        }
+        "GET /databases/x/indexes" => (200, r#"{"Results":[]}"#.into()),
+        "GET /databases/x/streams/queries?query=from%20%27Orders%27" => {
+            stream(begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+        }
+        _ => (200, "{}".into()),
+    });
+    let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
+    let mut theirs = layout("orders-of-theirs");
+    theirs.collections[0].existing = Some(Existing { name: "Orders".into(), key: None, body: None });
+    store.prepare(&theirs, Prepare::ReadOnly).unwrap();
+    store
+}
+
+/// What RavenDB streams of three documents.
+const STREAM: &str = r#"{"ResultEtag":1,"TotalResults":0,"Results":[{"a":"]}","@metadata":{"@id":"a"}},
+    {"@metadata":{"@id":"b"}},{"@metadata":{"@id":"c"}}]}"#;
+
+#[test]
+fn a_stream_that_breaks_begins_anew_but_not_for_ever() {
+    let cut = STREAM.find(r#""c""#).unwrap();
+    let store = pretend_orders(0, move |time| (200, STREAM[..if time < 2 { cut } else { STREAM.len() }].to_owned()));
+    let pages = list(&*store);
+    let [Err(StoreError::Unreachable(first)), Err(StoreError::Unreachable(_)), Ok(keys)] = &pages[..] else {
+        panic!("{pages:?}")
+    };
+    assert!(first.contains("broke off"), "{first}");
+    assert_eq!(keys, &["a", "b", "c"]);
+    let pages = list(&*pretend_orders(0, move |_| (200, STREAM[..cut].to_owned())));
+    let [.., Err(StoreError::Failed(last))] = &pages[..] else { panic!("{pages:?}") };
+    assert!(last.contains("no more than 2 documents") && pages.iter().all(Result::is_err), "{pages:?}");
+    // It says so itself.
+    let error = format!(r#"{},"Error":"System.OutOfMemoryException: no"}}"#, STREAM.strip_suffix('}').unwrap());
+    let pages = list(&*pretend_orders(0, move |_| (200, error.clone())));
+    let [Err(StoreError::Failed(told))] = &pages[..] else { panic!("{pages:?}") };
+    assert!(told.contains("OutOfMemoryException"), "{told}");
+}
+
+#[test]
+fn documents_that_are_in_conflict_are_not_left_out_silently() {
+    let pages = list(&*pretend_orders(2, |_| (200, STREAM.into())));
+    let [Err(StoreError::NotSupported(told))] = &pages[..] else { panic!("{pages:?}") };
+    assert!(told.contains("2 documents are in conflict"), "{told}");
+}
+
+#[test]
+fn garbage_is_never_taken_for_the_end_of_a_stream() {
+    for status in [200, 204, 404, 500, 503] {
+        for text in [
+            "",
+            "{",
+            "null",
+            "[]",
+            "{}",
+            "{\"Results\":null}",
+            "{\"Results\":[",
+            "{\"Results\":[7]}",
+            "{\"Results\":[{}]}",
+            "{\"Results\":[]",
+            "{\"Results\":[{\"@metadata\":{\"@id\":3}}]}",
+            "{\"Results\":[{]}}",
+            "\u{1}\u{2}",
+        ] {
+            let pages = list(&*pretend_orders(0, move |_| (status, text.to_owned())));
+            assert!(!pages.is_empty() && pages.iter().all(Result::is_err), "{status} {text}: {pages:?}");
+        }
+    }
+    let pages = list(&*pretend_orders(0, |_| (200, "{\"Results\":[]}".to_owned())));
+    assert!(matches!(&pages[..], [Ok(keys)] if keys.is_empty()), "{pages:?}");
 }

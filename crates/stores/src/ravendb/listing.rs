@@ -1,0 +1,385 @@
+//! All documents of a collection that Storebench did not make, as one stream.
+//!
+//! `streams/queries` gives a collection in the order of its last writes, as it was when the stream began: of
+//! RavenDB 4.1 a document came that was removed meanwhile, and a client that paused for minutes was waited for
+//! (measured). Pages would have to be skipped to, and a document that is removed meanwhile lets the next page
+//! begin behind one that nobody saw. A stream that breaks begins anew; who reads it leaves out what came before.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::{memchr2, memmem};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+
+use super::download::Download;
+use super::errors::store_error;
+use super::expiry;
+use super::json::{self, Walk};
+use super::server::Server;
+use crate::http::{Answer, Target};
+
+/// A page is about so large.
+const PAGE_BYTES: usize = 1 << 20;
+/// So many documents are enough for a page, whatever they are.
+const MOST: usize = 5_000;
+/// What stands before and behind the documents is shorter than this.
+const FRAME_BYTES: usize = 64 * 1024;
+/// A document larger than this is given up.
+const DOCUMENT_BYTES: usize = 1 << 30;
+/// A stream that breaks so often without getting further is given up.
+const MOST_BREAKS: u32 = 5;
+/// What lies beside a document and would not be copied, and how its metadata call it.
+const BESIDES: [(&str, &str); 3] =
+    [("@attachments", "attachments"), ("@counters", "counters"), ("@timeseries", "time series")];
+
+/// One stream of a collection, begun as often as it takes.
+pub(super) struct Listing {
+    target: Target,
+    common: Arc<[u8]>,
+    /// Path and query of the stream.
+    path: String,
+    /// The database, for errors.
+    place: String,
+    /// Whether the database may remove documents that have expired.
+    expires: bool,
+    stream: Option<Stream>,
+    ended: bool,
+    /// How many documents this stream has given, and the most that one gave that broke.
+    given: usize,
+    furthest: usize,
+    breaks: u32,
+}
+
+/// A stream under way.
+struct Stream {
+    body: Download,
+    /// What came; from `at` on it was not taken yet.
+    text: Vec<u8>,
+    at: usize,
+    /// Of the document that begins there: up to where its end was looked for, and with what.
+    looked: usize,
+    ends: Option<Ends>,
+}
+
+impl Server {
+    /// Begins to list a collection. `target` and `common` are those of the client's requests.
+    ///
+    /// # Errors
+    /// `NotSupported` where the stream would leave documents out.
+    pub(super) async fn listing(
+        &self,
+        target: Target,
+        common: Arc<[u8]>,
+        collection: &str,
+        expires: bool,
+    ) -> Result<Listing, StoreError> {
+        let told = self.get("/collections/stats", "count its documents").await?;
+        if let Some(conflicts) = told["CountOfConflicts"].as_u64().filter(|conflicts| *conflicts > 0) {
+            return Err(StoreError::NotSupported(format!(
+                "{}: {conflicts} documents are in conflict between nodes, and RavenDB leaves those out; resolve them \
+                 there first",
+                self.shown()
+            )));
+        }
+        Ok(Listing {
+            target,
+            common,
+            path: self.path(&format!("/streams/queries?query={}", encoded(&everything(collection)))),
+            place: self.shown(),
+            expires,
+            stream: None,
+            ended: false,
+            given: 0,
+            furthest: 0,
+            breaks: 0,
+        })
+    }
+}
+
+/// The query of all documents of a collection.
+fn everything(collection: &str) -> String {
+    format!("from '{}'", collection.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+impl Listing {
+    async fn begin(&self) -> Result<Stream, StoreError> {
+        let mut body = Download::begin(&self.target, &self.common, &self.path).await?;
+        let mut text = Vec::new();
+        if body.status != 200 {
+            while text.len() < FRAME_BYTES && body.more(&mut text).await? {}
+            let answer = Answer::of_parts(body.status, b"", &text);
+            return Err(store_error(&self.place, "stream a collection", &answer));
+        }
+        loop {
+            let mut walk = Walk::new(&text);
+            if walk.results().is_some() {
+                let at = walk.at();
+                return Ok(Stream { body, text, at, looked: at, ends: None });
+            }
+            if text.len() > FRAME_BYTES || !body.more(&mut text).await? {
+                return Err(self.garbled());
+            }
+        }
+    }
+
+    fn garbled(&self) -> StoreError {
+        StoreError::Failed(format!(
+            "{}: the server streamed what RavenDB would not; is there a proxy, or another server, between?",
+            self.place
+        ))
+    }
+
+    async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
+        page.clear();
+        if self.ended {
+            return Ok(false);
+        }
+        // Where this fails the connection goes, and the next try begins on another.
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                self.given = 0;
+                self.begin().await?
+            }
+        };
+        let more = self.fill(&mut stream, page).await;
+        self.given += page.rows.len() + page.bad.len();
+        match more {
+            Ok(true) => self.stream = Some(stream),
+            Ok(false) => self.ended = true,
+            Err(error) => return Err(self.broke(error)),
+        }
+        Ok(true)
+    }
+
+    /// Puts documents into the page until it is full; false where the last one has come.
+    async fn fill(&self, stream: &mut Stream, page: &mut RowPage) -> Result<bool, StoreError> {
+        while page.rows.as_batch().total_bytes() < PAGE_BYTES && page.rows.len() + page.bad.len() < MOST {
+            match stream.document() {
+                Found::Document(place) => {
+                    put(&stream.text[place], self.expires, page).ok_or_else(|| self.garbled())?;
+                }
+                Found::End => return self.end(stream).await.map(|()| false),
+                Found::Nothing if stream.text.len() > DOCUMENT_BYTES => {
+                    return Err(StoreError::Failed(format!("{}: a document is larger than 1 GiB", self.place)));
+                }
+                Found::Nothing => {
+                    if !stream.more().await? {
+                        return Err(stream.body.broken("it ended within its documents"));
+                    }
+                }
+                Found::Garbage => return Err(self.garbled()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes what follows the last document: an error, where the server could not go on.
+    async fn end(&self, stream: &mut Stream) -> Result<(), StoreError> {
+        while stream.text.len() - stream.at <= FRAME_BYTES && stream.body.more(&mut stream.text).await? {}
+        let rest = [&b"{"[..], &stream.text[stream.at..]].concat();
+        if Walk::new(&rest).value().is_none() {
+            return Err(stream.body.broken("it ended behind its documents"));
+        }
+        match json::member(&rest, "Error") {
+            None => Ok(()),
+            Some(error) => {
+                let said: String = String::from_utf8_lossy(error).chars().take(300).collect();
+                Err(StoreError::Failed(format!("{}: RavenDB could not go on with a stream: {said}", self.place)))
+            }
+        }
+    }
+
+    /// A stream that broke: it is begun anew, but not for ever.
+    fn broke(&mut self, error: StoreError) -> StoreError {
+        if !matches!(error, StoreError::Unreachable(_)) {
+            return error;
+        }
+        if self.given > self.furthest {
+            (self.furthest, self.breaks) = (self.given, 0);
+        }
+        self.breaks += 1;
+        if self.breaks < MOST_BREAKS {
+            return error;
+        }
+        StoreError::Failed(format!(
+            "{error}; it broke {} times behind no more than {} documents",
+            self.breaks, self.furthest
+        ))
+    }
+}
+
+impl RowStream for Listing {
+    fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.page(page))
+    }
+}
+
+/// What is next in a stream.
+enum Found {
+    /// A document, and where in the text.
+    Document(Range<usize>),
+    /// There are no more documents.
+    End,
+    /// More has to come first.
+    Nothing,
+    Garbage,
+}
+
+impl Stream {
+    /// Takes the next document.
+    fn document(&mut self) -> Found {
+        if self.ends.is_none() {
+            let here = &self.text[self.at..];
+            let between = here.iter().position(|byte| !matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n'));
+            let Some(between) = between else { return Found::Nothing };
+            self.at += between;
+            match self.text[self.at] {
+                b']' => {
+                    self.at += 1;
+                    return Found::End;
+                }
+                b'{' => (self.looked, self.ends) = (self.at, Some(Ends::default())),
+                _ => return Found::Garbage,
+            }
+        }
+        let found = self.ends.as_mut().and_then(|ends| ends.find(&self.text[self.looked..]));
+        let Some(length) = found else {
+            self.looked = self.text.len();
+            return Found::Nothing;
+        };
+        let start = self.at;
+        (self.at, self.ends) = (self.looked + length, None);
+        Found::Document(start..self.at)
+    }
+
+    /// Waits for more text; false where there is none.
+    async fn more(&mut self) -> Result<bool, StoreError> {
+        self.text.drain(..self.at);
+        self.looked = self.looked.saturating_sub(self.at);
+        self.at = 0;
+        self.body.more(&mut self.text).await
+    }
+}
+
+/// Looks for the end of an object in text that comes in pieces, at each byte once.
+#[derive(Debug, Default)]
+struct Ends {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Ends {
+    /// Where it is behind, within these bytes, which follow those of the last time.
+    fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            if self.escaped {
+                self.escaped = false;
+            } else if self.in_text {
+                at += memchr2(b'"', b'\\', &bytes[at..])?;
+                (self.in_text, self.escaped) = (bytes[at] != b'"', bytes[at] == b'\\');
+            } else {
+                match byte {
+                    b'"' => self.in_text = true,
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                    _ => {}
+                }
+                if self.depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            at += 1;
+        }
+        None
+    }
+}
+
+/// Puts a document into a page, or why it is none that can be copied; none where it is none of RavenDB's.
+fn put(text: &[u8], expires: bool, page: &mut RowPage) -> Option<()> {
+    let Some(document) = Walk::new(text).document() else {
+        // RavenDB writes metadata last.
+        let id = memmem::rfind(text, b"\"@id\":").and_then(|at| json::text(Walk::new(&text[at + 6..]).value()?));
+        page.bad.push(BadRow { key: id?.into_owned(), why: "it nests too deep to be read".to_owned() });
+        return Some(());
+    };
+    let id = document.meta("@id")?;
+    let mut bad = |why: String| page.bad.push(BadRow { key: id.to_string(), why });
+    let beside = BESIDES.iter().find(|(name, _)| document.meta_value(name).is_some_and(|value| value != b"[]"));
+    if let Some((_, beside)) = beside {
+        bad(format!("it has {beside}, which are not copied"));
+        return Some(());
+    }
+    if let Some(at) = document.meta("@expires").filter(|_| expires) {
+        match expiry::left(&at) {
+            Some(left) => page.expiring.push((page.rows.len(), left)),
+            None => {
+                bad(format!("it expires at `{at}`, which is no time of a time zone"));
+                return Some(());
+            }
+        }
+    }
+    page.rows.push_with(|key| key.extend_from_slice(id.as_bytes()), |body| document.append_to(body));
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_collection_stands_in_a_query_as_it_is_named() {
+        assert_eq!(everything("Orders"), "from 'Orders'");
+        assert_eq!(everything(r#"O'Rly \x"y"#), r#"from 'O\'Rly \\x"y'"#);
+    }
+
+    #[test]
+    fn a_document_ends_at_its_last_bracket_whatever_the_pieces() {
+        let text = r#"{"a}\\\"]":[{"b":"\\"},"}"],"c":{}}"#;
+        for piece in 1..=text.len() {
+            let (mut ends, mut before) = (Ends::default(), 0);
+            let all = format!("{text},{{");
+            let end = all.as_bytes().chunks(piece).find_map(|piece| {
+                let found = ends.find(piece).map(|length| before + length);
+                before += piece.len();
+                found
+            });
+            assert_eq!(end, Some(text.len()), "in pieces of {piece}");
+        }
+        assert_eq!(Ends::default().find(br#"{"a":1"#), None);
+    }
+
+    #[test]
+    fn what_would_be_left_behind_is_told() {
+        let mut page = RowPage::default();
+        let mut add = |text: &str, expires| put(text.as_bytes(), expires, &mut page);
+        assert_eq!(add(r#"{"n":1,"@metadata":{"@id":"Orders/1-A"}}"#, true), Some(()));
+        assert_eq!(add(r#"{"@metadata":{"@id":"b","@attachments":[{"Name":"x"}]}}"#, true), Some(()));
+        assert_eq!(add(r#"{"@metadata":{"@id":"c","@attachments":[],"@counters":["likes"]}}"#, true), Some(()));
+        for expires in [true, false] {
+            assert_eq!(add(r#"{"@metadata":{"@id":"d","@expires":"2001-01-01T00:00:00Z"}}"#, expires), Some(()));
+            assert_eq!(add(r#"{"@metadata":{"@id":"e","@expires":"2001-01-01T00:00:00"}}"#, expires), Some(()));
+        }
+        let deep = format!(r#"{{"a":{}1{},"@metadata":{{"@id":"f"}}}}"#, "[".repeat(500), "]".repeat(500));
+        assert_eq!(add(&deep, true), Some(()));
+        assert_eq!(add(r#"{"n":1}"#, true), None);
+        let rows: Vec<_> = page.rows.as_batch().iter().collect();
+        assert_eq!(rows, [("Orders/1-A", &br#"{"n":1}"#[..]), ("d", b"{}"), ("d", b"{}"), ("e", b"{}")]);
+        assert_eq!(page.expiring, [(1, Duration::ZERO)]);
+        let bad: Vec<_> = page.bad.iter().map(|row| (row.key.as_str(), row.why.as_str())).collect();
+        assert_eq!(
+            bad[..2],
+            [("b", "it has attachments, which are not copied"), ("c", "it has counters, which are not copied")]
+        );
+        assert!(bad[2].0 == "e" && bad[2].1.contains("time zone") && bad[3] == ("f", "it nests too deep to be read"));
+    }
+}
