@@ -1,7 +1,5 @@
 //! Records on their way from a source to a target.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use storebench_core::store::{Batch, BatchBuf};
 
@@ -94,12 +92,11 @@ impl Records {
         }
     }
 
-    /// Lets the record that was added last expire after so long, unless something else was said about that.
-    pub(crate) fn expire_last(&mut self, left: Duration) {
+    /// Lets the record that was added last expire then, as its source does, unless something else was said about that.
+    pub(crate) fn expire_last(&mut self, at: Timestamp) {
         let Some(last) = self.len().checked_sub(1) else { return };
         let mark = self.mark_of(last);
-        let at = Timestamp::now().checked_add(left).map(Expiry::AsThere).unwrap_or(Expiry::In(left));
-        self.mark(Mark { expiry: mark.expiry.or(Some(at)), ..mark });
+        self.mark(Mark { expiry: mark.expiry.or(Some(Expiry::AsThere(at))), ..mark });
     }
 
     /// What was said about a record.

@@ -247,6 +247,6 @@ fn a_key_that_expires_on_the_way_is_no_loss() {
     let done = cli.run_args(&[&into[..], &slowly].concat()).code(0);
     let report = report(&done);
     let (read, written) = (count(&report, "read"), count(&report, "written"));
-    assert!(written >= 1_500 && count(&report, "rejected") == 0, "{report}");
+    assert!((1_500..3_000).contains(&written) && count(&report, "rejected") == 0, "{report}");
     assert_eq!(read, written + count(&report, "skipped"), "{report}");
 }

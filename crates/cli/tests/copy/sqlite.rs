@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::common::copies::{by_key, count, report};
+use crate::common::copies::{by_key, count, documents, report};
 use crate::common::{Cli, Done};
 
 fn database(cli: &Cli, sql: &str) -> Connection {
@@ -112,6 +112,20 @@ fn only_what_is_committed_is_read() {
     let done = out(&cli, "t", ["id", "doc"], &["--restart"]).code(0);
     assert_eq!(count(&report(&done), "written"), 1_000);
     assert!(by_key(&cli.path("out.jsonl")).values().all(|document| document["n"] == 1));
+}
+
+/// Its own writes move the file that it reads.
+#[test]
+fn one_file_can_be_both_ends() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(20_000));
+    cli.run("copy books.jsonl sqlite:b.db").code(0);
+    for parallel in ["1", "3"] {
+        let to = format!("again{parallel}");
+        let ends = ["copy", "sqlite:b.db", "sqlite:b.db", "--from-collection", "books", "--to-collection", &to];
+        let done = cli.run_args(&[&ends[..], &["-p", parallel, "--verify", "--json"]].concat()).code(0);
+        assert_eq!(count(&report(&done), "written"), 20_000);
+    }
 }
 
 fn copied(from: &Path, to: &Path) {

@@ -147,7 +147,14 @@ impl Still {
 /// # Errors
 /// A log lies beside it that cannot be read along.
 pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), StoreError> {
-    let [wal, _, journal] = beside(path);
+    let [wal, shm, journal] = beside(path);
+    if wal.exists() && shm.exists() {
+        // Somebody has it open, perhaps with nothing in the log yet.
+        let connection = open_uri(path, "mode=ro&readonly_shm=1")?;
+        if connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_ok() {
+            return Ok((connection, None));
+        }
+    }
     if has_bytes(&wal) {
         return match open_untouched(path)? {
             (connection, false) => Ok((connection, None)),
@@ -279,9 +286,9 @@ pub(super) fn prepare(
         _ => Ok(()),
     };
     match (how, found) {
-        (Prepare::ReadOnly, Found::Database(contents)) => return check_readable(path, settings, layout, contents),
+        (Prepare::ReadOnly, Found::Database(contents)) => return check_there(path, settings, layout, contents, true),
         (Prepare::WriteExisting, Found::Database(contents)) => {
-            check_readable(path, settings, layout, contents)?;
+            check_there(path, settings, layout, contents, false)?;
             return check_writable(path, settings, layout, contents);
         }
         (Prepare::ReadOnly | Prepare::WriteExisting, _) => {
@@ -404,8 +411,15 @@ fn check_layout(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
-    let (connection, _) = open_reading(path)?;
+/// Checks that what the layout names is there; that its keys can be listed only where they are to be.
+fn check_there(
+    path: &Path,
+    settings: &Settings,
+    layout: &Layout,
+    contents: &Contents,
+    lists: bool,
+) -> Result<(), StoreError> {
+    let connection = if lists { open_reading(path)?.0 } else { open_untouched(path)?.0 };
     connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "look at its tables", &e))?;
     for collection in &layout.collections {
         let existing = collection.existing.as_ref();
@@ -416,8 +430,12 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
             return Err(kept_otherwise(path, name, kept, format));
         }
         let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
+        let missing = |error: &rusqlite::Error| {
+            matches!(error, rusqlite::Error::SqlInputError { .. })
+                || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+        };
         if let Err(error) = &probe
-            && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+            && !missing(error)
         {
             return Err(store_error(path, "look at its tables", error));
         }
@@ -445,7 +463,7 @@ fn check_readable(path: &Path, settings: &Settings, layout: &Layout, contents: &
             };
             return Err(StoreError::NotSupported(format!("{}: {what}; {has}", path.display())));
         }
-        if existing.is_some() {
+        if lists && existing.is_some() {
             check_keys(&connection, &Table::of(collection))
                 .map_err(|why| StoreError::NotSupported(format!("{}: the keys of `{name}` {why}", path.display())))?;
         }

@@ -34,7 +34,9 @@ impl Query {
         let (out, pages) = channel(WAITING);
         let text = text.to_owned();
         let run = move || {
-            let end = run(&connection, &text, &out).and_then(|()| still.map_or(Ok(()), |still| still.check()));
+            let end = run(&connection, &text, &out);
+            // First: what was written meanwhile looks like damage.
+            let end = still.map_or(Ok(()), |still| still.check()).and(end);
             // Nobody may be there to be told.
             let _ = out.blocking_send(end.map(|()| None));
         };

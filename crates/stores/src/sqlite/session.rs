@@ -403,10 +403,12 @@ impl SqliteSession {
         if let Some(end) = end {
             statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, contents, &mut self.rows)?;
+        let reply = collect(statement, contents, &mut self.rows);
+        // First: what was written meanwhile looks like damage.
         if let Some(still) = &self.still {
             still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
         }
+        let reply = reply?;
         out.complete(token, Ok(reply));
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use storebench_core::engine::{Clock, RealClock};
 use storebench_core::keys::Rng;
 use storebench_core::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream, StoreError};
@@ -51,6 +52,8 @@ pub(super) struct RowReader<'a> {
     options: RowOptions<'a>,
     state: State,
     page: RowPage,
+    /// When the page came: what is left of lives is counted from then.
+    came: Timestamp,
     next: usize,
     clock: Arc<dyn Clock>,
     timer: Timer,
@@ -81,6 +84,7 @@ impl<'a> RowReader<'a> {
             requests: Vec::new(),
             state: ask(stream, RowPage::default()),
             page: RowPage::default(),
+            came: Timestamp::now(),
             next: 0,
             clock: Arc::new(clock),
             timer: Timer::new(),
@@ -107,6 +111,7 @@ impl<'a> RowReader<'a> {
                     match result {
                         Ok(true) => {
                             self.tries = Tries::default();
+                            self.came = Timestamp::now();
                             let rows = page.rows.as_batch();
                             self.requests.push(measure::Request {
                                 kind: OpKind::Scan,
@@ -149,6 +154,9 @@ impl<'a> RowReader<'a> {
     /// Hands out rows of the page; false when there is no more room.
     fn hand_out(&mut self, room: Room, into: &mut Records, bad: &mut Vec<Unreadable>) -> bool {
         for row in self.page.bad.drain(..) {
+            if self.options.keyed && !self.seen.insert(hash::of_key(&row.key)) {
+                continue;
+            }
             let origin = Origin { unit: self.options.unit, at: self.read };
             self.read += 1;
             let key = Some(row.key).filter(|_| self.options.keyed);
@@ -175,7 +183,9 @@ impl<'a> RowReader<'a> {
                 let made = self.options.maker.document(key, body, origin, into);
                 // A filter may have left it out.
                 match expires.filter(|_| into.len() > before) {
-                    Some(left) if self.options.expiry == TheirExpiry::Kept => into.expire_last(left),
+                    Some(left) if self.options.expiry == TheirExpiry::Kept => {
+                        into.expire_last(self.came.checked_add(left).unwrap_or(Timestamp::MAX));
+                    }
                     Some(_) => self.dropped_expiry += 1,
                     None => {}
                 }

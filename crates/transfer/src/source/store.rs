@@ -28,6 +28,8 @@ const PAGE_BYTES: u64 = 1 << 20;
 /// Documents of a page, at first and at most.
 const FIRST_PAGE: u32 = 100;
 const LARGEST_PAGE: u32 = 5_000;
+/// Documents of a range's first page, at most: those of the ranges before may have been smaller.
+const LARGEST_FIRST_PAGE: u32 = 500;
 /// Keys that are asked for to cut a range off: more make ranges more alike, and some stores search for each.
 const SAMPLES_A_RANGE: usize = 4;
 /// Key ranges for each worker, so that one that ends early finds another.
@@ -211,10 +213,8 @@ impl Source for StoreSource {
             return Ok(keys.into_iter().enumerate().map(split).collect());
         }
         let ranges = if parallel > 1 { parallel * RANGES_A_WORKER } else { 1 };
-        // A store that orders keys in a way of its own may order those of others so that ranges overlap.
-        let splittable = !(self.theirs && self.store.describe().scheme.starts_with("ravendb"));
         let mut bounds = Vec::new();
-        if ranges > 1 && splittable {
+        if ranges > 1 {
             let wanted = ranges as usize * SAMPLES_A_RANGE;
             match self.store.sample_keys(COLLECTION, wanted, 1) {
                 // Numbers are ordered by their value there, and by their digits here.
@@ -282,7 +282,7 @@ impl Source for StoreSource {
                 source: self,
                 timer: Timer::new(),
                 walk,
-                limit: self.page.load(Ordering::Relaxed),
+                limit: self.page.load(Ordering::Relaxed).min(LARGEST_FIRST_PAGE),
                 page: None,
                 next: 0,
                 state: State::Idle,
