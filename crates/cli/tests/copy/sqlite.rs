@@ -32,7 +32,7 @@ fn whole(cli: &Cli, table: &str, columns: [&str; 2], more: &[&str]) {
 
 fn refused(cli: &Cli, table: &str, columns: [&str; 2], told: &str) {
     let done = out(cli, table, columns, &[]);
-    assert!(done.code != 0 && done.err.contains(told), "{table}: {done:?}");
+    assert!(done.code == 2 && done.err.contains(told), "{table}: {done:?}");
     assert!(!cli.path("out.jsonl").exists(), "{table}");
 }
 
@@ -107,7 +107,7 @@ fn only_what_is_committed_is_read() {
     other.execute_batch("BEGIN IMMEDIATE; UPDATE t SET doc = json_set(doc, '$.n', 2)").unwrap();
     let done = out(&cli, "t", ["id", "doc"], &["--timeout", "500ms", "--retry-total", "1s"]);
     // It has spilled what it has changed, and holds the lock that nobody reads beside.
-    assert!(done.code != 0 && done.err.contains("lock"), "{done:?}");
+    assert!(done.code == 3 && done.err.contains("lock"), "{done:?}");
     other.execute_batch("ROLLBACK").unwrap();
     let done = out(&cli, "t", ["id", "doc"], &["--restart"]).code(0);
     assert_eq!(count(&report(&done), "written"), 1_000);
@@ -151,7 +151,7 @@ fn a_log_that_cannot_be_read_along_is_told() {
     let args =
         ["copy", "sqlite:moved.db", "out.jsonl", "--from-collection", "t", "--from-key", "id", "--from-body", "doc"];
     let done = cli.run_args(&[&args[..], &["--restart"]].concat());
-    assert!(done.code != 0 && done.err.contains("open it once with sqlite3"), "{done:?}");
+    assert!(done.code == 2 && done.err.contains("open it once with sqlite3"), "{done:?}");
     // Merged, it needs no log; nothing is made beside it.
     whole(&cli, "t", ["id", "doc"], &["-p", "2"]);
     assert!(!cli.path("shop.db-shm").exists());

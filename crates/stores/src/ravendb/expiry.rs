@@ -2,6 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
 /// `2026-11-21T23:39:23.4520000Z` for the time that lies `after` from now, by this machine's clock.
 /// The year 9999 bounds it, which .NET's dates do too.
 pub(super) fn expires_at(after: Duration) -> String {
@@ -19,18 +24,14 @@ pub(super) fn left(text: &str) -> Option<Duration> {
 /// The time that a text says, since 1970.
 fn time(text: &str) -> Option<Duration> {
     let (whole, rest) = text.split_at_checked("1970-01-01T00:00:00".len())?;
-    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    if marks.iter().any(|(at, mark)| whole.as_bytes()[*at] != *mark) {
-        return None;
-    }
-    let number = |text: &str| text.parse::<i64>().ok();
-    let part = |from: usize, to: usize| number(whole.get(from..to)?);
-    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    // Not a `Timestamp`, which ends before .NET's last day does: the usual word for never.
+    let whole = DateTime::strptime("%Y-%m-%dT%H:%M:%S", whole).ok()?;
     let (digits, zone) = match rest.strip_prefix('.') {
         Some(rest) => rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?),
         None => ("", rest),
     };
-    let nanos: u32 = format!("{digits:0<9}").get(..9)?.parse().ok()?;
+    let nanos: i64 = format!("{digits:0<9}").get(..9)?.parse().ok()?;
+    let number = |text: &str| text.parse::<i64>().ok();
     let east_minutes = match zone.split_at_checked(1)? {
         ("Z", "") => 0,
         (sign @ ("+" | "-"), offset) => {
@@ -39,37 +40,14 @@ fn time(text: &str) -> Option<Duration> {
         }
         _ => return None,
     };
-    // The way back of what `text` does.
-    let year = year - i64::from(month <= 2);
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    let seconds = days * 86_400 + part(11, 13)? * 3_600 + (part(14, 16)? - east_minutes) * 60 + part(17, 19)?;
-    Some(u64::try_from(seconds).map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanos)))
+    let since =
+        whole.duration_since(EPOCH) + SignedDuration::from_nanos(nanos) - SignedDuration::from_mins(east_minutes);
+    Some(Duration::try_from(since).unwrap_or_default())
 }
 
 fn text(since_1970: Duration) -> String {
-    const LAST_S: u64 = 253_402_300_799;
-    let seconds = since_1970.as_secs().min(LAST_S);
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date of the Gregorian calendar, in years that begin in March
-    // (https://howardhinnant.github.io/date_algorithms.html#civil_from_days).
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let of_era = shifted % 146_097;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}0000Z",
-        of_day / 3_600,
-        of_day / 60 % 60,
-        of_day % 60,
-        since_1970.subsec_millis()
-    )
+    let since = SignedDuration::try_from(since_1970).unwrap_or(SignedDuration::MAX);
+    EPOCH.saturating_add(since).strftime("%Y-%m-%dT%H:%M:%S%.3f0000Z").to_string()
 }
 
 #[cfg(test)]
@@ -88,8 +66,16 @@ mod tests {
         }
         assert_eq!(time("1969-12-31T23:59:59Z"), Some(Duration::ZERO));
         assert_eq!(left("2001-01-01T00:00:00Z"), Some(Duration::ZERO));
-        for text in ["", "soon", "2030-01-01", "2030-01-01T12:00:00", "2030-01-01T12:00:00.5", "2030-01-01T12:00:00+1"]
-        {
+        for text in [
+            "",
+            "soon",
+            "2030-99-99T99:99:99Z",
+            "2030-02-30T00:00:00Z",
+            "2030-01-01",
+            "2030-01-01T12:00:00",
+            "2030-01-01T12:00:00.5",
+            "2030-01-01T12:00:00+1",
+        ] {
             assert_eq!(time(text), None, "{text}");
         }
     }

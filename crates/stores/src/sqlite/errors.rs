@@ -34,6 +34,11 @@ fn text(error: &Error) -> String {
     }
 }
 
+/// Whether it is the statement that is wrong: it names what is not there.
+pub(super) fn is_of_sql(error: &Error) -> bool {
+    matches!(error, Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+}
+
 /// A failed operation. SQLite rolls back a statement that fails, so nothing was done, but for a sync
 /// that failed: what it should have made durable may still be found after a restart.
 pub(super) fn op_error(error: &Error) -> OpError {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
 
 use super::Settings;
-use super::errors::store_error;
+use super::errors::{is_of_sql, store_error};
 use super::sql::{self, Format, Table};
 use crate::location::{check_parent, io_error, not_ours};
 
@@ -430,12 +430,8 @@ fn check_there(
             return Err(kept_otherwise(path, name, kept, format));
         }
         let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
-        let missing = |error: &rusqlite::Error| {
-            matches!(error, rusqlite::Error::SqlInputError { .. })
-                || error.sqlite_error_code() == Some(ErrorCode::Unknown)
-        };
         if let Err(error) = &probe
-            && !missing(error)
+            && !is_of_sql(error)
         {
             return Err(store_error(path, "look at its tables", error));
         }
@@ -464,8 +460,7 @@ fn check_there(
             return Err(StoreError::NotSupported(format!("{}: {what}; {has}", path.display())));
         }
         if lists && existing.is_some() {
-            check_keys(&connection, &Table::of(collection))
-                .map_err(|why| StoreError::NotSupported(format!("{}: the keys of `{name}` {why}", path.display())))?;
+            check_keys(path, &connection, name, &Table::of(collection))?;
         }
     }
     Ok(())
@@ -473,26 +468,26 @@ fn check_there(
 
 /// Checks that one order holds all keys: SQLite orders numbers, texts and bytes one behind the other, and what is
 /// compared with a text is none of the others.
-fn check_keys(connection: &Connection, table: &Table) -> Result<(), String> {
-    let said = |e: rusqlite::Error| format!("cannot be looked at: {e}");
+fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -> Result<(), StoreError> {
+    let said = |e: rusqlite::Error| store_error(path, "look at the keys of a table in it", &e);
     let mut statement = connection.prepare(&table.key_kinds()).map_err(said)?;
     let is_view = connection.prepare(&table.is_view()).and_then(|mut sql| sql.exists([])).map_err(said)?;
     let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
     // What a view computes has no type by which a text would be taken for a number.
-    let compares = |kind: &str| -> Result<bool, String> {
-        let as_text = table.finds_by_text(kind);
-        as_text
-            .map_or(Ok(true), |sql| connection.query_row(&sql, [], |row| row.get(0)).map_err(said))
-            .map(|found| found && (kind == "text" || !is_view))
+    let compares = |kind: &str| match table.finds_by_text(kind) {
+        None => Ok(true),
+        Some(_) if is_view => Ok(false),
+        Some(sql) => connection.query_row(&sql, [], |row| row.get(0)).map_err(said),
     };
     match kinds.as_slice() {
         [] => Ok(()),
         [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
-        _ => Err(format!(
-            "are of the kind {}, and only texts, or integers in a table's column of that type, can be listed in order; copy \
-             them by --query",
+        _ => Err(StoreError::NotSupported(format!(
+            "{}: the keys of `{name}` are of the kind {}, and only texts, or integers in a table's column of that type, can \
+             be listed in order; copy them by --query",
+            path.display(),
             kinds.join(" and ")
-        )),
+        ))),
     }
 }
 

@@ -1,11 +1,14 @@
 //! The rows of a query, read by a thread of their own: a statement that is under way borrows its connection.
 
+use std::path::Path;
+
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, Row};
 use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::errors::{is_of_sql, store_error};
 use super::file::Still;
 
 /// Rows and bytes of a page, at most.
@@ -15,7 +18,7 @@ const BYTES: usize = 1 << 20;
 const WAITING: usize = 2;
 
 /// A page, the end, or why there is neither.
-type Page = Result<Option<RowPage>, String>;
+type Page = Result<Option<RowPage>, StoreError>;
 
 /// Where the thread leaves its pages. It ends when nobody takes them.
 pub(super) struct Query {
@@ -33,10 +36,11 @@ impl Query {
     ) -> Result<Self, StoreError> {
         let (out, pages) = channel(WAITING);
         let text = text.to_owned();
+        let from = place.clone();
         let run = move || {
-            let end = run(&connection, &text, &out);
+            let end = run(&connection, &from, &text, &out);
             // First: what was written meanwhile looks like damage.
-            let end = still.map_or(Ok(()), |still| still.check()).and(end);
+            let end = still.map_or(Ok(()), |still| still.check().map_err(StoreError::Failed)).and(end);
             // Nobody may be there to be told.
             let _ = out.blocking_send(end.map(|()| None));
         };
@@ -58,35 +62,37 @@ impl RowStream for Query {
                     Ok(true)
                 }
                 Some(Ok(None)) => Ok(false),
-                Some(Err(why)) => Err(StoreError::NotSupported(format!("{}: the query failed: {why}", self.place))),
+                Some(Err(error)) => Err(error),
                 None => Err(StoreError::Failed(format!("{}: the query broke off", self.place))),
             }
         })
     }
 }
 
-fn run(connection: &Connection, text: &str, out: &Sender<Page>) -> Result<(), String> {
-    let said = |e: rusqlite::Error| e.to_string();
+fn run(connection: &Connection, place: &str, text: &str, out: &Sender<Page>) -> Result<(), StoreError> {
+    let refused = |why: String| StoreError::NotSupported(format!("{place}: the query failed: {why}"));
+    let broken = |e: rusqlite::Error| store_error(Path::new(place), "read the rows of the query", &e);
+    let said = |e: rusqlite::Error| if is_of_sql(&e) { refused(e.to_string()) } else { broken(e) };
     let mut batch = Batch::new(connection, text);
-    let mut statement = batch.next().map_err(said)?.ok_or("it is empty")?;
+    let mut statement = batch.next().map_err(said)?.ok_or_else(|| refused("it is empty".to_owned()))?;
     if !statement.readonly() || statement.column_count() == 0 {
-        return Err("it gives no rows, or would write".to_owned());
+        return Err(refused("it gives no rows, or would write".to_owned()));
     }
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     if let Some((_, name)) = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
-        return Err(format!(
+        return Err(refused(format!(
             "two columns are named `{name}`, and a record has one field of that name; rename one with AS"
-        ));
+        )));
     }
     let columns: Vec<Vec<u8>> = names.iter().map(|name| serde_json::to_vec(name).unwrap_or_default()).collect();
     if batch.next().map_err(said)?.is_some() {
-        return Err("it is more than one statement".to_owned());
+        return Err(refused("it is more than one statement".to_owned()));
     }
     let mut rows = statement.query([]).map_err(said)?;
     let mut page = RowPage::default();
     let mut json = Vec::new();
     let (mut bytes, mut number) = (0, 0_u64);
-    while let Some(row) = rows.next().map_err(said)? {
+    while let Some(row) = rows.next().map_err(broken)? {
         number += 1;
         json.clear();
         match push_row(row, &columns, &mut json) {

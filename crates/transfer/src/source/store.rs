@@ -127,12 +127,11 @@ impl StoreSource {
         {
             let ours = ours.to_string();
             theirs = true;
-            opened = prepare(&*store, &options, theirs).map_err(|other| {
-                StoreError::BadUrl(if other.to_string() == ours {
-                    ours
-                } else {
-                    format!("{other} (and of Storebench's own making: {ours})")
-                })
+            opened = prepare(&*store, &options, theirs).map_err(|other| match other {
+                // It was there a moment ago.
+                StoreError::Unreachable(_) | StoreError::Failed(_) => other,
+                _ if other.to_string() == ours => StoreError::BadUrl(ours),
+                _ => StoreError::BadUrl(format!("{other} (and of Storebench's own making: {ours})")),
             });
         }
         opened.map_err(|e| of_store(&*store, e))?;
