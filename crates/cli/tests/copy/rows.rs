@@ -199,7 +199,7 @@ fn rows_of_a_query_of_sqlite_become_records() {
         ("SELECT no FROM books", "no such column"),
     ] {
         let done = copy(query, &["--key", "a"]);
-        assert!(done.code != 0 && done.err.contains(told), "{query}: {done:?}");
+        assert!(done.code == 2 && done.err.contains(told), "{query}: {done:?}");
     }
     let fjall = cli.run_args(&["copy", "fjall:f", "out.jsonl", "--query", "SELECT 1"]);
     assert!(fjall.code == 2 && fjall.err.contains("no queries"), "{fjall:?}");
