@@ -94,12 +94,18 @@ pub(crate) async fn again<T>(
         };
         let now_ns = clock.now_ns();
         let Some(due_ns) = tries.next_ns(policy, now_ns, &mut draw) else {
-            let text =
-                format!("given up after {} tries: {error}; what was copied stays, go on with --resume", tries.failed);
-            return Err(of_store(store, StoreError::Unreachable(text)));
+            return Err(of_store(store, given_up(&tries, &error)));
         };
         tokio::time::sleep(Duration::from_nanos(due_ns - now_ns)).await;
     }
+}
+
+/// A store that was away too long while it was read.
+pub(crate) fn given_up(tries: &Tries, error: &str) -> StoreError {
+    let tries = tries.failed;
+    StoreError::Unreachable(format!(
+        "given up after {tries} tries: {error}; what was copied stays, go on with --resume"
+    ))
 }
 
 /// Refuses a store that cannot do an operation.

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, RowStream, Rows, RowsKind, Token,
+    CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, RowStream, Rows, RowsKind,
+    SAMPLES_A_RANGE, Token, evenly,
 };
 use crate::engine::Clock;
 use crate::workload::Body;
@@ -283,6 +284,20 @@ pub trait Store: Send + Sync + 'static {
     /// that Storebench did not make. Changes nothing.
     fn sample_keys(&self, _collection: CollectionId, _at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
         Err(StoreError::NotSupported("this store tells no keys of documents that Storebench did not make".into()))
+    }
+
+    /// Keys at which a prepared collection is cut into at most so many ranges of about equal size, in the order in
+    /// which ranges are read; none where they cannot be told. Changes nothing.
+    ///
+    /// What is provided takes keys to be in the order of their bytes.
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        let mut keys = match self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1) {
+            Err(StoreError::NotSupported(_)) => return Ok(Vec::new()),
+            keys => keys?,
+        };
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(evenly(&keys, ranges))
     }
 
     /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.

@@ -25,6 +25,7 @@ pub trait AnyStore: Send + Sync {
     fn compact(&self) -> Result<(), StoreError>;
     fn stats(&self) -> Result<Stats, StoreError>;
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError>;
     fn parts(&self) -> Result<Vec<String>, StoreError>;
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
@@ -69,6 +70,9 @@ where
     }
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         Store::sample_keys(self, collection, at_most, seed)
+    }
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        Store::cuts(self, collection, ranges)
     }
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         Store::parts(self)
@@ -131,6 +135,9 @@ impl Store for Erased {
     }
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         self.0.sample_keys(collection, at_most, seed)
+    }
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        self.0.cuts(collection, ranges)
     }
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         self.0.parts()

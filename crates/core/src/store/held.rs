@@ -116,6 +116,11 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         self.inner.sample_keys(collection, at_most, seed)
     }
+
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.cuts(collection, ranges)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.inner.explain(request)
     }

@@ -6,6 +6,7 @@
 mod batch;
 pub mod conformance;
 mod contract;
+mod cuts;
 mod durability;
 mod erased;
 mod futures;
@@ -25,6 +26,7 @@ pub use contract::{
     Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, Namespace, PhaseStart,
     Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,
 };
+pub use cuts::{SAMPLES_A_RANGE, evenly};
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
 pub use erased::{AnyStore, Erased};
 pub use futures::{FutureSession, Respond};

@@ -1,4 +1,4 @@
-//! Rows as a stream: for stores that list their keys in no order, and for what queries give.
+//! Rows as a stream: for stores that list their keys in no order or stream ranges of them, and for what queries give.
 
 use std::time::Duration;
 
@@ -15,6 +15,16 @@ pub enum Rows<'a> {
         /// One of [`Store::parts`](super::Store::parts).
         part: &'a str,
     },
+    /// The documents of a prepared collection from one key up to but without another, each once, in the order of
+    /// [`Store::cuts`](super::Store::cuts).
+    Range {
+        /// The collection.
+        collection: CollectionId,
+        /// The first key; none for the beginning.
+        start: Option<&'a str>,
+        /// The first key behind them; none for the end.
+        end: Option<&'a str>,
+    },
     /// What a query in the store's own language gives, all of one moment: each row a JSON object, without a
     /// key. The store refuses one that would write.
     Query(&'a str),
@@ -25,6 +35,7 @@ pub enum Rows<'a> {
 #[allow(missing_docs)]
 pub enum RowsKind {
     Walk,
+    Range,
     Query,
 }
 

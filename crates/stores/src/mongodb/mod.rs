@@ -58,12 +58,13 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Acknowledged, Capabilities, CollectionId, Description, Durability, Explanation, Layout, Namespace, OpKind,
-    Persisted, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
+    Support, evenly,
 };
 
 use crate::net::Control;
 use crate::registry::Options;
-use commands::{Builder, Collection, Tails};
+use commands::{Builder, Collection, KeyKind, Tails};
 use control::{Desk, LONG, PATIENCE};
 use errors::Told;
 use finder::{Deployment, Role};
@@ -348,17 +349,25 @@ impl Store for MongoStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let collection = self.collection(collection)?;
-        if collection.collated {
-            // Ranges between such keys would overlap, or leave some out.
-            return Err(StoreError::NotSupported(format!(
-                "{}: the keys (`_id`) of `{}.{}` are in the order of its collation, and no sample is drawn of those",
-                self.target.shown, collection.database, collection.name
-            )));
-        }
         self.control.block_on(async {
             let mut desk = self.desk().await?;
             stats::sample(&mut desk, &collection, at_most, seed).await
         })
+    }
+
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        let known = self.collection(collection)?;
+        if known.collated {
+            // Ranges between such keys would overlap, or leave some out.
+            return Ok(Vec::new());
+        }
+        let mut keys = self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1)?;
+        match known.keys {
+            KeyKind::Integer => keys.sort_unstable_by_key(|key| key.parse::<i64>().ok()),
+            _ => keys.sort_unstable(),
+        }
+        keys.dedup();
+        Ok(evenly(&keys, ranges))
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -12,7 +12,7 @@ use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
 pub(super) const ALL_ROWS: &str = "SET row_security = off";
 
 /// A column: its name and type, whether it alone is the primary key, whether its values are unique, whether a
-/// new row must have one; and whether it is of a table, not of a view.
+/// new row must have one; whether it is of a table, not of a view; and whether it is declared NOT NULL.
 struct Column {
     name: String,
     sql_type: String,
@@ -20,6 +20,7 @@ struct Column {
     unique: bool,
     mandatory: bool,
     of_table: bool,
+    never_null: bool,
 }
 
 /// Finds out how a table of somebody else's is read, or written. `name` is `schema.table`, or a table in
@@ -77,7 +78,7 @@ pub(super) async fn resolve(
         let doing = format!("read `{schema}.{name}`");
         channel.query(&sql).await.map_err(|fault| target.fault(&doing, &fault))?;
     }
-    if !write && !key.primary && has_null(target, channel, schema, name, &quoted).await? {
+    if !write && !key.never_null && has_null(target, channel, schema, name, &quoted).await? {
         return Err(refused(&format!(
             "its column `{}` is NULL in some rows, which have no key by that; copy them by --query",
             key.name
@@ -129,6 +130,7 @@ pub(super) async fn resolve(
         doc_name: existing.body.as_deref().map(identifier).unwrap_or_default(),
         given,
         order: format!("{as_text} COLLATE \"C\""),
+        unique: key.unique,
         key: as_text,
         key_type: (!textual).then(|| if key.sql_type == "character" { "bpchar".into() } else { key.sql_type.clone() }),
         key_column: format!("t.{quoted}"),
@@ -171,7 +173,7 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
                         AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
                 EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate \
                         AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
-                a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.relkind IN ('r', 'p') \
+                a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.relkind IN ('r', 'p'), a.attnotnull \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
           WHERE n.nspname = {} AND c.relname = {} AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY a.attnum",
@@ -183,7 +185,15 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
         let [Some(name), Some(sql_type), flags @ ..] = &row[..] else { return None };
         let flag = |at: usize| flags.get(at).is_some_and(|flag| flag.as_deref() == Some("t"));
         let (name, sql_type) = (name.clone(), sql_type.clone());
-        Some(Column { name, sql_type, primary: flag(0), unique: flag(1), mandatory: flag(2), of_table: flag(3) })
+        Some(Column {
+            name,
+            sql_type,
+            primary: flag(0),
+            unique: flag(1),
+            mandatory: flag(2),
+            of_table: flag(3),
+            never_null: flag(4),
+        })
     };
     Ok(rows.iter().filter_map(column).collect())
 }
@@ -192,7 +202,7 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
 const SMALL_PAGES: f64 = 1_000.0;
 
 /// Keys of so many rows at most, from pages chosen by `seed` all over the table
-/// (`TABLESAMPLE SYSTEM`), so that a large table is not read whole.
+/// (`TABLESAMPLE SYSTEM`), so that a large table is not read whole; in the order of ranges.
 pub(super) async fn sample(
     target: &Target,
     channel: &mut Channel,
@@ -229,7 +239,9 @@ pub(super) async fn sample(
         format!(" TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({})", seed % (1 << 31))
     };
     let sql = format!(
-        "SELECT {key} FROM {} AS t{from} WHERE {} IS NOT NULL ORDER BY md5({key} || '/{seed}'), 1 LIMIT {at_most}",
+        "SELECT k FROM (SELECT {key} AS k, {} AS o FROM {} AS t{from} WHERE {} IS NOT NULL \
+         ORDER BY md5({key} || '/{seed}'), 1 LIMIT {at_most}) AS drawn ORDER BY o, k",
+        table.ranged(),
         table.place,
         table.key_column,
         key = table.key

@@ -46,6 +46,7 @@ mod flow;
 mod login;
 mod output;
 mod query;
+mod range;
 mod session;
 mod setup;
 mod sql;
@@ -56,7 +57,7 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request,
-    RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError, Support, evenly,
 };
 
 use crate::net::{Address, Control, with_net_options};
@@ -291,7 +292,7 @@ impl Store for PostgresStore {
             longest_key_bytes: None,
             own_members: &[],
             attachments_member: None,
-            rows: &[RowsKind::Query],
+            rows: &[RowsKind::Query, RowsKind::Range],
             notes: vec![
                 "PostgreSQL expires no documents, so touch is refused.",
                 "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",
@@ -384,12 +385,26 @@ impl Store for PostgresStore {
         })
     }
 
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        // Without an index every range would read, and sort, all of the table.
+        if !self.table(collection)?.unique {
+            return Ok(Vec::new());
+        }
+        match self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1) {
+            Err(StoreError::NotSupported(_)) => Ok(Vec::new()),
+            keys => Ok(evenly(&keys?, ranges)),
+        }
+    }
+
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Box::pin(async move {
-            let Rows::Query(text) = rows else {
-                return Err(StoreError::NotSupported("PostgreSQL is read in the order of keys".into()));
-            };
-            Ok(Box::new(query::Query::open(&self.target, text).await?) as Box<dyn RowStream>)
+            Ok(match rows {
+                Rows::Query(text) => Box::new(query::Query::open(&self.target, text).await?) as Box<dyn RowStream>,
+                Rows::Range { collection, start, end } => {
+                    Box::new(range::Range::new(self.target.clone(), self.table(collection)?, start, end))
+                }
+                Rows::Walk { .. } => return Err(StoreError::NotSupported("PostgreSQL is read by ranges".into())),
+            })
         })
     }
 

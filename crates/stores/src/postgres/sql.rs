@@ -43,6 +43,8 @@ pub(super) struct Table {
     pub(super) given: Given,
     /// The key in the order of its bytes.
     pub(super) order: String,
+    /// Whether the key's column has an index by which its values are unique.
+    pub(super) unique: bool,
     /// The document as it is read.
     pub(super) doc: String,
     /// Whether it is read as `jsonb`, which has its version in front.
@@ -165,6 +167,7 @@ impl Table {
             doc_name: "doc".into(),
             given: Given::usual(body),
             order: "key".into(),
+            unique: true,
             doc: if body == Body::Counter { "doc::text".into() } else { "doc".into() },
             jsonb: body == Body::Json,
             revision: "xmin",
@@ -324,6 +327,27 @@ impl Table {
         let sql =
             format!("SELECT {key}, {doc} FROM {place} AS t WHERE {order} >= $1{bound} ORDER BY {order} LIMIT {limit}");
         (sql, types)
+    }
+
+    /// A `COPY` of a range of keys, in the order of [`Table::ranged`].
+    pub(super) fn copy_out(&self, start: Option<&str>, end: Option<&str>) -> String {
+        let Self { place, key, doc, .. } = self;
+        let ranged = self.ranged();
+        // Texts are compared as they are where the bytes of the key are its order.
+        let bound = |compared: &str, bound: &str| {
+            let bound = if self.unique { self.cast(&literal(bound)) } else { literal(bound) };
+            format!("{ranged} {compared} {bound}")
+        };
+        let bounds: Vec<String> =
+            start.map(|key| bound(">=", key)).into_iter().chain(end.map(|key| bound("<", key))).collect();
+        let within = if bounds.is_empty() { String::new() } else { format!(" WHERE {}", bounds.join(" AND ")) };
+        format!("COPY (SELECT {key}, {doc} FROM {place} AS t{within} ORDER BY {ranged}) TO STDOUT (FORMAT binary)")
+    }
+
+    /// What ranges of keys are ordered by: the column as its index has it; where it has none, its texts by their
+    /// bytes, which every type has.
+    pub(super) fn ranged(&self) -> &str {
+        if self.unique { &self.key_column } else { &self.order }
     }
 
     /// The documents whose field equals `$1`, as JSON.

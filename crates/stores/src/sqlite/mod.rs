@@ -25,7 +25,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use storebench_core::store::{
     Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare,
-    ReadConsistency, Request, RowStream, Rows, RowsKind, SessionOptions, Stats, Store, StoreError, Support,
+    ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
+    Support, evenly,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
@@ -94,6 +95,13 @@ impl SqliteStore {
 
     fn ready(&self) -> Option<Ready> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
+        let found = self.ready().and_then(|ready| ready.collections.into_iter().nth(collection.position()));
+        found.map(|(table, ..)| table).ok_or_else(|| {
+            StoreError::Failed(format!("{}: the store must be prepared before it is asked", self.path.display()))
+        })
     }
 
     fn session(&self, options: Option<&SessionOptions>) -> Result<SqliteSession, StoreError> {
@@ -274,21 +282,28 @@ impl Store for SqliteStore {
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
-        let ready = self.ready();
-        let Some((table, ..)) = ready.as_ref().and_then(|ready| ready.collections.get(collection.position())) else {
-            return Err(StoreError::Failed(format!("{}: the store must be prepared first", self.path.display())));
-        };
+        let table = self.table(collection)?;
         let (connection, _) = self.reader()?;
         let failed = |e: rusqlite::Error| store_error(&self.path, "sample the keys of a table in it", &e);
         connection.busy_timeout(PATIENCE).map_err(failed)?;
-        let encoding: String = connection.query_row("PRAGMA encoding", [], |row| row.get(0)).map_err(failed)?;
-        if table.theirs && encoding != "UTF-8" {
-            return Err(StoreError::NotSupported(format!(
-                "{}: its keys are ordered by {encoding}",
-                self.path.display()
-            )));
+        sample::keys(&connection, &table, at_most, seed).map_err(failed)
+    }
+
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        let mut keys = self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1)?;
+        if self.table(collection)?.theirs {
+            let (connection, _) = self.reader()?;
+            let encoding = connection
+                .query_row("PRAGMA encoding", [], |row| row.get::<_, String>(0))
+                .map_err(|e| store_error(&self.path, "ask how its texts are encoded", &e))?;
+            // Numbers are in the order of their values, and texts in that of their encoding.
+            if encoding != "UTF-8" || keys.iter().any(|key| key.parse::<i64>().is_ok()) {
+                return Ok(Vec::new());
+            }
         }
-        sample::keys(&connection, table, at_most, seed).map_err(failed)
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(evenly(&keys, ranges))
     }
 
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {

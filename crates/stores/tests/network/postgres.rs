@@ -6,6 +6,8 @@ mod faults;
 mod operations;
 #[path = "postgres/promises.rs"]
 mod promises;
+#[path = "postgres/ranges.rs"]
+mod ranges;
 #[path = "postgres/sacred.rs"]
 mod sacred;
 #[path = "postgres/talk.rs"]

@@ -16,7 +16,7 @@ use crate::error::TransferError;
 use crate::measure;
 use crate::records::{Origin, Records};
 use crate::retry::{RetryPolicy, Tries};
-use crate::session::of_store;
+use crate::session::{self, of_store};
 use crate::shape::Maker;
 use crate::timer::Timer;
 use crate::verify::hash;
@@ -42,8 +42,10 @@ pub(super) struct RowOptions<'a> {
     pub(super) maker: Maker<'a>,
     /// Number of the split.
     pub(super) unit: u32,
-    /// Whether rows have keys, each of which counts once; otherwise their keys are made of their fields.
+    /// Whether rows have keys; otherwise their keys are made of their fields.
     pub(super) keyed: bool,
+    /// Whether a key may come again, and counts once.
+    pub(super) again: bool,
     pub(super) expiry: TheirExpiry,
 }
 
@@ -124,11 +126,14 @@ impl<'a> RowReader<'a> {
                             return Poll::Ready(Ok(()));
                         }
                         Ok(false) => return Poll::Ready(Ok(())),
-                        Err(error @ StoreError::Unreachable(_)) => {
+                        Err(StoreError::Unreachable(error)) => {
                             self.tries.begin(now_ns);
                             match self.tries.next_ns(self.options.retry, now_ns, &mut self.draw) {
                                 Some(due_ns) => self.state = State::Waits { stream, page, due_ns },
-                                None => return Poll::Ready(Err(of_store(self.options.store, error))),
+                                None => {
+                                    let error = session::given_up(&self.tries, &error);
+                                    return Poll::Ready(Err(of_store(self.options.store, error)));
+                                }
                             }
                         }
                         Err(error) => return Poll::Ready(Err(of_store(self.options.store, error))),
@@ -154,7 +159,7 @@ impl<'a> RowReader<'a> {
     /// Hands out rows of the page; false when there is no more room.
     fn hand_out(&mut self, room: Room, into: &mut Records, bad: &mut Vec<Unreadable>) -> bool {
         for row in self.page.bad.drain(..) {
-            if self.options.keyed && !self.seen.insert(hash::of_key(&row.key)) {
+            if self.options.again && !self.seen.insert(hash::of_key(&row.key)) {
                 continue;
             }
             let origin = Origin { unit: self.options.unit, at: self.read };
@@ -170,7 +175,7 @@ impl<'a> RowReader<'a> {
             let expiring = &self.page.expiring;
             let expires = expiring.binary_search_by_key(&self.next, |(row, _)| *row).ok().map(|at| expiring[at].1);
             self.next += 1;
-            if self.options.keyed && !self.seen.insert(hash::of_key(key)) {
+            if self.options.again && !self.seen.insert(hash::of_key(key)) {
                 continue;
             }
             let origin = Origin { unit: self.options.unit, at: self.read };

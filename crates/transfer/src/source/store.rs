@@ -30,8 +30,6 @@ const FIRST_PAGE: u32 = 100;
 const LARGEST_PAGE: u32 = 5_000;
 /// Documents of a range's first page, at most: those of the ranges before may have been smaller.
 const LARGEST_FIRST_PAGE: u32 = 500;
-/// Keys that are asked for to cut a range off: more make ranges more alike, and some stores search for each.
-const SAMPLES_A_RANGE: usize = 4;
 /// Key ranges for each worker, so that one that ends early finds another.
 const RANGES_A_WORKER: u32 = 4;
 
@@ -84,10 +82,24 @@ pub struct StoreSource {
     store: Arc<dyn AnyStore>,
     options: StoreSourceOptions,
     theirs: bool,
-    /// Whether documents come in the order of their keys.
-    ordered: bool,
+    way: Way,
     /// How many documents make a page, as far as is known by now.
     page: AtomicU32,
+}
+
+/// How documents are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By a query.
+    Query,
+    /// By the rows of a view, page after page.
+    View,
+    /// Parts of the store, in no order of keys.
+    Walk,
+    /// Ranges of keys, each a stream.
+    Ranges,
+    /// Ranges of keys, page after page.
+    Pages,
 }
 
 const COLLECTION: CollectionId = CollectionId(0);
@@ -104,10 +116,10 @@ impl StoreSource {
                 let text = format!("{} has no queries that `--query` could ask", store.describe().url);
                 return Err(TransferError::BadInput(text));
             }
-            return Ok(Self { store, options, theirs: true, ordered: false, page: FIRST_PAGE.into() });
+            return Ok(Self { store, options, theirs: true, way: Way::Query, page: FIRST_PAGE.into() });
         }
         match &options.view {
-            None if can.rows.contains(&RowsKind::Walk) => {}
+            None if can.rows.iter().any(|kind| matches!(kind, RowsKind::Walk | RowsKind::Range)) => {}
             None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
@@ -136,8 +148,14 @@ impl StoreSource {
         }
         opened.map_err(|e| of_store(&*store, e))?;
         // Only once it is prepared a store tells whether this collection has an order.
-        let ordered = options.view.is_some() || store.capabilities().supports(OpKind::Scan).is_some();
-        Ok(Self { store, options, theirs, ordered, page: FIRST_PAGE.into() })
+        let can = store.capabilities();
+        let way = match &options.view {
+            Some(_) => Way::View,
+            None if can.rows.contains(&RowsKind::Range) => Way::Ranges,
+            None if can.supports(OpKind::Scan).is_some() => Way::Pages,
+            None => Way::Walk,
+        };
+        Ok(Self { store, options, theirs, way, page: FIRST_PAGE.into() })
     }
 }
 
@@ -180,62 +198,50 @@ impl Source for StoreSource {
     }
 
     fn snapshot(&self) -> Snapshot {
-        if self.options.query.is_some() {
-            return Snapshot::Yes("the query sees one moment");
-        }
-        if self.options.view.is_some() {
-            return Snapshot::No(
+        match self.way {
+            Way::Query => Snapshot::Yes("the query sees one moment"),
+            Way::View => Snapshot::No(
                 "rows of the view are read page after page, by their number: changes made during the copy may or may not \
                  be in it, and what is removed meanwhile can let a row beside it be left out",
-            );
+            ),
+            Way::Walk => {
+                Snapshot::No("keys are listed one after another: changes made during the copy may or may not be in it")
+            }
+            Way::Ranges => Snapshot::No(
+                "each range of keys is read as it was when its turn came: changes made during the copy may or may not be \
+                 in it",
+            ),
+            Way::Pages => {
+                Snapshot::No("pages are read one after another: changes made during the copy may or may not be in it")
+            }
         }
-        if !self.ordered {
-            return Snapshot::No(
-                "keys are listed one after another: changes made during the copy may or may not be in it",
-            );
-        }
-        Snapshot::No("pages are read one after another: changes made during the copy may or may not be in it")
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
-        if self.options.query.is_some() {
-            return Ok(vec![Split { number: 0, part: Part::Query, bytes: None }]);
-        }
-        if !self.ordered {
-            let parts = self.store.parts().map_err(|e| of_store(&*self.store, e))?;
-            let split = |(number, part)| Split { number: number as u32, part: Part::Walk { part }, bytes: None };
-            return Ok(parts.into_iter().enumerate().map(split).collect());
-        }
-        if let Some(view) = &self.options.view {
-            let keys = view.keys.as_ref().map_or(vec![None], |keys| keys.0.iter().cloned().map(Some).collect());
-            let split = |(number, key)| Split { number: number as u32, part: Part::View { key }, bytes: None };
-            return Ok(keys.into_iter().enumerate().map(split).collect());
+        let all = |parts: Vec<Part>| {
+            let split = |(number, part)| Split { number: number as u32, part, bytes: None };
+            Ok(parts.into_iter().enumerate().map(split).collect())
+        };
+        match (self.way, &self.options.view) {
+            (Way::Query, _) => return all(vec![Part::Query]),
+            (Way::Walk, _) => {
+                let parts = self.store.parts().map_err(|e| of_store(&*self.store, e))?;
+                return all(parts.into_iter().map(|part| Part::Walk { part }).collect());
+            }
+            (_, Some(view)) => {
+                let keys = view.keys.as_ref().map_or(vec![None], |keys| keys.0.iter().cloned().map(Some).collect());
+                return all(keys.into_iter().map(|key| Part::View { key }).collect());
+            }
+            (_, None) => {}
         }
         let ranges = if parallel > 1 { parallel * RANGES_A_WORKER } else { 1 };
-        let mut bounds = Vec::new();
-        if ranges > 1 {
-            let wanted = ranges as usize * SAMPLES_A_RANGE;
-            match self.store.sample_keys(COLLECTION, wanted, 1) {
-                // Numbers are ordered by their value there, and by their digits here.
-                Ok(keys) if self.theirs && keys.iter().any(|key| key.parse::<i64>().is_ok()) => {}
-                Ok(mut keys) => {
-                    keys.sort_unstable();
-                    keys.dedup();
-                    let pieces = (ranges as usize).min(keys.len());
-                    bounds = (1..pieces).map(|piece| keys[keys.len() * piece / pieces].clone()).collect();
-                    bounds.dedup();
-                }
-                Err(StoreError::NotSupported(_)) => {}
-                Err(error) => return Err(of_store(&*self.store, error)),
-            }
-        }
+        let bounds = match ranges {
+            1 => Vec::new(),
+            _ => self.store.cuts(COLLECTION, ranges as usize).map_err(|e| of_store(&*self.store, e))?,
+        };
         let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
         let ends = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
-        Ok(starts
-            .zip(ends)
-            .enumerate()
-            .map(|(number, (start, end))| Split { number: number as u32, part: Part::Keys { start, end }, bytes: None })
-            .collect())
+        all(starts.zip(ends).map(|(start, end)| Part::Keys { start, end }).collect())
     }
 
     fn open<'a>(
@@ -247,6 +253,9 @@ impl Source for StoreSource {
             let rows = match (&split.part, &self.options.query) {
                 (Part::Query, Some(query)) => Some(Rows::Query(query)),
                 (Part::Walk { part }, _) => Some(Rows::Walk { collection: COLLECTION, part }),
+                (Part::Keys { start, end }, _) if self.way == Way::Ranges => {
+                    Some(Rows::Range { collection: COLLECTION, start: start.as_deref(), end: end.as_deref() })
+                }
                 _ => None,
             };
             if let Some(rows) = rows {
@@ -258,7 +267,8 @@ impl Source for StoreSource {
                     retry: &self.options.retry,
                     maker: shape.maker(),
                     unit: split.number,
-                    keyed: matches!(rows, Rows::Walk { .. }),
+                    keyed: !matches!(rows, Rows::Query(_)),
+                    again: matches!(rows, Rows::Walk { .. }),
                     expiry: self.options.expiry,
                 };
                 return Ok(Box::new(RowReader::new(stream, options)) as Box<dyn Reader + 'a>);
@@ -453,14 +463,8 @@ impl Scan<'_> {
                     match due_ns {
                         Some(due_ns) => self.state = State::Waits { due_ns },
                         None => {
-                            let error = if again {
-                                let tries = self.tries.failed;
-                                StoreError::Unreachable(format!(
-                                    "given up after {tries} tries: {text}; what was copied stays, go on with --resume"
-                                ))
-                            } else {
-                                StoreError::Failed(text)
-                            };
+                            let error =
+                                if again { session::given_up(&self.tries, &text) } else { StoreError::Failed(text) };
                             return Poll::Ready(Err(of_store(&*self.source.store, error)));
                         }
                     }

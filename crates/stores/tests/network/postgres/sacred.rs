@@ -92,7 +92,7 @@ fn what_others_add_to_ours_survives() {
     assert_eq!(sql(&server, "SELECT to_regclass('storebench.users') IS NULL"), "t");
 }
 
-fn existing(name: &str, key: Option<&str>, body: Option<&str>) -> Layout {
+pub(super) fn existing(name: &str, key: Option<&str>, body: Option<&str>) -> Layout {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let existing = Existing { name: name.into(), key: owned(key), body: owned(body) };
     let collection =
