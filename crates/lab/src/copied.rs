@@ -180,6 +180,7 @@ fn of_files() -> Capabilities {
         consistency: vec![(ReadConsistency::Strong, "files")],
         indexes: false,
         gives_up_at_timeout: false,
+        inserts_faster: false,
         embedded: true,
         longest_key_bytes: None,
         own_members: &[],

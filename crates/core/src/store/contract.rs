@@ -175,6 +175,9 @@ pub struct Capabilities {
     /// Whether an operation that exceeds its timeout is given up. Otherwise (an embedded store) the
     /// call returns when it returns, and its outcome is known.
     pub gives_up_at_timeout: bool,
+    /// Whether inserting many documents takes far less than writing them over, so that what may be either is
+    /// inserted first.
+    pub inserts_faster: bool,
     /// Whether store and client share one process.
     pub embedded: bool,
     /// The longest key it takes, where that is less than 250 bytes. Longer keys are refused.

@@ -220,6 +220,7 @@ impl Store for CouchbaseStore {
             ],
             indexes: true,
             gives_up_at_timeout: true,
+            inserts_faster: false,
             embedded: false,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
             own_members: &[],

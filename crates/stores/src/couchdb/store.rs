@@ -278,6 +278,7 @@ impl Store for CouchStore {
             consistency,
             indexes: true,
             gives_up_at_timeout: true,
+            inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
             own_members: &["_id", "_rev"],

@@ -289,6 +289,7 @@ impl Store for FjallStore {
             ],
             indexes: true,
             gives_up_at_timeout: false,
+            inserts_faster: false,
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],

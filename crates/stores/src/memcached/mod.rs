@@ -148,6 +148,7 @@ impl Store for MemcachedStore {
             ],
             indexes: false,
             gives_up_at_timeout: true,
+            inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],

@@ -230,6 +230,7 @@ impl Store for MongoStore {
             ],
             indexes: true,
             gives_up_at_timeout: true,
+            inserts_faster: true,
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],

@@ -288,6 +288,7 @@ impl Store for PostgresStore {
             consistency: durability::consistency(facts.as_ref()),
             indexes: true,
             gives_up_at_timeout: true,
+            inserts_faster: true,
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],

@@ -260,6 +260,7 @@ impl Store for RavenStore {
             ],
             indexes: true,
             gives_up_at_timeout: true,
+            inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
             own_members: &["@metadata"],

@@ -252,6 +252,7 @@ impl Store for RedbStore {
             ],
             indexes: true,
             gives_up_at_timeout: false,
+            inserts_faster: false,
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],

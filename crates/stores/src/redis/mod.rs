@@ -202,6 +202,7 @@ impl Store for RedisStore {
             ],
             indexes: false,
             gives_up_at_timeout: true,
+            inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],

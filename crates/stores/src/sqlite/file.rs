@@ -4,15 +4,15 @@
 //! the collections Storebench made in it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, params};
 use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
 
 use super::Settings;
-use super::errors::{is_of_sql, store_error};
-use super::sql::{self, Format, Table};
+use super::errors::store_error;
+use super::open::{beside, has_bytes, open_untouched, open_writable};
+use super::sql::{self, Format};
+use super::theirs::{check_there, check_writable};
 use crate::location::{check_parent, io_error, not_ours};
 
 const MARKER: &str = "storebench_marker";
@@ -85,122 +85,6 @@ impl Found {
     }
 }
 
-/// How long a look waits for who has locked the file.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The files SQLite keeps beside a database.
-pub(super) fn beside(path: &Path) -> [PathBuf; 3] {
-    ["-wal", "-shm", "-journal"].map(|suffix| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    })
-}
-
-fn has_bytes(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
-}
-
-/// Opens a database such that nothing on disk changes, not even by making `-wal` or `-shm`.
-///
-/// Without a log beside it the file is opened as immutable. With a log, SQLite reads the log along
-/// through the `-shm` that lies there, opened for reading only. Where that cannot be (a log without
-/// its `-shm`, or one whose `-shm` only its writer can set up; a rollback journal of a crash), what
-/// is in the file itself is shown, and the second value is true.
-pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreError> {
-    let [wal, shm, journal] = beside(path);
-    let log = has_bytes(&wal);
-    if log && shm.exists() {
-        let connection = open_uri(path, "mode=ro&readonly_shm=1")?;
-        if connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_ok() {
-            return Ok((connection, has_bytes(&journal)));
-        }
-    }
-    Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
-}
-
-/// A file that is read without SQLite's locks, as it was when it was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Still {
-    path: PathBuf,
-    stamp: Option<(u64, SystemTime)>,
-}
-
-impl Still {
-    fn of(path: &Path) -> Self {
-        let stamp = std::fs::metadata(path).ok().and_then(|m| Some((m.len(), m.modified().ok()?)));
-        Self { path: path.to_owned(), stamp }
-    }
-
-    /// What was read may be none of what was ever stored.
-    pub(super) fn check(&self) -> Result<(), String> {
-        if *self == Self::of(&self.path) {
-            return Ok(());
-        }
-        Err(format!("{} was written while it was read; read it again when nobody writes to it", self.path.display()))
-    }
-}
-
-/// Opens a database to read what is committed in it, and changes nothing on disk. Where only making a `-shm`
-/// would give locks, it is opened without any, and whether it changes meanwhile has to be looked at.
-///
-/// # Errors
-/// A log lies beside it that cannot be read along.
-pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), StoreError> {
-    let [wal, shm, journal] = beside(path);
-    if wal.exists() && shm.exists() {
-        // Somebody has it open, perhaps with nothing in the log yet.
-        let connection = open_uri(path, "mode=ro&readonly_shm=1")?;
-        if connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_ok() {
-            return Ok((connection, None));
-        }
-    }
-    if has_bytes(&wal) {
-        return match open_untouched(path)? {
-            (connection, false) => Ok((connection, None)),
-            (_, true) => Err(StoreError::NotSupported(format!(
-                "{}: beside it lies a log of writes that are not merged into it and cannot be read along; open it once \
-                 with sqlite3, which merges them",
-                path.display()
-            ))),
-        };
-    }
-    // Without locks SQLite opens no database whose writes go through a log, whether there is one now or not.
-    let logs = || {
-        let unlocked = open_uri(path, "mode=ro&nolock=1")?;
-        Ok(unlocked.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_err())
-    };
-    if has_bytes(&journal) || !logs()? {
-        return Ok((open_uri(path, "mode=ro")?, None));
-    }
-    let still = Still::of(path);
-    Ok((open_uri(path, "mode=ro&immutable=1")?, Some(still)))
-}
-
-/// Opens a database for reading while sessions of ours write to it. Its end merges no log into the file.
-pub(super) fn open_beside(path: &Path) -> Result<Connection, StoreError> {
-    open_uri(path, "mode=ro")
-}
-
-fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
-    let absolute = std::path::absolute(path).map_err(|e| io_error(path, "find its full path", &e))?;
-    let mut uri = String::from("file://");
-    for byte in absolute.as_os_str().as_encoded_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte) {
-            uri.push(char::from(*byte));
-        } else {
-            uri += &format!("%{byte:02X}");
-        }
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(format!("{uri}?{how}"), flags)
-        .and_then(|connection| {
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            Ok(connection)
-        })
-        .map_err(|e| store_error(path, "open it", &e))
-}
-
 /// Looks at what is there, changing nothing.
 pub(super) fn look(path: &Path) -> Result<Found, StoreError> {
     check_parent(path)?;
@@ -252,15 +136,6 @@ fn contents(connection: &Connection, unmerged: bool) -> rusqlite::Result<Content
     };
     found.theirs = names.iter().filter(|name| !made(name)).cloned().collect();
     Ok(found)
-}
-
-/// Opens a database for writing. The journal mode is set only where the file is ours: it is a
-/// property of the file.
-pub(super) fn open_writable(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|e| store_error(path, "open it", &e))?;
-    connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|e| store_error(path, "open it", &e))?;
-    Ok(connection)
 }
 
 /// Makes the layout. What may be done with what is there has been decided by `how` and `found`.
@@ -383,7 +258,7 @@ fn create(path: &Path, settings: &Settings, layout: &Layout, made: bool, ours: b
     transaction.commit().map_err(failed)
 }
 
-fn kept_otherwise(path: &Path, name: &str, kept: &str, format: Format) -> StoreError {
+pub(super) fn kept_otherwise(path: &Path, name: &str, kept: &str, format: Format) -> StoreError {
     StoreError::NotSupported(format!(
         "{}: the collection `{name}` is kept as {kept} there and would be {} now; load it anew, or change ?format=",
         path.display(),
@@ -405,110 +280,6 @@ fn check_layout(layout: &Layout) -> Result<(), StoreError> {
             return Err(StoreError::NotSupported(format!(
                 "SQLite does not tell the table names `{}` and `{name}` apart; rename one of these collections",
                 twin.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Checks that what the layout names is there; that its keys can be listed only where they are to be.
-fn check_there(
-    path: &Path,
-    settings: &Settings,
-    layout: &Layout,
-    contents: &Contents,
-    lists: bool,
-) -> Result<(), StoreError> {
-    let connection = if lists { open_reading(path)?.0 } else { open_untouched(path)?.0 };
-    connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "look at its tables", &e))?;
-    for collection in &layout.collections {
-        let existing = collection.existing.as_ref();
-        let name = existing.map_or(&collection.name, |existing| &existing.name);
-        let format = Format::of(collection.body, settings.jsonb);
-        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, _)| made == name);
-        if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
-            return Err(kept_otherwise(path, name, kept, format));
-        }
-        let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
-        if let Err(error) = &probe
-            && !is_of_sql(error)
-        {
-            return Err(store_error(path, "look at its tables", error));
-        }
-        if existing.is_none() && made.is_none() || probe.is_err() {
-            let columns = sql::columns(&connection, name).unwrap_or_default();
-            let mut there = contents.theirs.clone();
-            there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));
-            let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
-            let key = column(existing.and_then(|e| e.key.as_ref()), "key");
-            let body = column(existing.and_then(|e| e.body.as_ref()), "body");
-            let theirs = existing.is_none() && made.is_none() && probe.is_ok();
-            let has = if columns.is_empty() {
-                format!("the file has: {}", there.join(", "))
-            } else {
-                format!(
-                    "`{name}` has the columns {}; say which hold keys and documents: in a study existing = \
-                     {{ name = \"{name}\", key = \"…\", body = \"…\" }}, of a copy --from-key and --from-body (plain columns: --query)",
-                    columns.join(", ")
-                )
-            };
-            let what = if theirs {
-                format!("the table `{name}` is none of Storebench's making")
-            } else {
-                format!("there is no table `{name}` with the columns `{key}` and `{body}`")
-            };
-            return Err(StoreError::NotSupported(format!("{}: {what}; {has}", path.display())));
-        }
-        if lists && existing.is_some() {
-            check_keys(path, &connection, name, &Table::of(collection))?;
-        }
-    }
-    Ok(())
-}
-
-/// Checks that one order holds all keys: SQLite orders numbers, texts and bytes one behind the other, and what is
-/// compared with a text is none of the others.
-fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -> Result<(), StoreError> {
-    let said = |e: rusqlite::Error| store_error(path, "look at the keys of a table in it", &e);
-    let mut statement = connection.prepare(&table.key_kinds()).map_err(said)?;
-    let is_view = connection.prepare(&table.is_view()).and_then(|mut sql| sql.exists([])).map_err(said)?;
-    let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
-    // What a view computes has no type by which a text would be taken for a number.
-    let compares = |kind: &str| match table.finds_by_text(kind) {
-        None => Ok(true),
-        Some(_) if is_view => Ok(false),
-        Some(sql) => connection.query_row(&sql, [], |row| row.get(0)).map_err(said),
-    };
-    match kinds.as_slice() {
-        [] => Ok(()),
-        [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
-        _ => Err(StoreError::NotSupported(format!(
-            "{}: the keys of `{name}` are of the kind {}, and only texts, or integers in a table's column of that type, can \
-             be listed in order; copy them by --query",
-            path.display(),
-            kinds.join(" and ")
-        ))),
-    }
-}
-
-/// Checks that the tables of others can be written by their keys. Nothing is run.
-fn check_writable(path: &Path, settings: &Settings, layout: &Layout, contents: &Contents) -> Result<(), StoreError> {
-    let (connection, _) = open_untouched(path)?;
-    for collection in &layout.collections {
-        let name = collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name);
-        if !contents.theirs.iter().any(|theirs| theirs.eq_ignore_ascii_case(name)) {
-            return Err(StoreError::NotSupported(format!(
-                "{}: Storebench made the table `{name}`; leave --into-existing out",
-                path.display()
-            )));
-        }
-        let upsert =
-            sql::statement(&Table::of(collection), Format::of(collection.body, settings.jsonb), sql::Kind::Upsert);
-        if let Err(error) = connection.prepare(&upsert) {
-            return Err(StoreError::NotSupported(format!(
-                "{}: `{name}` cannot be written by its keys ({error}); name the column of its primary key, or one with \
-                 a unique index, and the column that gets the document",
-                path.display()
             )));
         }
     }

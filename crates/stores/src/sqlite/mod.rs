@@ -12,11 +12,13 @@
 
 mod errors;
 mod file;
+mod open;
 mod query;
 mod sample;
 mod session;
 mod sql;
 mod statements;
+mod theirs;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +37,8 @@ use crate::fair::FairLock;
 use crate::location::{guarded, path_of};
 use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
-use file::{Found, Still};
+use file::Found;
+use open::Still;
 pub(crate) use session::SqliteSession;
 use sql::{Format, Table};
 
@@ -110,7 +113,7 @@ impl SqliteStore {
         })?;
         let failed = |e: rusqlite::Error| store_error(&self.path, "open a session", &e);
         let (connection, still) =
-            if ready.read_only { file::open_reading(&self.path)? } else { (file::open_writable(&self.path)?, None) };
+            if ready.read_only { open::open_reading(&self.path)? } else { (open::open_writable(&self.path)?, None) };
         let timeout = options.map_or(PATIENCE, |o| o.timeout);
         connection.busy_timeout(timeout).map_err(failed)?;
         if let Some(cache) = self.settings.cache {
@@ -128,7 +131,7 @@ impl SqliteStore {
 
     /// Merges the log into the file and empties it; false if a session stood in the way.
     fn checkpoint(&self) -> Result<bool, StoreError> {
-        let connection = file::open_writable(&self.path)?;
+        let connection = open::open_writable(&self.path)?;
         connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map(|busy| busy == 0)
@@ -138,8 +141,8 @@ impl SqliteStore {
     /// A connection that reads, whether or not sessions of ours write meanwhile. Beside them the file is no
     /// immutable one; without them (no log lies there) it is, and opening it makes no log.
     fn reader(&self) -> Result<(Connection, Option<Still>), StoreError> {
-        let live = self.writes() && (self.settings.journal != "wal" || file::beside(&self.path)[0].exists());
-        if live { Ok((file::open_beside(&self.path)?, None)) } else { file::open_reading(&self.path) }
+        let live = self.writes() && (self.settings.journal != "wal" || open::beside(&self.path)[0].exists());
+        if live { Ok((open::open_beside(&self.path)?, None)) } else { open::open_reading(&self.path) }
     }
 
     fn writes(&self) -> bool {
@@ -195,6 +198,7 @@ impl Store for SqliteStore {
             ],
             indexes: true,
             gives_up_at_timeout: false,
+            inserts_faster: false,
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],
@@ -254,7 +258,7 @@ impl Store for SqliteStore {
                 "VACUUM rewrites the whole file, which holds more than Storebench's documents".into(),
             ));
         }
-        let connection = file::open_writable(&self.path)?;
+        let connection = open::open_writable(&self.path)?;
         connection.execute_batch("VACUUM").map_err(|e| store_error(&self.path, "compact it", &e))?;
         drop(connection);
         self.checkpoint().map(drop)
@@ -264,7 +268,7 @@ impl Store for SqliteStore {
         let size = |path: &PathBuf| std::fs::metadata(path).map_or(0.0, |m| m.len() as f64);
         let mut stats = vec![
             ("file_bytes".to_owned(), size(&self.path)),
-            ("wal_bytes".to_owned(), size(&file::beside(&self.path)[0])),
+            ("wal_bytes".to_owned(), size(&open::beside(&self.path)[0])),
         ];
         if self.ready().is_some() {
             let (connection, _) = self.reader()?;
@@ -327,7 +331,7 @@ impl Store for SqliteStore {
 
     fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.path.clone()];
-        paths.extend(file::beside(&self.path));
+        paths.extend(open::beside(&self.path));
         paths
     }
 

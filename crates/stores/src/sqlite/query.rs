@@ -9,7 +9,7 @@ use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::errors::{is_of_sql, store_error};
-use super::file::Still;
+use super::open::Still;
 
 /// Rows and bytes of a page, at most.
 const ROWS: usize = 1_000;

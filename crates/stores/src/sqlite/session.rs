@@ -12,7 +12,7 @@ use storebench_core::store::{
 use storebench_core::workload::Body;
 
 use super::errors::op_error;
-use super::file::Still;
+use super::open::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
@@ -389,12 +389,7 @@ impl SqliteSession {
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         let Collection { table, format, first, .. } = &self.collections[collection];
-        let kind = match end {
-            Some(_) => Kind::Between,
-            // Numbers, which keys of others may be, are below every text, the empty one too.
-            None if start.is_empty() && table.theirs => Kind::All,
-            None => Kind::From,
-        };
+        let kind = table.range(start, end.is_some());
         let statement = self
             .prepared
             .get(first + kind as usize, || sql::statement(table, *format, kind))
@@ -471,8 +466,8 @@ impl SqliteSession {
                 let typed = !value.starts_with('"') && scalar(value)?.json_type.is_some();
                 sql::page(table, *format, field, typed).map_err(|e| OpError::new(ErrorKind::Refused, e.to_string()))?
             }
-            Op::Prefix { prefix: "", .. } | Op::Scan { end: None, .. } => statement(Kind::From),
-            Op::Prefix { .. } | Op::Scan { .. } => statement(Kind::Between),
+            Op::Prefix { prefix, .. } => statement(table.range(prefix, !prefix.is_empty())),
+            Op::Scan { start, end, .. } => statement(table.range(start, end.is_some())),
             Op::Read { .. } | Op::BulkRead { .. } => statement(Kind::Read),
             Op::Exists { .. } => statement(Kind::Exists),
             Op::Delete { .. } | Op::BulkDelete { .. } => statement(Kind::Delete),

@@ -141,6 +141,28 @@ impl Table {
         format!("SELECT DISTINCT typeof({}) FROM {} ORDER BY 1", self.key, self.name)
     }
 
+    /// The statement of a range of keys.
+    pub(super) fn range(&self, start: &str, bounded: bool) -> Kind {
+        match bounded {
+            true => Kind::Between,
+            // Numbers, which keys of others may be, are below every text, the empty one too.
+            false if start.is_empty() && self.theirs => Kind::All,
+            false => Kind::From,
+        }
+    }
+
+    /// Gives a row where the key is the number of the row, which is an integer and in the order of the table.
+    pub(super) fn is_row_number(&self) -> String {
+        let quoted = |name: &str| name.trim_matches('"').replace("\"\"", "\"").replace('\'', "''");
+        let (name, key) = (quoted(&self.name), quoted(&self.key_name));
+        format!(
+            "SELECT 1 FROM pragma_table_list('{name}') AS t, pragma_table_info('{name}') AS c \
+             WHERE t.schema = 'main' AND t.type = 'table' AND NOT t.wr \
+             AND c.name = '{key}' COLLATE NOCASE AND c.pk = 1 AND upper(c.type) = 'INTEGER' \
+             AND 1 = (SELECT count(*) FROM pragma_table_info('{name}') WHERE pk > 0)"
+        )
+    }
+
     /// Whether a key that is a number is found by its text, which it is by the type of its column; nothing where
     /// keys are texts.
     pub(super) fn finds_by_text(&self, kind: &str) -> Option<String> {

@@ -386,10 +386,10 @@ impl<'a> Slots<'a> {
                 self.done(piece.batch);
                 Ok(())
             }
-            ErrorKind::Conflict if verb == Verb::Insert && matches!(piece.step, Step::Do) => {
+            ErrorKind::Conflict if matches!((verb, &piece.step), (Verb::Insert | Verb::Upsert, Step::Do)) => {
                 let all: Vec<usize> = (0..self.len(&piece)).collect();
                 let mut part = self.part(&piece, &all);
-                part.step = Step::Compare;
+                part.step = if verb == Verb::Insert { Step::Compare } else { Step::Over };
                 self.add(part);
                 self.done(piece.batch);
                 Ok(())

@@ -210,10 +210,6 @@ pub struct StoreSink {
     inserts_first: bool,
 }
 
-/// Stores in which inserting many documents takes far less than writing them over: PostgreSQL takes them by `COPY`.
-/// (CouchDB's driver asks for revisions only once it has met documents that are there.)
-const INSERTS_FASTER: [&str; 2] = ["postgres", "mongodb"];
-
 impl StoreSink {
     /// Makes the collection, if it is not there yet; one of somebody else's must be there. What is there is
     /// kept.
@@ -247,11 +243,9 @@ impl StoreSink {
             // In a collection of others a store may do less than in one of its own making.
             Self::check(&*store, &options, false)?;
         }
-        let faster = INSERTS_FASTER.iter().any(|scheme| store.describe().scheme.starts_with(scheme));
         let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
         let inserts_first = plain
-            && faster
-            && store.capabilities().supports(Verb::Insert.kind()).is_some()
+            && store.capabilities().inserts_faster
             && store.sample_keys(CollectionId(0), 1, 1).is_ok_and(|keys| keys.is_empty());
         Ok(Self { store, options, inserts_first })
     }

@@ -107,6 +107,7 @@ impl Store for MemoryStore {
                 .to_vec(),
             indexes: true,
             gives_up_at_timeout: false,
+            inserts_faster: false,
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],

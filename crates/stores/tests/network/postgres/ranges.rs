@@ -94,10 +94,8 @@ fn a_stream_whose_connection_breaks_goes_on_behind_its_last_row() {
         if so_far / 2_000 > looked {
             looked += 1;
             // None where what it sent before is still being read.
-            let killed = sql(
-                &server,
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'COPY %'",
-            );
+            let killed =
+                sql(&server, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'COPY %'");
             broken += usize::from(killed.trim() != "0");
         }
     })

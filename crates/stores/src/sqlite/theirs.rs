@@ -1,0 +1,129 @@
+//! Whether tables that Storebench did not make can be read in order, and written by their keys.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use storebench_core::store::{Layout, StoreError};
+
+use super::Settings;
+use super::errors::{is_of_sql, store_error};
+use super::file::{Contents, kept_otherwise};
+use super::open::{open_reading, open_untouched};
+use super::sql::{self, Format, Table};
+
+/// How long a look waits for who has locked the file.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Checks that what the layout names is there; that its keys can be listed only where they are to be.
+pub(super) fn check_there(
+    path: &Path,
+    settings: &Settings,
+    layout: &Layout,
+    contents: &Contents,
+    lists: bool,
+) -> Result<(), StoreError> {
+    let connection = if lists { open_reading(path)?.0 } else { open_untouched(path)?.0 };
+    connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "look at its tables", &e))?;
+    for collection in &layout.collections {
+        let existing = collection.existing.as_ref();
+        let name = existing.map_or(&collection.name, |existing| &existing.name);
+        let format = Format::of(collection.body, settings.jsonb);
+        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, _)| made == name);
+        if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
+            return Err(kept_otherwise(path, name, kept, format));
+        }
+        let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
+        if let Err(error) = &probe
+            && !is_of_sql(error)
+        {
+            return Err(store_error(path, "look at its tables", error));
+        }
+        if existing.is_none() && made.is_none() || probe.is_err() {
+            let columns = sql::columns(&connection, name).unwrap_or_default();
+            let mut there = contents.theirs.clone();
+            there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));
+            let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
+            let key = column(existing.and_then(|e| e.key.as_ref()), "key");
+            let body = column(existing.and_then(|e| e.body.as_ref()), "body");
+            let theirs = existing.is_none() && made.is_none() && probe.is_ok();
+            let has = if columns.is_empty() {
+                format!("the file has: {}", there.join(", "))
+            } else {
+                format!(
+                    "`{name}` has the columns {}; say which hold keys and documents: in a study existing = \
+                     {{ name = \"{name}\", key = \"…\", body = \"…\" }}, of a copy --from-key and --from-body (plain columns: --query)",
+                    columns.join(", ")
+                )
+            };
+            let what = if theirs {
+                format!("the table `{name}` is none of Storebench's making")
+            } else {
+                format!("there is no table `{name}` with the columns `{key}` and `{body}`")
+            };
+            return Err(StoreError::NotSupported(format!("{}: {what}; {has}", path.display())));
+        }
+        if lists && existing.is_some() {
+            check_keys(path, &connection, name, &Table::of(collection))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that one order holds all keys: SQLite orders numbers, texts and bytes one behind the other, and what is
+/// compared with a text is none of the others.
+fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -> Result<(), StoreError> {
+    let said = |e: rusqlite::Error| store_error(path, "look at the keys of a table in it", &e);
+    // Other kinds are looked for in all rows.
+    if connection.prepare(&table.is_row_number()).and_then(|mut sql| sql.exists([])).map_err(said)? {
+        return Ok(());
+    }
+    let mut statement = connection.prepare(&table.key_kinds()).map_err(said)?;
+    let is_view = connection.prepare(&table.is_view()).and_then(|mut sql| sql.exists([])).map_err(said)?;
+    let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
+    // What a view computes has no type by which a text would be taken for a number.
+    let compares = |kind: &str| match table.finds_by_text(kind) {
+        None => Ok(true),
+        Some(_) if is_view => Ok(false),
+        Some(sql) => connection.query_row(&sql, [], |row| row.get(0)).map_err(said),
+    };
+    match kinds.as_slice() {
+        [] => Ok(()),
+        [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
+        _ => Err(StoreError::NotSupported(format!(
+            "{}: the keys of `{name}` are of the kind {}, and only texts, or integers in a table's column of that type, can \
+             be listed in order; copy them by --query",
+            path.display(),
+            kinds.join(" and ")
+        ))),
+    }
+}
+
+/// Checks that the tables of others can be written by their keys. Nothing is run.
+pub(super) fn check_writable(
+    path: &Path,
+    settings: &Settings,
+    layout: &Layout,
+    contents: &Contents,
+) -> Result<(), StoreError> {
+    let (connection, _) = open_untouched(path)?;
+    for collection in &layout.collections {
+        let name = collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name);
+        if !contents.theirs.iter().any(|theirs| theirs.eq_ignore_ascii_case(name)) {
+            return Err(StoreError::NotSupported(format!(
+                "{}: Storebench made the table `{name}`; leave --into-existing out",
+                path.display()
+            )));
+        }
+        let upsert =
+            sql::statement(&Table::of(collection), Format::of(collection.body, settings.jsonb), sql::Kind::Upsert);
+        if let Err(error) = connection.prepare(&upsert) {
+            return Err(StoreError::NotSupported(format!(
+                "{}: `{name}` cannot be written by its keys ({error}); name the column of its primary key, or one with \
+                 a unique index, and the column that gets the document",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
