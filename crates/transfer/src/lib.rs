@@ -50,7 +50,8 @@ pub use rejects::Reject;
 pub use retry::RetryPolicy;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
 pub use sink::{
-    Again, Ended, FileSink, FileSinkOptions, MergeBy, Refusal, Sink, StoreSink, StoreSinkOptions, Verb, Writer,
+    Again, Ended, FileSink, FileSinkOptions, MergeBy, Refusal, Sink, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb,
+    Writer,
 };
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,

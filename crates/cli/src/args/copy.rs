@@ -129,13 +129,13 @@ pub(crate) struct CopyArgs {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
     pub(crate) parallel: Option<u32>,
 
-    /// Records in one bulk request, at most
-    #[arg(long, value_name = "COUNT", default_value = "1000", help_heading = "Speed")]
-    pub(crate) batch: Count,
+    /// Records in one bulk request, at most; 1000, and 4000 into an empty collection of PostgreSQL or MongoDB
+    #[arg(long, value_name = "COUNT", help_heading = "Speed")]
+    pub(crate) batch: Option<Count>,
 
-    /// Bytes in one bulk request, at most, unless one record holds more
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = "Speed")]
-    pub(crate) batch_bytes: ByteSize,
+    /// Bytes in one bulk request, at most, unless one record holds more; 1MiB, and 4MiB there
+    #[arg(long, value_name = "SIZE", help_heading = "Speed")]
+    pub(crate) batch_bytes: Option<ByteSize>,
 
     /// Requests in flight on each worker's connection
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Speed")]

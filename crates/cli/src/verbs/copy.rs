@@ -13,8 +13,8 @@ use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
 use storebench_lab::verdicts::Level;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
-    FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Room, Shape, Sink, Source, StoreSink,
-    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, ViewSource, abandon,
+    FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Shape, Sink, Source, StoreSink,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, ViewSource, abandon,
     copy as copy_all, infer_columns, is_unfinished, name_of, settings_of,
 };
 
@@ -346,7 +346,9 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         merge: plan.merge.clone(),
         expiry: plan.expiry,
         expires: args.records.expiry_field.is_some() || plan.their_expiry == TheirExpiry::Kept,
-        room: Room { records: args.batch.0.max(1) as usize, bytes: args.batch_bytes.bytes().max(1) as usize },
+        // Large batches would come in bursts.
+        batch: args.batch.map(|n| n.0.max(1) as usize).or(args.rate_docs.is_some().then_some(USUAL_BATCH)),
+        batch_bytes: args.batch_bytes.map(|size| size.bytes().max(1) as usize),
         in_flight: args.in_flight,
         durability: args.durability,
         timeout: args.timeout.0,

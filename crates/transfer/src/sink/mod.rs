@@ -12,7 +12,7 @@ mod tables;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
-pub use store::{MergeBy, StoreSink, StoreSinkOptions, Verb};
+pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 
 use std::task::{Context, Poll};
 

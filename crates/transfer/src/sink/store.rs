@@ -161,8 +161,10 @@ pub struct StoreSinkOptions {
     pub expiry: Option<Expiry>,
     /// Whether records may say when they are to expire.
     pub expires: bool,
-    /// Records and bytes of a batch.
-    pub room: Room,
+    /// Records of a batch, at most; what the store is best given where none is said.
+    pub batch: Option<usize>,
+    /// Bytes of a batch, at most, in the same way.
+    pub batch_bytes: Option<usize>,
     /// Batches (for verbs without a bulk form: records) in flight on each worker's session.
     pub in_flight: u32,
     /// What an acknowledged write survives; none for the strongest that the store promises up to `fsync`.
@@ -201,6 +203,11 @@ impl StoreSinkOptions {
         self.by_record || self.merge.is_some()
     }
 }
+
+/// Records of a batch, where neither the user nor the store says otherwise.
+pub const USUAL_BATCH: usize = 1_000;
+/// Bytes of a batch, in the same way.
+const USUAL_BATCH_BYTES: usize = 1 << 20;
 
 /// One collection of a store.
 pub struct StoreSink {
@@ -324,7 +331,7 @@ impl Sink for StoreSink {
 
     fn writes(&self) -> Result<Writes, TransferError> {
         let options = session::options(&*self.store, &Self::request(&self.options))?;
-        let batch = u32::try_from(self.options.room.records).unwrap_or(u32::MAX);
+        let batch = u32::try_from(self.room().records).unwrap_or(u32::MAX);
         Ok(Writes {
             requests: RequestKinds { kinds: self.options.kinds(self.inserts_first), batch },
             in_flight: options.in_flight,
@@ -333,7 +340,12 @@ impl Sink for StoreSink {
     }
 
     fn room(&self) -> Room {
-        self.options.room
+        // What an insert of many costs beside its records (in PostgreSQL its commit) is shared by more of them.
+        let larger = if self.inserts_first { 4 } else { 1 };
+        Room {
+            records: self.options.batch.unwrap_or(USUAL_BATCH * larger),
+            bytes: self.options.batch_bytes.unwrap_or(USUAL_BATCH_BYTES * larger),
+        }
     }
 
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {

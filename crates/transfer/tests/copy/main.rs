@@ -30,8 +30,8 @@ use storebench_core::store::{
 };
 use storebench_transfer::{
     Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format, Jq,
-    KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Room, Shape, Sink, Source, StoreSink, StoreSinkOptions,
-    StoreSource, StoreSourceOptions, TheirExpiry, TransferError, Verb, copy,
+    KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
+    StoreSourceOptions, TheirExpiry, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
@@ -135,7 +135,8 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
         merge: None,
         expiry: None,
         expires: false,
-        room: Room { records: 100, bytes: 1 << 20 },
+        batch: Some(100),
+        batch_bytes: None,
         in_flight: 4,
         durability: Some(Durability::OS),
         timeout: Duration::from_secs(10),
