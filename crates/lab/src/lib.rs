@@ -11,6 +11,7 @@ pub mod human;
 pub mod plan;
 pub mod results;
 pub mod run;
+pub mod stats;
 pub mod summary;
 pub mod verdicts;
 pub mod verify;

@@ -1,8 +1,9 @@
-//! The documents of a range of keys as one stream: a `COPY` of its rows in the order of the key's own index, so
-//! that no page has to search for its first row, and keys of every type are read without sorting.
+//! The documents of a range of keys as one stream, a `COPY` of its rows, so that no page has to search for its first
+//! row, and keys of every type are read as the server finds them.
 //!
-//! The stream sees the moment when it began. Where its connection breaks, it goes on behind the last key that was
-//! given, and sees a later one.
+//! The stream sees the moment when it began. Where its connection breaks, it begins anew and sees a later one: rows come
+//! again, which who reads knows by their keys. Keys that need not be unique are sorted: so that two rows of one key are
+//! seen to be two, and the stream goes on behind the last.
 
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ impl Range {
         let mut connected = self.target.login().await?;
         let first = if self.table.theirs.is_some() { format!("{ALL_ROWS}; {NO_LIMITS}") } else { NO_LIMITS.to_owned() };
         self.target.ask(DOING, connected.channel.query(&first)).await?;
-        let start = self.last.as_deref().or(self.start.as_deref());
+        let start = self.last.as_deref().filter(|_| !self.table.unique).or(self.start.as_deref());
         let mut out = Vec::new();
         wire::query(&mut out, &self.table.copy_out(start, self.end.as_deref()));
         connected.channel.send(&out).await.map_err(|lost| self.target.broke(DOING, &lost))?;
@@ -72,7 +73,7 @@ impl Range {
         if self.ended {
             return Ok(false);
         }
-        // Where this fails the connection goes, and the next try begins behind the last key on another.
+        // Where this fails the connection goes, and the next try begins on another.
         let mut copy = match self.copy.take() {
             Some(copy) => copy,
             None => self.begin().await?,
@@ -168,7 +169,7 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
                 copy.flows = true;
                 let mut columns = Columns::of(body)?;
                 let key = std::str::from_utf8(columns.value()?).map_err(|_| Failure::NoText)?;
-                if newest.of(page) == Some(key) {
+                if !table.unique && newest.of(page) == Some(key) {
                     if std::mem::take(&mut copy.again) {
                         continue;
                     }

@@ -329,7 +329,7 @@ impl Table {
         (sql, types)
     }
 
-    /// A `COPY` of a range of keys, in the order of [`Table::ranged`].
+    /// A `COPY` of a range of keys, as [`Table::ranged`] orders them; in that order where they need not be unique.
     pub(super) fn copy_out(&self, start: Option<&str>, end: Option<&str>) -> String {
         let Self { place, key, doc, .. } = self;
         let ranged = self.ranged();
@@ -341,7 +341,8 @@ impl Table {
         let bounds: Vec<String> =
             start.map(|key| bound(">=", key)).into_iter().chain(end.map(|key| bound("<", key))).collect();
         let within = if bounds.is_empty() { String::new() } else { format!(" WHERE {}", bounds.join(" AND ")) };
-        format!("COPY (SELECT {key}, {doc} FROM {place} AS t{within} ORDER BY {ranged}) TO STDOUT (FORMAT binary)")
+        let order = if self.unique { String::new() } else { format!(" ORDER BY {ranged}") };
+        format!("COPY (SELECT {key}, {doc} FROM {place} AS t{within}{order}) TO STDOUT (FORMAT binary)")
     }
 
     /// What ranges of keys are ordered by: the column as its index has it; where it has none, its texts by their

@@ -1,0 +1,154 @@
+//! Intervals of a mean and of a ratio, on logarithms: a ratio and its inverse are treated alike, and what multiplies
+//! a whole block (a warmer machine, a busier disk) cancels.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The confidence of every interval that is shown.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// A figure over trials, and the interval around it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// The geometric mean over trials; of a ratio, over blocks.
+    pub value: f64,
+    /// Lower end of the 95 % interval; none where fewer than two trials tell.
+    pub low: Option<f64>,
+    /// Upper end, in the same way.
+    pub high: Option<f64>,
+    /// Trials, or pairs of them, that it rests on.
+    pub trials: u32,
+}
+
+impl Estimate {
+    /// Whether the whole interval lies beyond `line`, on the side of `value`. Without an interval never.
+    pub fn beyond(&self, line: f64) -> bool {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => low > line && self.value > line || high < line && self.value < line,
+            _ => false,
+        }
+    }
+
+    /// Half of the interval's width over the value: ±.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        Some((self.high? / self.low?).sqrt() - 1.0)
+    }
+
+    /// The ratio the other way round.
+    pub fn inverse(self) -> Self {
+        Self { value: 1.0 / self.value, low: self.high.map(|h| 1.0 / h), high: self.low.map(|l| 1.0 / l), ..self }
+    }
+}
+
+/// The geometric mean of positive figures, one for each trial, with Student's interval on their logarithms. None
+/// where one is not positive and finite, or there is none.
+pub fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
+    let logs = logs(figures)?;
+    Some(back(mean(&logs), spread(&logs).map(|variance| (variance, logs.len() as f64 - 1.0)), figures.len()))
+}
+
+/// The ratio `a / b` of two arms that were measured in the same blocks, from one pair of figures for each block:
+/// Student's interval on the logarithms of the blocks' ratios. None where a figure is not positive and finite.
+///
+/// Arms run in shuffled order within each block, so that a drift over blocks cancels and one within a block makes
+/// the interval wider, not wrong.
+pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
+    pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0).then(|| geometric_mean(&ratios))?
+}
+
+/// The ratio `a / b` of two arms that share no blocks, such as two runs: Welch's interval on logarithms (Welch 1947,
+/// with the degrees of freedom of Satterthwaite 1946). A drift between the two is in it and cannot be told from a
+/// difference.
+pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let (a, b) = (logs(a)?, logs(b)?);
+    let variance = spread(&a).zip(spread(&b)).map(|(va, vb)| {
+        let degrees = (va + vb).powi(2)
+            / (va.powi(2) / (a.len() as f64 - 1.0) + vb.powi(2) / (b.len() as f64 - 1.0)).max(f64::MIN_POSITIVE);
+        (va + vb, degrees.max(1.0))
+    });
+    Some(back(mean(&a) - mean(&b), variance, a.len().min(b.len())))
+}
+
+fn logs(figures: &[f64]) -> Option<Vec<f64>> {
+    let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
+    (!logs.is_empty() && logs.iter().all(|log| log.is_finite())).then_some(logs)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The variance of the mean; none of one value.
+fn spread(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let mean = mean(values);
+    (values.len() > 1).then(|| values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0) / n)
+}
+
+/// From logarithms to figures. `variance` is that of the mean, with its degrees of freedom.
+fn back(mean: f64, variance: Option<(f64, f64)>, trials: usize) -> Estimate {
+    let half = variance.map(|(variance, degrees)| quantile(degrees) * variance.sqrt());
+    Estimate {
+        value: mean.exp(),
+        low: half.map(|half| (mean - half).exp()),
+        high: half.map(|half| (mean + half).exp()),
+        trials: trials as u32,
+    }
+}
+
+/// The two-sided quantile of Student's t.
+fn quantile(degrees: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn student_s_quantiles_are_those_of_the_tables() {
+        // Fisher and Yates, Statistical Tables, table III.
+        for (degrees, expected) in [(1.0, 12.706), (2.0, 4.303), (9.0, 2.262), (30.0, 2.042)] {
+            assert!((quantile(degrees) - expected).abs() < 1e-3, "{degrees}: {}", quantile(degrees));
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_blocks_that_drift_alike_has_no_width() {
+        let pairs: Vec<(f64, f64)> = (1..=5).map(|block| (1.1 * f64::from(block), f64::from(block))).collect();
+        let ratio = paired_ratio(&pairs).unwrap();
+        assert!((ratio.value - 1.1).abs() < 1e-12 && ratio.relative_half_width().unwrap() < 1e-9, "{ratio:?}");
+        assert!(ratio.beyond(1.05) && !ratio.beyond(1.2 - 1e-9) || ratio.beyond(1.2));
+        // What does not share blocks cannot know that it was drift.
+        let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        assert!(!unpaired_ratio(&a, &b).unwrap().beyond(1.0));
+    }
+
+    #[test]
+    fn one_trial_has_no_interval_and_what_is_not_positive_no_ratio() {
+        let one = geometric_mean(&[5.0]).unwrap();
+        assert_eq!((one.value.round(), one.low, one.trials), (5.0, None, 1));
+        assert!(!one.beyond(1.0));
+        assert_eq!(geometric_mean(&[]), None);
+        assert_eq!(geometric_mean(&[1.0, 0.0]), None);
+        assert_eq!(paired_ratio(&[(1.0, 0.0)]), None);
+        assert_eq!(paired_ratio(&[(-1.0, -1.0)]), None);
+        assert_eq!(unpaired_ratio(&[1.0], &[f64::NAN]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_other_way_round_is_the_inverse(pairs in prop::collection::vec((0.1f64..1e6, 0.1f64..1e6), 2..12)) {
+            let there = paired_ratio(&pairs).unwrap();
+            let back: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
+            let back = paired_ratio(&back).unwrap().inverse();
+            prop_assert!((there.value / back.value - 1.0).abs() < 1e-9);
+            prop_assert!((there.low.unwrap() / back.low.unwrap() - 1.0).abs() < 1e-6);
+            prop_assert!(there.low <= Some(there.value) && Some(there.value) <= there.high);
+        }
+    }
+}

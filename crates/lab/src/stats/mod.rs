@@ -1,0 +1,17 @@
+//! How sure a figure is: intervals of arms and of their ratios over trials, bands within a run, and what
+//! happened on a run's time axis. `docs/statistics.md` tells the rules and their sources.
+//!
+//! The trial is the unit. What lies within a trial (its seconds) is dependent, so it draws bands on charts
+//! and finds events, and gates nothing.
+
+mod interval;
+mod outliers;
+mod series;
+#[cfg(test)]
+mod simulated;
+mod steady;
+
+pub use interval::{CONFIDENCE, Estimate, geometric_mean, paired_ratio, unpaired_ratio};
+pub use outliers::{OUTLYING, outlying};
+pub use series::{Band, band, effective_size};
+pub use steady::{SeriesEvent, SeriesEventKind, Steadiness, steadiness};

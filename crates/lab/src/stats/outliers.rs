@@ -1,0 +1,50 @@
+//! Trials that are unlike the others of their arm. They are shown and never left out.
+
+/// The modified z-score from which a trial is called outlying: Iglewicz and Hoaglin, *How to Detect and Handle
+/// Outliers*, 1993.
+pub const OUTLYING: f64 = 3.5;
+/// A spread below this share of the median is none: trials that agree so well have no outliers among them.
+const LEAST_SPREAD: f64 = 0.005;
+
+/// The positions of outlying figures, by their distance from the median in median absolute deviations, with that
+/// modified z-score. Fewer than five tell nothing.
+pub fn outlying(figures: &[f64]) -> Vec<(usize, f64)> {
+    if figures.len() < 5 || figures.iter().any(|figure| !figure.is_finite()) {
+        return Vec::new();
+    }
+    let middle = median(figures);
+    let deviations: Vec<f64> = figures.iter().map(|figure| (figure - middle).abs()).collect();
+    let spread = median(&deviations).max(LEAST_SPREAD * middle.abs());
+    let score = |figure: &f64| if spread > 0.0 { 0.6745 * (figure - middle) / spread } else { 0.0 };
+    figures.iter().map(score).enumerate().filter(|(_, score)| score.abs() > OUTLYING).collect()
+}
+
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_unlike_the_others_is_found_and_a_spread_is_not() {
+        let found = outlying(&[100.0, 102.0, 99.0, 101.0, 40.0, 98.0]);
+        assert_eq!(found.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [4]);
+        assert!(found[0].1 < -OUTLYING);
+        assert!(outlying(&[80.0, 90.0, 100.0, 110.0, 120.0]).is_empty());
+    }
+
+    #[test]
+    fn few_trials_and_trials_that_agree_have_none() {
+        assert!(outlying(&[1.0, 1.0, 1.0, 9.0]).is_empty());
+        assert!(outlying(&[100.0, 100.0, 100.0, 100.0, 101.0]).is_empty());
+        assert!(outlying(&[0.0; 6]).is_empty());
+    }
+}
