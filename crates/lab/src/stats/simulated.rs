@@ -6,7 +6,7 @@ use super::{paired_ratio, unpaired_ratio};
 
 /// Normal values of variance 1 of which each remembers its predecessor: AR(1) with `phi`.
 pub(super) fn noise(seed: u64, n: usize, phi: f64) -> Vec<f64> {
-    let mut random = Rng::new(seed ^ 0x6e6f_6973_65);
+    let mut random = Rng::new(seed ^ 0x006e_6f69_7365);
     let mut value = normal(&mut random);
     (0..n)
         .map(|_| {
