@@ -126,7 +126,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l merge -d 
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry -d 'Let each document expire so long after it was written' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry-field -d 'The field that says when a document expires: seconds from its writing, or a time such as 2031-01-31T12:00:00Z; where it is missing or null, --expiry counts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most; 1000, and 4000 into an empty collection of PostgreSQL or MongoDB' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled by upserts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more; 1MiB, and 4MiB there' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l in-flight -d 'Requests in flight on each worker\'s connection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rate-docs -d 'Documents per second, at most, over all workers' -r

@@ -129,7 +129,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
     pub(crate) parallel: Option<u32>,
 
-    /// Records in one bulk request, at most; 1000, and 4000 into an empty collection of PostgreSQL or MongoDB
+    /// Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled
+    /// by upserts
     #[arg(long, value_name = "COUNT", help_heading = "Speed")]
     pub(crate) batch: Option<Count>,
 

@@ -338,6 +338,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         key: args.to_key.clone(),
         body: args.to_body.clone(),
     });
+    let paced = args.rate_docs.is_some() || args.rate_bytes.is_some();
     StoreSinkOptions {
         collection,
         existing,
@@ -347,7 +348,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         expiry: plan.expiry,
         expires: args.records.expiry_field.is_some() || plan.their_expiry == TheirExpiry::Kept,
         // Large batches would come in bursts.
-        batch: args.batch.map(|n| n.0.max(1) as usize).or(args.rate_docs.is_some().then_some(USUAL_BATCH)),
+        batch: args.batch.map(|n| n.0.max(1) as usize).or(paced.then_some(USUAL_BATCH)),
         batch_bytes: args.batch_bytes.map(|size| size.bytes().max(1) as usize),
         in_flight: args.in_flight,
         durability: args.durability,

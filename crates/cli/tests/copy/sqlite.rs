@@ -44,12 +44,15 @@ fn a_table_of_others_is_theirs_whatever_its_columns_are_named() {
         &format!(
             "CREATE TABLE docs (key INTEGER PRIMARY KEY, body TEXT); {THOUSAND} INSERT INTO docs SELECT n, '{{}}' FROM n; \
              CREATE TABLE nulls (key TEXT PRIMARY KEY, body TEXT); INSERT INTO nulls VALUES ('a', '{{}}'), (NULL, '{{}}'); \
-             CREATE TABLE loose (key, body); INSERT INTO loose VALUES (1, '{{}}'), ('a', '{{}}')"
+             CREATE TABLE loose (key, body); INSERT INTO loose VALUES (1, '{{}}'), ('a', '{{}}'); \
+             CREATE TABLE unlike (key INTEGER PRIMARY KEY DESC, body); INSERT INTO unlike VALUES ('ab', 1), (X'6162', 2)"
         ),
     );
     whole(&cli, "docs", ["key", "body"], &["-p", "1"]);
     whole(&cli, "docs", ["key", "body"], &["-p", "4"]);
     refused(&cli, "nulls", ["key", "body"], "kind null and text");
+    // It looks like the number of the row, and is not.
+    refused(&cli, "unlike", ["key", "body"], "kind blob and text");
     refused(&cli, "loose", ["key", "body"], "kind integer and text");
 }
 

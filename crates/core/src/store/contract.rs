@@ -303,6 +303,12 @@ pub trait Store: Send + Sync + 'static {
         Ok(evenly(&keys, ranges))
     }
 
+    /// What the order of [`cuts`](Self::cuts) is named by, where it is the prepared collection's own: ranges that
+    /// were cut in another order are not those of this one.
+    fn range_order(&self, _collection: CollectionId) -> Option<String> {
+        None
+    }
+
     /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         Err(StoreError::NotSupported("this store is not walked over".into()))

@@ -26,6 +26,7 @@ pub trait AnyStore: Send + Sync {
     fn stats(&self) -> Result<Stats, StoreError>;
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError>;
+    fn range_order(&self, collection: CollectionId) -> Option<String>;
     fn parts(&self) -> Result<Vec<String>, StoreError>;
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
@@ -73,6 +74,9 @@ where
     }
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
         Store::cuts(self, collection, ranges)
+    }
+    fn range_order(&self, collection: CollectionId) -> Option<String> {
+        Store::range_order(self, collection)
     }
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         Store::parts(self)
@@ -138,6 +142,9 @@ impl Store for Erased {
     }
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
         self.0.cuts(collection, ranges)
+    }
+    fn range_order(&self, collection: CollectionId) -> Option<String> {
+        self.0.range_order(collection)
     }
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         self.0.parts()

@@ -121,6 +121,10 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
         self.inner.cuts(collection, ranges)
     }
 
+    fn range_order(&self, collection: CollectionId) -> Option<String> {
+        self.inner.range_order(collection)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.inner.explain(request)
     }

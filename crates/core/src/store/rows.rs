@@ -15,8 +15,8 @@ pub enum Rows<'a> {
         /// One of [`Store::parts`](super::Store::parts).
         part: &'a str,
     },
-    /// The documents of a prepared collection from one key up to but without another, as
-    /// [`Store::cuts`](super::Store::cuts) orders them, in no order. Each comes once, and all may come again after an error.
+    /// The documents of a prepared collection from one key up to but without another, each once, in the order of
+    /// [`Store::cuts`](super::Store::cuts).
     Range {
         /// The collection.
         collection: CollectionId,

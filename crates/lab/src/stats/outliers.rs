@@ -3,7 +3,7 @@
 /// The modified z-score from which a trial is called outlying: Iglewicz and Hoaglin, *How to Detect and Handle
 /// Outliers*, 1993.
 pub const OUTLYING: f64 = 3.5;
-/// A spread below this share of the median is none: trials that agree so well have no outliers among them.
+/// A spread below this share of the median counts as so much: what is that near is alike.
 const LEAST_SPREAD: f64 = 0.005;
 
 /// The positions of outlying figures, by their distance from the median in median absolute deviations, with that
@@ -45,6 +45,7 @@ mod tests {
     fn few_trials_and_trials_that_agree_have_none() {
         assert!(outlying(&[1.0, 1.0, 1.0, 9.0]).is_empty());
         assert!(outlying(&[100.0, 100.0, 100.0, 100.0, 101.0]).is_empty());
+        assert_eq!(outlying(&[100.0, 100.0, 100.0, 100.0, 200.0]).len(), 1);
         assert!(outlying(&[0.0; 6]).is_empty());
     }
 }

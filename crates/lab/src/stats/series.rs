@@ -5,9 +5,8 @@ use storebench_core::keys::Rng;
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 1_000;
 
-/// How many independent values a series is worth: n / (1 + 2 Σ ρ(k)), the sum ended before the first pair of
-/// neighbouring autocorrelations that is not positive (Geyer, *Practical Markov Chain Monte Carlo*, 1992). Between 1
-/// and n; n for a constant series.
+/// How many independent values a series is worth: n / (1 + 2 Σ ρ(k)), the sum ended before the first pair ρ(2m) + ρ(2m+1)
+/// that is not positive (Geyer, *Practical Markov Chain Monte Carlo*, 1992). Between 1 and n; n for a constant series.
 pub fn effective_size(series: &[f64]) -> f64 {
     let n = series.len();
     if n < 4 {
@@ -21,8 +20,9 @@ pub fn effective_size(series: &[f64]) -> f64 {
     if variance <= f64::EPSILON * mean * mean {
         return n as f64;
     }
+    // Pairs (0, 1), (2, 3), …: of a reversible chain the sum of each is positive.
     let mut sum = 0.0;
-    let mut lag = 1;
+    let mut lag = 0;
     while lag + 1 < n {
         let pair = (covariance(lag) + covariance(lag + 1)) / variance;
         if pair <= 0.0 {
@@ -31,9 +31,7 @@ pub fn effective_size(series: &[f64]) -> f64 {
         sum += pair;
         lag += 2;
     }
-    // A lone first autocorrelation counts even where its neighbour outweighs it.
-    let first = if sum == 0.0 { (covariance(1) / variance).max(0.0) } else { 0.0 };
-    (n as f64 / (1.0 + 2.0 * (sum + first))).clamp(1.0, n as f64)
+    (n as f64 / (2.0 * sum - 1.0).max(1.0)).clamp(1.0, n as f64)
 }
 
 /// A band of 95 % around the mean of a series. For charts: it says nothing of another run.

@@ -74,7 +74,7 @@ impl Steadiness {
 /// Stalls come first, and are left out of the rest. A change of level is where two means differ most for their
 /// standard error (binary segmentation: Scott and Knott 1974; Vostrikova 1981; here with elimination backwards), with
 /// the memory of what they leave in it; a slope is Theil's and Sen's median of pairwise slopes, sure by the test of Mann and Kendall with that memory in its
-/// variance (Yue and Wang 2004). Of the two the one that explains more counts.
+/// variance (after Yue and Wang 2004, by the effective size). Of the two the one that leaves less counts.
 pub fn steadiness(series: &[f64]) -> Option<Steadiness> {
     if series.len() < 2 * SHORTEST || series.iter().any(|value| !value.is_finite()) {
         return None;
@@ -100,7 +100,9 @@ pub fn steadiness(series: &[f64]) -> Option<Steadiness> {
     }
     let values: Vec<f64> = calm.iter().map(|(_, value)| *value).collect();
     let line = slope(&values);
-    found.slope_share = line.per_value * (values.len() - 1) as f64 / line.middle.abs().max(f64::MIN_POSITIVE);
+    if line.middle != 0.0 {
+        found.slope_share = line.per_value * (values.len() - 1) as f64 / line.middle.abs();
+    }
     let sloped = line.sure && found.slope_share.abs() >= CHANGE;
     let steps = Steps::find(&values);
     if !steps.places.is_empty() && (!sloped || steps.unexplained <= line.unexplained) {

@@ -9,7 +9,11 @@ use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
 
 /// What a session that reads asks for, as pg_dump does: where a policy hides rows from this user, statements fail,
 /// and do not leave them out.
-pub(super) const ALL_ROWS: &str = "SET row_security = off";
+pub(super) const ALL_ROWS: &str = "SET row_security = off; ";
+
+/// How values become texts, in every session that reads many: one that is read tells the same in the next.
+pub(super) const AS_TEXT: &str = "SET DateStyle = 'ISO'; SET TimeZone = 'UTC'; SET IntervalStyle = 'iso_8601'; \
+                                  SET bytea_output = 'hex'; SET extra_float_digits = 3";
 
 /// A column: its name and type, whether it alone is the primary key, whether its values are unique, whether a
 /// new row must have one; whether it is of a table, not of a view; and whether it is declared NOT NULL.
@@ -21,6 +25,10 @@ struct Column {
     mandatory: bool,
     of_table: bool,
     never_null: bool,
+    /// Whether PostgreSQL brings its type along: the operators of others are found only where `search_path` leads.
+    builtin: bool,
+    /// What its order is named by: type, collation and version.
+    order_name: String,
 }
 
 /// Finds out how a table of somebody else's is read, or written. `name` is `schema.table`, or a table in
@@ -74,7 +82,7 @@ pub(super) async fn resolve(
         )));
     }
     if !write {
-        let sql = format!("{ALL_ROWS}; SELECT FROM {}.{} LIMIT 0", identifier(schema), identifier(name));
+        let sql = format!("{ALL_ROWS}SELECT FROM {}.{} LIMIT 0", identifier(schema), identifier(name));
         let doing = format!("read `{schema}.{name}`");
         channel.query(&sql).await.map_err(|fault| target.fault(&doing, &fault))?;
     }
@@ -89,7 +97,7 @@ pub(super) async fn resolve(
         None if write => return Err(refused("name the column that gets the document")),
         None if body == Body::Json => {
             let fields = columns.iter().map(|c| (c.name.clone(), c.sql_type.clone())).collect();
-            ("to_jsonb(t)".to_owned(), true, Fields::Columns(fields))
+            ("to_jsonb(t.*)".to_owned(), true, Fields::Columns(fields))
         }
         None => return Err(refused("a whole row is JSON, so name the column that holds the document")),
         Some(wanted) => {
@@ -130,7 +138,8 @@ pub(super) async fn resolve(
         doc_name: existing.body.as_deref().map(identifier).unwrap_or_default(),
         given,
         order: format!("{as_text} COLLATE \"C\""),
-        unique: key.unique,
+        unique: key.unique && key.builtin,
+        order_name: key.order_name.clone(),
         key: as_text,
         key_type: (!textual).then(|| if key.sql_type == "character" { "bpchar".into() } else { key.sql_type.clone() }),
         key_column: format!("t.{quoted}"),
@@ -173,9 +182,13 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
                         AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
                 EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate \
                         AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
-                a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.relkind IN ('r', 'p'), a.attnotnull \
+                a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.relkind IN ('r', 'p'), a.attnotnull, \
+                y.typnamespace = 'pg_catalog'::regnamespace, \
+                concat_ws(' ', format_type(a.atttypid, NULL), o.collname, o.collversion, \
+                          (SELECT datcollate FROM pg_database WHERE datname = current_database())) \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+           JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_collation o ON o.oid = a.attcollation \
           WHERE n.nspname = {} AND c.relname = {} AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY a.attnum",
         literal(schema),
         literal(name)
@@ -193,6 +206,8 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
             mandatory: flag(2),
             of_table: flag(3),
             never_null: flag(4),
+            builtin: flag(5),
+            order_name: flags.get(6).cloned().flatten().unwrap_or_default(),
         })
     };
     Ok(rows.iter().filter_map(column).collect())
@@ -246,6 +261,6 @@ pub(super) async fn sample(
         table.key_column,
         key = table.key
     );
-    let rows = channel.query(&sql).await.map_err(|fault| failed(&fault))?;
+    let rows = channel.query(&format!("{AS_TEXT}; {sql}")).await.map_err(|fault| failed(&fault))?;
     Ok(rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect())
 }

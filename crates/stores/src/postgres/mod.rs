@@ -397,6 +397,11 @@ impl Store for PostgresStore {
         }
     }
 
+    fn range_order(&self, collection: CollectionId) -> Option<String> {
+        let table = self.table(collection).ok()?;
+        Some(if table.unique { table.order_name } else { "texts".to_owned() })
+    }
+
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Box::pin(async move {
             Ok(match rows {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use storebench_core::store::{LocalFuture, RowPage, RowStream, StoreError};
 
 use super::channel::Row;
+use super::existing::AS_TEXT;
 use super::login::{Connected, Target};
 use super::wire::{self, Bind};
 
@@ -29,9 +30,8 @@ impl Query {
         let mut connected = target.login().await?;
         let text = text.trim_end().trim_end_matches(';');
         let doing = "run the query";
-        let settings = "SET TimeZone = 'UTC'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; \
-                        SET extra_float_digits = 3; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        target.ask(doing, connected.channel.query(settings)).await?;
+        let settings = format!("{AS_TEXT}; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        target.ask(doing, connected.channel.query(&settings)).await?;
         // Prepared, since that takes one statement only: none behind it can end the transaction. The line's end
         // is for a comment at the end of the text.
         let sql =

@@ -1,27 +1,23 @@
-//! The documents of a range of keys as one stream, a `COPY` of its rows, so that no page has to search for its first
-//! row, and keys of every type are read as the server finds them.
+//! The documents of a range of keys as one stream: a `COPY` of its rows in the order of the key's own index, so
+//! that no page has to search for its first row, and keys of every type are read without sorting.
 //!
-//! The stream sees the moment when it began. Where its connection breaks, it begins anew and sees a later one: rows come
-//! again, which who reads knows by their keys. Keys that need not be unique are sorted: so that two rows of one key are
-//! seen to be two, and the stream goes on behind the last.
-
-use std::time::Duration;
+//! The stream sees the moment when it began. Where its connection breaks, it goes on behind the last key that was
+//! given, and sees a later one. No time is set to it: a server that sorts says nothing for long, and connections whose
+//! other end has gone are ended by the kernel.
 
 use storebench_core::store::{BadRow, ErrorKind, LocalFuture, RowPage, RowStream, StoreError};
 
-use super::channel::Fault;
+use super::channel::{Fault, Lost};
 use super::errors::op_error;
-use super::existing::ALL_ROWS;
+use super::existing::{ALL_ROWS, AS_TEXT};
 use super::login::{Connected, Target};
 use super::sql::Table;
 use super::wire::{self, Columns, Garbled, ServerError};
 
 /// A page is about so large: what comes meanwhile waits in the socket.
 const PAGE_BYTES: usize = 256 << 10;
-/// How long rows may be missing once some have come: the server sorts nothing any more.
-const STALLED: Duration = Duration::from_secs(120);
-/// The server's own limits are for those who wait for an answer, not for who reads all there is, as pg_dump says.
-const NO_LIMITS: &str = "SET statement_timeout = 0; SET lock_timeout = 0";
+/// What a row that is no document counts for.
+const BAD_BYTES: usize = 256;
 /// What binary COPY begins with, before its flags and the length of what extends them
 /// (<https://www.postgresql.org/docs/current/sql-copy.html>).
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
@@ -45,8 +41,6 @@ struct Copy {
     connected: Connected,
     /// Whether the head of the data has been read.
     begun: bool,
-    /// Whether rows have come.
-    flows: bool,
     /// The first row may be the one that was given last, again.
     again: bool,
 }
@@ -59,13 +53,19 @@ impl Range {
 
     async fn begin(&self) -> Result<Copy, StoreError> {
         let mut connected = self.target.login().await?;
-        let first = if self.table.theirs.is_some() { format!("{ALL_ROWS}; {NO_LIMITS}") } else { NO_LIMITS.to_owned() };
-        self.target.ask(DOING, connected.channel.query(&first)).await?;
-        let start = self.last.as_deref().filter(|_| !self.table.unique).or(self.start.as_deref());
+        let start = self.last.as_deref().or(self.start.as_deref());
+        let copy = self.table.copy_out(start, self.end.as_deref());
+        let rows = if self.table.theirs.is_some() { ALL_ROWS } else { "" };
+        // An index gives the order without all rows being sorted in the server's temporary files.
+        let sort = if self.table.unique { "SET enable_sort = off; " } else { "" };
         let mut out = Vec::new();
-        wire::query(&mut out, &self.table.copy_out(start, self.end.as_deref()));
+        // In one message: behind a pooler another may reach another session.
+        wire::query(
+            &mut out,
+            &format!("{AS_TEXT}; SET statement_timeout = 0; SET lock_timeout = 0; {rows}{sort}{copy}"),
+        );
         connected.channel.send(&out).await.map_err(|lost| self.target.broke(DOING, &lost))?;
-        Ok(Copy { connected, begun: false, flows: false, again: self.last.is_some() })
+        Ok(Copy { connected, begun: false, again: self.last.is_some() })
     }
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
@@ -73,20 +73,14 @@ impl Range {
         if self.ended {
             return Ok(false);
         }
-        // Where this fails the connection goes, and the next try begins on another.
+        // Where this fails the connection goes, and the next try begins behind the last key on another.
         let mut copy = match self.copy.take() {
             Some(copy) => copy,
             None => self.begin().await?,
         };
-        let copy_flows = copy.flows;
         let mut newest = Newest { before: self.last.as_deref(), bad: None };
-        let filled = fill(&mut copy, page, &self.table, &mut newest);
-        let more = if copy_flows {
-            tokio::time::timeout(STALLED, filled).await.map_err(|_| self.target.silent(DOING, STALLED))?
-        } else {
-            filled.await
-        };
-        let more = more.map_err(|failure| self.failed(failure))?;
+        let filled = fill(&mut copy, page, &self.table, &mut newest).await;
+        let more = filled.map_err(|failure| self.failed(failure))?;
         self.last = newest.of(page).map(str::to_owned);
         if more {
             self.copy = Some(copy);
@@ -104,6 +98,11 @@ impl Range {
         match failure {
             Failure::Twice(key) => refused(&format!("the key `{key}` is in two rows; name another column")),
             Failure::NoText => refused("a key is not UTF-8"),
+            Failure::NoKey => refused("a key is NULL"),
+            Failure::Garbled => StoreError::Failed(format!(
+                "{}: cannot {DOING}: the server's answer is not PostgreSQL's protocol; is something else between?",
+                self.target.place()
+            )),
             Failure::Fault(Fault::Server(error)) if op_error(&error).kind == ErrorKind::Temporary => {
                 StoreError::Unreachable(self.target.fault(DOING, &Fault::Server(error)).to_string())
             }
@@ -124,11 +123,21 @@ enum Failure {
     Twice(String),
     /// A key is no text.
     NoText,
+    /// A row has no key.
+    NoKey,
+    /// This is not the protocol.
+    Garbled,
 }
 
-impl<E: Into<Fault>> From<E> for Failure {
-    fn from(fault: E) -> Self {
-        Self::Fault(fault.into())
+impl From<Lost> for Failure {
+    fn from(lost: Lost) -> Self {
+        Self::Fault(lost.into())
+    }
+}
+
+impl From<Garbled> for Failure {
+    fn from(_: Garbled) -> Self {
+        Self::Garbled
     }
 }
 
@@ -154,7 +163,8 @@ impl Newest<'_> {
 
 /// Reads rows until the page is full; false at the end of all.
 async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut Newest<'_>) -> Result<bool, Failure> {
-    while page.rows.as_batch().total_bytes() < PAGE_BYTES {
+    // What is no document takes room, too.
+    while page.rows.as_batch().total_bytes() + page.bad.len() * BAD_BYTES < PAGE_BYTES {
         let channel = &mut copy.connected.channel;
         let (tag, range) = channel.receive().await?;
         let body = channel.body(range);
@@ -166,10 +176,10 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
                 if body.is_empty() || body == [0xFF, 0xFF] {
                     continue;
                 }
-                copy.flows = true;
                 let mut columns = Columns::of(body)?;
-                let key = std::str::from_utf8(columns.value()?).map_err(|_| Failure::NoText)?;
-                if !table.unique && newest.of(page) == Some(key) {
+                let key = columns.next()?.ok_or(Failure::NoKey)?;
+                let key = std::str::from_utf8(key).map_err(|_| Failure::NoText)?;
+                if newest.of(page) == Some(key) {
                     if std::mem::take(&mut copy.again) {
                         continue;
                     }
@@ -184,7 +194,7 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
                     }
                 }
             }
-            b'E' => return Err(Fault::Server(ServerError::read(body)).into()),
+            b'E' => return Err(Failure::Fault(Fault::Server(ServerError::read(body)))),
             b'Z' => return Ok(false),
             b'H' | b'c' | b'C' | b'N' | b'S' | b'A' => {}
             _ => return Err(Garbled.into()),

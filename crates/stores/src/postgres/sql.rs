@@ -43,8 +43,10 @@ pub(super) struct Table {
     pub(super) given: Given,
     /// The key in the order of its bytes.
     pub(super) order: String,
-    /// Whether the key's column has an index by which its values are unique.
+    /// Whether ranges of keys are in the order of the column, which has an index by which its values are unique.
     pub(super) unique: bool,
+    /// What that order is named by.
+    pub(super) order_name: String,
     /// The document as it is read.
     pub(super) doc: String,
     /// Whether it is read as `jsonb`, which has its version in front.
@@ -168,6 +170,7 @@ impl Table {
             given: Given::usual(body),
             order: "key".into(),
             unique: true,
+            order_name: "C".into(),
             doc: if body == Body::Counter { "doc::text".into() } else { "doc".into() },
             jsonb: body == Body::Json,
             revision: "xmin",
@@ -329,7 +332,7 @@ impl Table {
         (sql, types)
     }
 
-    /// A `COPY` of a range of keys, as [`Table::ranged`] orders them; in that order where they need not be unique.
+    /// A `COPY` of a range of keys, in the order of [`Table::ranged`].
     pub(super) fn copy_out(&self, start: Option<&str>, end: Option<&str>) -> String {
         let Self { place, key, doc, .. } = self;
         let ranged = self.ranged();
@@ -341,8 +344,7 @@ impl Table {
         let bounds: Vec<String> =
             start.map(|key| bound(">=", key)).into_iter().chain(end.map(|key| bound("<", key))).collect();
         let within = if bounds.is_empty() { String::new() } else { format!(" WHERE {}", bounds.join(" AND ")) };
-        let order = if self.unique { String::new() } else { format!(" ORDER BY {ranged}") };
-        format!("COPY (SELECT {key}, {doc} FROM {place} AS t{within}{order}) TO STDOUT (FORMAT binary)")
+        format!("COPY (SELECT {key}, {doc} FROM {place} AS t{within} ORDER BY {ranged}) TO STDOUT (FORMAT binary)")
     }
 
     /// What ranges of keys are ordered by: the column as its index has it; where it has none, its texts by their

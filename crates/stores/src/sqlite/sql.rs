@@ -159,7 +159,8 @@ impl Table {
             "SELECT 1 FROM pragma_table_list('{name}') AS t, pragma_table_info('{name}') AS c \
              WHERE t.schema = 'main' AND t.type = 'table' AND NOT t.wr \
              AND c.name = '{key}' COLLATE NOCASE AND c.pk = 1 AND upper(c.type) = 'INTEGER' \
-             AND 1 = (SELECT count(*) FROM pragma_table_info('{name}') WHERE pk > 0)"
+             AND 1 = (SELECT count(*) FROM pragma_table_info('{name}') WHERE pk > 0) \
+             AND NOT EXISTS (SELECT 1 FROM pragma_index_list('{name}') WHERE origin = 'pk')"
         )
     }
 

@@ -44,31 +44,9 @@ pub(super) struct RowOptions<'a> {
     pub(super) unit: u32,
     /// Whether rows have keys; otherwise their keys are made of their fields.
     pub(super) keyed: bool,
-    /// How many keys are remembered, so that one that comes again counts once.
-    pub(super) remembered: usize,
+    /// Whether a key may come again, and counts once.
+    pub(super) again: bool,
     pub(super) expiry: TheirExpiry,
-}
-
-/// Keys that were given, by their hash.
-struct Seen {
-    keys: HashSet<u128>,
-    at_most: usize,
-    /// More came than are remembered.
-    too_many: bool,
-}
-
-impl Seen {
-    /// Whether a key was not given before, as far as is remembered.
-    fn is_new(&mut self, key: &str) -> bool {
-        if self.at_most == 0 || self.too_many {
-            return true;
-        }
-        if self.keys.len() == self.at_most {
-            (self.keys, self.too_many) = (HashSet::new(), true);
-            return true;
-        }
-        self.keys.insert(hash::of_key(key))
-    }
 }
 
 /// Reads the rows of one split.
@@ -83,7 +61,8 @@ pub(super) struct RowReader<'a> {
     timer: Timer,
     tries: Tries,
     draw: Rng,
-    seen: Seen,
+    /// Keys that were given, by their hash: a walk may come by a key again.
+    seen: HashSet<u128>,
     read: u64,
     bytes: u64,
     dropped_expiry: u64,
@@ -113,7 +92,7 @@ impl<'a> RowReader<'a> {
             timer: Timer::new(),
             tries: Tries::default(),
             draw: Rng::new(u64::from(options.unit)),
-            seen: Seen { keys: HashSet::new(), at_most: options.remembered, too_many: false },
+            seen: HashSet::new(),
             read: 0,
             bytes: 0,
             dropped_expiry: 0,
@@ -149,14 +128,6 @@ impl<'a> RowReader<'a> {
                         Ok(false) => return Poll::Ready(Ok(())),
                         Err(StoreError::Unreachable(error)) => {
                             self.tries.begin(now_ns);
-                            if self.seen.too_many {
-                                let why = format!(
-                                    "{error}; more rows were read than are remembered ({}), so they are not read again; what \
-                                     was copied stays, go on with --resume",
-                                    self.seen.at_most
-                                );
-                                return Poll::Ready(Err(of_store(self.options.store, StoreError::Unreachable(why))));
-                            }
                             match self.tries.next_ns(self.options.retry, now_ns, &mut self.draw) {
                                 Some(due_ns) => self.state = State::Waits { stream, page, due_ns },
                                 None => {
@@ -188,7 +159,7 @@ impl<'a> RowReader<'a> {
     /// Hands out rows of the page; false when there is no more room.
     fn hand_out(&mut self, room: Room, into: &mut Records, bad: &mut Vec<Unreadable>) -> bool {
         for row in self.page.bad.drain(..) {
-            if !self.seen.is_new(&row.key) {
+            if self.options.again && !self.seen.insert(hash::of_key(&row.key)) {
                 continue;
             }
             let origin = Origin { unit: self.options.unit, at: self.read };
@@ -204,7 +175,7 @@ impl<'a> RowReader<'a> {
             let expiring = &self.page.expiring;
             let expires = expiring.binary_search_by_key(&self.next, |(row, _)| *row).ok().map(|at| expiring[at].1);
             self.next += 1;
-            if !self.seen.is_new(key) {
+            if self.options.again && !self.seen.insert(hash::of_key(key)) {
                 continue;
             }
             let origin = Origin { unit: self.options.unit, at: self.read };
@@ -274,24 +245,5 @@ impl Reader for RowReader<'_> {
 
     fn dropped_expiry(&self) -> u64 {
         self.dropped_expiry
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_that_comes_again_counts_once_as_long_as_keys_are_remembered() {
-        let seen = |at_most| Seen { keys: HashSet::new(), at_most, too_many: false };
-        let new = |seen: &mut Seen, keys: &[&str]| keys.iter().filter(|key| seen.is_new(key)).count();
-        let mut walk = seen(usize::MAX);
-        assert_eq!((new(&mut walk, &["a", "b", "a"]), walk.too_many), (2, false));
-        let mut few = seen(2);
-        assert_eq!((new(&mut few, &["a", "b", "a"]), few.too_many), (2, false));
-        // From here on nothing may be read again: what comes is new.
-        assert_eq!((new(&mut few, &["c", "d"]), few.too_many), (2, true));
-        let mut none = seen(0);
-        assert_eq!((new(&mut none, &["a", "a"]), none.too_many), (2, false));
     }
 }

@@ -30,8 +30,6 @@ const FIRST_PAGE: u32 = 100;
 const LARGEST_PAGE: u32 = 5_000;
 /// Documents of a range's first page, at most: those of the ranges before may have been smaller.
 const LARGEST_FIRST_PAGE: u32 = 500;
-/// Keys of a range that are remembered while it is streamed, by some 30 bytes each.
-const REMEMBERED: usize = 2_000_000;
 /// Key ranges for each worker, so that one that ends early finds another.
 const RANGES_A_WORKER: u32 = 4;
 
@@ -182,7 +180,8 @@ impl Source for StoreSource {
     }
 
     fn fingerprint(&self) -> String {
-        self.describe()
+        let order = (self.way == Way::Ranges).then(|| self.store.range_order(COLLECTION)).flatten();
+        order.map_or_else(|| self.describe(), |order| format!("{}, keys in the order of {order}", self.describe()))
     }
 
     fn repeats(&self) -> bool {
@@ -270,11 +269,7 @@ impl Source for StoreSource {
                     maker: shape.maker(),
                     unit: split.number,
                     keyed: !matches!(rows, Rows::Query(_)),
-                    remembered: match rows {
-                        Rows::Walk { .. } => usize::MAX,
-                        Rows::Range { .. } => REMEMBERED,
-                        Rows::Query(_) => 0,
-                    },
+                    again: matches!(rows, Rows::Walk { .. }),
                     expiry: self.options.expiry,
                 };
                 return Ok(Box::new(RowReader::new(stream, options)) as Box<dyn Reader + 'a>);
