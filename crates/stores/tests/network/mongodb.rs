@@ -156,12 +156,22 @@ fn documents_of_others_are_read_and_nothing_changes() {
     assert!(missing.contains("nothing") && missing.contains("events"), "{missing}");
 }
 
-/// A collection `c` of somebody else's with these options, and its first document.
+/// A collection `c` of somebody else's with these options, its first document, and three more keys of that type.
 fn of_others(options: Document, first: Option<Document>) -> Result<Arc<dyn AnyStore>, StoreError> {
     let port = serve(move |name, _| {
         let batch: Vec<Document> = match name {
             "listCollections" => vec![doc! { "name": "c", "type": "collection", "options": options.clone() }],
             "find" => first.iter().cloned().collect(),
+            "aggregate" => {
+                let keys: Vec<Bson> = match first.as_ref().and_then(|first| first.get("_id")) {
+                    Some(Bson::Int32(_)) => [10, 9, 100].map(Bson::from).into(),
+                    Some(Bson::ObjectId(_)) => {
+                        [[1; 12], [3; 12], [2; 12]].map(|id| ObjectId::from_bytes(id).into()).into()
+                    }
+                    _ => ["b", "a", "c"].map(Bson::from).into(),
+                };
+                keys.into_iter().map(|key| doc! { "_id": key }).collect()
+            }
             _ => return Reply::Answer(usual(name, &single())),
         };
         Reply::Answer(doc! { "ok": 1.0, "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": batch } })
@@ -179,24 +189,22 @@ fn documents_of_others_without_a_key_are_refused() {
 }
 
 #[test]
-fn keys_in_the_order_of_a_language_are_not_sampled() {
+fn keys_in_the_order_of_a_language_are_not_cut_and_numbers_by_their_values() {
     let language = doc! { "collation": { "locale": "fr", "strength": 3 } };
     let simple = doc! { "collation": { "locale": "simple" } };
-    for (options, key, sampled) in [
-        (language.clone(), Bson::from("a"), false),
+    let ids = [2, 3].map(|byte| ObjectId::from_bytes([byte; 12]).to_hex());
+    for (options, key, cuts) in [
+        (language.clone(), Bson::from("a"), &[][..]),
         // What is no text it orders as ever.
-        (language, Bson::from(ObjectId::new()), true),
-        (simple, Bson::from("a"), true),
-        (doc! {}, Bson::from("a"), true),
+        (language, Bson::from(ObjectId::new()), &[ids[0].as_str(), &ids[1]]),
+        (simple, Bson::from("a"), &["b", "c"]),
+        (doc! {}, Bson::from("a"), &["b", "c"]),
+        (doc! {}, Bson::from(7), &["10", "100"]),
     ] {
         let store = of_others(options.clone(), Some(doc! { "_id": key })).unwrap();
-        match store.sample_keys(CollectionId(0), 5, 1) {
-            Ok(_) => assert!(sampled, "{options}"),
-            Err(error) => {
-                assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("collation")), "{error:?}");
-                assert!(!sampled, "{options}: {error}");
-            }
-        }
+        assert_eq!(store.cuts(CollectionId(0), 3).unwrap(), cuts, "{options}");
+        // What is not cut can be sampled all the same.
+        assert_eq!(store.sample_keys(CollectionId(0), 5, 1).unwrap().len(), 3, "{options}");
     }
 }
 

@@ -56,7 +56,7 @@ fn keys_of_every_type_are_cut_and_read_in_their_own_order() {
             &server,
             &format!(
                 "DROP TABLE IF EXISTS t; CREATE TABLE t (id {sql_type} PRIMARY KEY, doc jsonb); \
-                 INSERT INTO t SELECT {key}, jsonb_build_object('n', n) FROM generate_series(1, 5000) AS n; ANALYZE t"
+                 INSERT INTO t SELECT {key}, jsonb_build_object('n', n) FROM generate_series(1, 1200) AS n; ANALYZE t"
             ),
         );
         let store = storebench_stores::open(&server.url).unwrap();
@@ -68,12 +68,12 @@ fn keys_of_every_type_are_cut_and_read_in_their_own_order() {
             let start = range.checked_sub(1).map(|at| cuts[at].as_str());
             let end = cuts.get(range).map(String::as_str);
             let (keys, bad) = read(&*store, (start, end), |_| {}).unwrap();
-            assert!(keys.len() > 100 && bad.is_empty(), "{sql_type}: {start:?} to {end:?} holds {}", keys.len());
+            assert!(keys.len() > 20 && bad.is_empty(), "{sql_type}: {start:?} to {end:?} holds {}", keys.len());
             all.extend(keys);
         }
         let expected = sql(&server, "SELECT id::text FROM t ORDER BY t.id");
         let differs = all.iter().zip(expected.lines()).find(|(read, there)| read != there);
-        assert_eq!((all.len(), differs), (5_000, None), "{sql_type}");
+        assert_eq!((all.len(), differs), (1_200, None), "{sql_type}");
         store.close().unwrap();
     }
 }
