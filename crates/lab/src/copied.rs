@@ -165,6 +165,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         environment: Environment::here(&[folder.to_owned()]),
         documents: collections,
         trials: vec![trial],
+        arms: Vec::new(),
         verdicts: Vec::new(),
     };
     result.verdicts = judge(&result).into_iter().filter(|verdict| JUDGED.contains(&verdict.check.as_str())).collect();

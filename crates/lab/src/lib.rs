@@ -7,6 +7,7 @@
 pub mod copied;
 pub mod doctor;
 pub mod environment;
+pub mod figures;
 pub mod human;
 pub mod plan;
 pub mod results;

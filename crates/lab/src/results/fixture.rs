@@ -213,6 +213,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
             phases,
             ..TrialResult::default()
         }],
+        arms: Vec::new(),
         verdicts: Vec::new(),
     }
 }

@@ -2,8 +2,10 @@
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_core::measure::{Label, PhaseRecord, Recorder, ResourceSample, Tally, histogram};
+use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, histogram};
 use storebench_core::store::{Capabilities, ErrorKind};
+
+use crate::stats::{Steadiness, steadiness};
 
 use super::model::{
     AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles,
@@ -122,7 +124,20 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
+        steadiness: steadiness_of(record),
+        limits: Vec::new(),
+        tasks: None,
     }
+}
+
+/// Whether successes and misses of each interval stayed at their level. A last interval that is cut short is left out.
+fn steadiness_of(record: &PhaseRecord) -> Option<Steadiness> {
+    let length = |i: &Interval| i.to_ns.saturating_sub(i.from_ns);
+    let sent = || record.intervals.iter().filter(|i| i.to_ns <= record.sending_ns);
+    let longest_ns = sent().map(length).max()?;
+    let whole = sent().filter(|i| length(i) >= longest_ns / 10 * 9);
+    let per_s: Vec<f64> = whole.map(|i| per_second(answered(&i.record()), length(i))).collect();
+    steadiness(&per_s)
 }
 
 /// RFC 3339 in UTC from ns since 1970.

@@ -19,9 +19,9 @@ pub use folder::{FolderError, RunFolder};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
-    AllOps, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, FigureResult,
-    LedgerResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult,
-    RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TrialResult, WorkerUseResult,
+    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, FigureOverTrials, FigureResult,
+    LedgerResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult,
+    RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 use crate::plan::Plan;
+use crate::stats::{Estimate, Steadiness};
 use crate::verdicts::Verdict;
 
 /// The name of the format that this version writes and reads.
@@ -30,6 +31,9 @@ pub struct RunResult {
     pub documents: Vec<CollectionResult>,
     /// One store measured once, in the order they ran.
     pub trials: Vec<TrialResult>,
+    /// Each arm over its trials, in the order of the study. Made of the trials.
+    #[serde(default)]
+    pub arms: Vec<ArmResult>,
     /// What the result is worth, in the order of trials and phases.
     pub verdicts: Vec<Verdict>,
 }
@@ -119,8 +123,17 @@ pub struct TrialResult {
     pub block: u32,
     /// Name of the store in the study.
     pub store: String,
-    /// Levels of the study's factors. Empty in this version.
+    /// Its arm: the store, and the levels of the study's factors.
+    #[serde(default)]
+    pub arm: String,
+    /// Levels of the study's factors by path, as the study says them.
     pub levels: IndexMap<String, serde_json::Value>,
+    /// Whether it measured the documents that an earlier trial had loaded (`database = "kept"`).
+    #[serde(default)]
+    pub database_kept: bool,
+    /// Documents that its phases drew from or loaded, by collection, after scale.
+    #[serde(default)]
+    pub documents: IndexMap<String, u64>,
     /// Scheme of its URL.
     pub scheme: String,
     /// Its URL, without secrets.
@@ -234,6 +247,74 @@ pub struct PhaseResult {
     pub unknown_outcomes: u64,
     /// The store after the phase (and after settling, if that was asked for).
     pub store_after: Option<StoreAfter>,
+    /// Whether what was answered each second stayed at its level. Null where there are fewer than ten.
+    #[serde(default)]
+    pub steadiness: Option<Steadiness>,
+    /// The study's limits on this phase.
+    #[serde(default)]
+    pub limits: Vec<LimitResult>,
+    /// Of a copy: how many of its tasks ran.
+    #[serde(default)]
+    pub tasks: Option<TasksResult>,
+}
+
+/// A limit of the study on a phase, judged over all attempts: what failed or was not answered counts as
+/// infinitely slow.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LimitResult {
+    /// The limit's path in the study: `by-user.page.response.p99`.
+    pub path: String,
+    /// The most that holds: ns of a time, a share of `errors`.
+    pub limit: f64,
+    /// What was found, in the same unit; null where it is infinite.
+    pub found: Option<f64>,
+    /// Of a time: the share of all attempts that were answered within the limit.
+    pub share_within: Option<f64>,
+    /// Attempts that it was judged over.
+    pub attempts: u64,
+    /// Whether it held.
+    pub held: bool,
+}
+
+/// How many tasks of a copy ran.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct TasksResult {
+    /// Tasks that were asked for.
+    pub asked: u32,
+    /// The most that ran at once.
+    pub at_once: u32,
+    /// Parts that the work was cut into.
+    pub parts: u64,
+}
+
+/// An arm over all its trials.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ArmResult {
+    /// Its name: the store, and the levels of the study's factors.
+    pub arm: String,
+    /// Name of the store in the study.
+    pub store: String,
+    /// Levels of the study's factors by path.
+    pub levels: IndexMap<String, serde_json::Value>,
+    /// Trials that ended whole.
+    pub trials: u32,
+    /// Trials that failed or were cut off; they are in no figure.
+    pub failed: u32,
+    /// Each figure over its trials by name (`PHASE.OP.MEASURE`), with its interval.
+    pub figures: IndexMap<String, FigureOverTrials>,
+}
+
+/// One figure of an arm over its trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FigureOverTrials {
+    /// Over the trials of the arm.
+    pub figure: Estimate,
+    /// This arm over the first arm, paired by blocks; null for the first arm itself, and where the work
+    /// differs.
+    pub to_first: Option<Estimate>,
+    /// Trials that are unlike the others of the arm. They are in the figure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlying_trials: Vec<u32>,
 }
 
 /// What happened to the connections of a phase.

@@ -156,6 +156,7 @@ fn run_with(
         environment,
         documents: session.documents.clone(),
         trials: Vec::new(),
+        arms: Vec::new(),
         verdicts: Vec::new(),
     };
     keep_result(&mut journal, &mut result);
