@@ -7,8 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
-    BadLines, Collection, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study,
-    did_you_mean,
+    BadLines, Collection, Database, Design, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
 };
 use storebench_lab::results::{redact, without_password};
 
@@ -155,7 +154,13 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         stores: Stores::from_urls([args.url.as_str()]),
         phases,
         factors: IndexMap::new(),
+        design: Design::default(),
+        database: Database::default(),
         limits: IndexMap::new(),
+        search: None,
+        data_to_memory: None,
+        presets: IndexMap::new(),
+        flaws: Vec::new(),
     };
     let study = study.validate("the flags of bench")?;
     let kept = without_password(&args.url);

@@ -3,7 +3,8 @@
 use strsim::damerau_levenshtein;
 
 use super::collections::{Body, Field};
-use super::phases::{OpName, Phase, RateSpec, Streams};
+use super::factors::Database;
+use super::phases::{MixEntry, OpName, Phase, RateSpec, Streams};
 use super::study::Study;
 use crate::store::OpKind;
 
@@ -53,6 +54,8 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
         checker.phase(position, phase);
     }
     checker.problems.extend(super::existing::check(study));
+    let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
+    checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
     checker.problems
 }
 
@@ -68,21 +71,24 @@ impl Checker<'_> {
         if self.study.phases.is_empty() {
             self.say(&["phases"], "a study needs at least one phase: [[phases]]");
         }
+        if self.study.database == Database::Kept {
+            for (position, phase) in self.study.phases.iter().enumerate() {
+                let op = |(name, entry): (&String, &MixEntry)| entry.op.or_else(|| OpName::find(name));
+                let changes = [OpName::Insert, OpName::Delete, OpName::Append, OpName::Prepend, OpName::Counter, OpName::Touch];
+                if phase.mix.iter().filter_map(op).any(|op| changes.contains(&op)) {
+                    self.say(
+                        &["phases", &position.to_string(), "mix"],
+                        "with database = \"kept\" another trial measures what this phase leaves: it may read, upsert, \
+                         replace and merge, not insert, delete, append, count or let expire; use database = \"fresh\"",
+                    );
+                }
+            }
+        }
         if self.study.repeats == 0 {
             self.say(&["repeats"], "0 repeats measure nothing; use 1 or more");
         }
-        for reserved in ["factors", "limits"] {
-            let used =
-                if reserved == "factors" { !self.study.factors.is_empty() } else { !self.study.limits.is_empty() };
-            if used {
-                self.say(
-                    &[reserved],
-                    format!(
-                        "`{reserved}` is reserved and this version does not act on it; remove it, and vary a setting \
-                         with --set path=value"
-                    ),
-                );
-            }
+        if self.study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
+            self.say(&["data_to_memory"], "documents over memory: use a number above 0, such as 4.5");
         }
         if self.study.seed > 1 << 53 {
             self.say(&["seed"], "a seed stays within 2^53");

@@ -56,6 +56,49 @@ impl fmt::Display for StudyErrors {
     }
 }
 
+/// One value that takes the place of the file's: `phases.mixed.rate=500`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    /// Keys from the root, with dots between them; one that holds dots stands in quotes.
+    pub path: String,
+    /// The value as TOML.
+    value: String,
+    /// As it was given, for messages.
+    given: String,
+}
+
+impl Override {
+    /// Reads `path=value`. A value that is no TOML is taken as a string.
+    ///
+    /// # Errors
+    /// There is no `=`.
+    pub fn parse(given: &str) -> Result<Self, StudyErrors> {
+        let (path, value) = given.split_once('=').ok_or_else(|| {
+            let remedy = "write it like --set phases.mixed.rate=500 or --set collections.books.count=10k";
+            lone(Path::new("--set"), None, given.to_owned(), remedy.into(), "")
+        })?;
+        let value = value.trim();
+        let value: Value = value.parse().unwrap_or_else(|_| value.into());
+        Ok(Self { path: path.trim().to_owned(), value: value.to_string(), given: given.to_owned() })
+    }
+
+    /// Every one of them.
+    ///
+    /// # Errors
+    /// As [`Override::parse`].
+    pub fn parse_all(given: &[String]) -> Result<Vec<Self>, StudyErrors> {
+        given.iter().map(|given| Self::parse(given)).collect()
+    }
+
+    /// A JSON value at a path. What TOML does not know (`null`) becomes an empty string.
+    pub(super) fn of_level(path: String, level: &serde_json::Value) -> Self {
+        let value = serde::Serialize::serialize(level, toml_edit::ser::ValueSerializer::new());
+        let value = value.map_or_else(|_| "\"\"".to_owned(), |value| value.to_string());
+        let given = format!("{path}={value}");
+        Self { path, value, given }
+    }
+}
+
 impl Study {
     /// Reads and checks a study file, with overrides `path=value` applied first.
     ///
@@ -75,6 +118,14 @@ impl Study {
     /// # Errors
     /// Every fault found, each with file, line and key.
     pub fn parse(text: &str, file: &Path, overrides: &[String]) -> Result<Self, StudyErrors> {
+        Self::parse_with(text, file, &Override::parse_all(overrides)?)
+    }
+
+    /// The same with overrides that were read before.
+    ///
+    /// # Errors
+    /// Every fault found, each with file, line and key.
+    pub fn parse_with(text: &str, file: &Path, overrides: &[Override]) -> Result<Self, StudyErrors> {
         let text = &apply(text, file, overrides)?;
         let study: Study = toml_edit::de::from_str(text).map_err(|e| from_toml(&e, file, text))?;
         study.checked(text, file)
@@ -158,34 +209,44 @@ fn locate_in_item(item: &Item, path: &[String]) -> Option<usize> {
     }
 }
 
-/// Puts `path=value` overrides into the text. A value that is no TOML is taken as a string.
-fn apply(text: &str, file: &Path, overrides: &[String]) -> Result<String, StudyErrors> {
+/// Puts overrides into the text.
+fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, StudyErrors> {
     if overrides.is_empty() {
         return Ok(text.to_owned());
     }
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
         lone(file, e.span().map(|s| s.start), String::new(), e.message().to_owned(), text)
     })?;
-    for given in overrides {
-        let wrong = |message: String| lone(Path::new("--set"), None, given.clone(), message, "");
-        let (path, value) = given.split_once('=').ok_or_else(|| {
-            wrong("write it like --set phases.mixed.rate=500 or --set collections.books.count=10k".into())
-        })?;
-        let value = value.trim();
-        let value: Value = value.parse().unwrap_or_else(|_| value.into());
-        set(document.as_item_mut(), path.trim(), value).map_err(wrong)?;
+    for one in overrides {
+        let wrong = |message: String| lone(Path::new("--set"), None, one.given.clone(), message, "");
+        let value = one.value.parse().map_err(|e: toml_edit::TomlError| wrong(e.message().to_owned()))?;
+        set(document.as_item_mut(), &keys(&one.path), value).map_err(wrong)?;
     }
     Ok(document.to_string())
 }
 
-fn set(root: &mut Item, path: &str, value: Value) -> Result<(), String> {
+/// The keys of a path: what stands in quotes is one, dots and all.
+fn keys(path: &str) -> Vec<String> {
+    let mut keys = vec![String::new()];
+    let mut quoted = None;
+    for c in path.chars() {
+        match (c, quoted) {
+            ('"' | '\'', None) => quoted = Some(c),
+            (c, Some(quote)) if c == quote => quoted = None,
+            ('.', None) => keys.push(String::new()),
+            (c, _) => keys.last_mut().expect("there is always one").push(c),
+        }
+    }
+    keys
+}
+
+fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
     let mut item = root;
-    let parts: Vec<&str> = path.split('.').collect();
     for (depth, part) in parts.iter().enumerate() {
         if part.is_empty() {
             return Err("a key between two dots is empty".into());
         }
-        let last = depth + 1 == parts.len();
+        let (last, rest) = (depth + 1 == parts.len(), &parts[depth + 1..]);
         if let Item::ArrayOfTables(array) = item {
             // Phases are found by name, or by position from 0.
             let by_name = array.iter().position(|t| t.get("name").and_then(Item::as_str) == Some(part));
@@ -199,12 +260,11 @@ fn set(root: &mut Item, path: &str, value: Value) -> Result<(), String> {
                     },
                 )?;
             let table = array.get_mut(position).ok_or("there is nothing here")?;
-            let rest = parts[depth + 1..].join(".");
             if rest.is_empty() {
                 return Err("name a key of it".into());
             }
             let mut inner = Item::Table(std::mem::take(table));
-            let done = set(&mut inner, &rest, value);
+            let done = set(&mut inner, rest, value);
             if let Item::Table(changed) = inner {
                 *table = changed;
             }
@@ -216,7 +276,7 @@ fn set(root: &mut Item, path: &str, value: Value) -> Result<(), String> {
                     table.insert(part, Item::Value(value));
                 }
                 Item::Value(Value::InlineTable(table)) => {
-                    table.insert(*part, value);
+                    table.insert(part, value);
                 }
                 _ => return Err(format!("`{}` holds no keys", parts[..depth].join("."))),
             }
@@ -225,10 +285,9 @@ fn set(root: &mut Item, path: &str, value: Value) -> Result<(), String> {
         item = match item {
             Item::Table(table) => table.entry(part).or_insert_with(|| Item::Table(toml_edit::Table::new())),
             Item::Value(Value::InlineTable(table)) => {
-                let rest = parts[depth + 1..].join(".");
-                let inner = table.entry(*part).or_insert_with(|| Value::InlineTable(toml_edit::InlineTable::new()));
+                let inner = table.entry(part).or_insert_with(|| Value::InlineTable(toml_edit::InlineTable::new()));
                 let mut item = Item::Value(inner.clone());
-                set(&mut item, &rest, value)?;
+                set(&mut item, rest, value)?;
                 if let Item::Value(changed) = item {
                     *inner = changed;
                 }

@@ -3,17 +3,23 @@
 mod check;
 mod collections;
 mod existing;
+mod factors;
+mod limits;
 mod load;
 mod phases;
 mod popularity;
+mod presets;
 mod study;
 
 pub use check::{Problem, collection_of, did_you_mean};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
-pub use load::{StudyError, StudyErrors};
+pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};
+pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
+pub use load::{Override, StudyError, StudyErrors};
 pub use phases::{ArrivalSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
+pub use presets::{Flaw, Preset};
 pub use study::{Stores, Study};
 
 /// The JSON Schema of a study file, for editors.

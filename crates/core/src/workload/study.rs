@@ -8,7 +8,10 @@ use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::collections::Collection;
+use super::factors::{Database, Design};
+use super::limits::{Limit, RateSearch};
 use super::phases::Phase;
+use super::presets::{Flaw, Preset};
 
 /// A study file: what documents there are, on which stores, and what is done to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +26,7 @@ pub struct Study {
     #[serde(default = "one")]
     pub seed: u64,
     /// How often everything is repeated; default 1.
-    #[serde(default = "one_repeat", skip_serializing_if = "is_one")]
+    #[serde(default = "one_repeat", alias = "repeat", skip_serializing_if = "is_one")]
     pub repeats: u32,
     /// The documents.
     pub collections: IndexMap<String, Collection>,
@@ -32,12 +35,31 @@ pub struct Study {
     pub stores: Stores,
     /// What is done, in this order.
     pub phases: Vec<Phase>,
-    /// Reserved: settings and the levels each takes. This version refuses it.
+    /// Settings by path and the levels that each takes: `"phases.load.batch" = [10, 100]`. Each combination is an arm of
+    /// every store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub factors: IndexMap<String, Vec<serde_json::Value>>,
-    /// Reserved: limits that fail a run. This version refuses it.
+    /// Which combinations of levels are measured; default: all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub design: Design,
+    /// Whether every trial loads its documents anew; default: it does.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub database: Database,
+    /// What phases have to hold, by path: `"by-user.response.p99" = "200ms"`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub limits: IndexMap<String, serde_json::Value>,
+    pub limits: IndexMap<String, Limit>,
+    /// The search for the highest rate at which the limits hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<RateSearch>,
+    /// The documents' bytes over the memory of the machine that its finding depends on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_to_memory: Option<f64>,
+    /// The study at other sizes, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub presets: IndexMap<String, Preset>,
+    /// What readers found wrong with the published study that this one follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flaws: Vec<Flaw>,
 }
 
 fn one() -> u64 {
@@ -46,6 +68,10 @@ fn one() -> u64 {
 
 fn one_repeat() -> u32 {
     1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn is_one(n: &u32) -> bool {

@@ -1,0 +1,427 @@
+//! Factors: settings of a study and the levels that each takes, and the combinations that a design makes of them.
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::check::{did_you_mean, no_such};
+use super::load::{Override, StudyErrors};
+use super::study::Study;
+
+/// The most combinations of levels that one study may have.
+const MOST_COMBINATIONS: usize = 10_000;
+/// Keys of a study that no factor varies: they say what the study is, not what an arm does.
+const FIXED: [&str; 15] = [
+    "title",
+    "question",
+    "seed",
+    "repeats",
+    "repeat",
+    "factors",
+    "design",
+    "database",
+    "limits",
+    "search",
+    "presets",
+    "published",
+    "flaws",
+    "data_to_memory",
+    "source",
+];
+
+/// Which combinations of levels are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Design {
+    /// Every level of each factor with every level of the others.
+    #[default]
+    Full,
+    /// The first level of every factor, and from there one factor at a time at each of its levels.
+    OneAtATime,
+    /// The first levels together, the second levels together, and so on: every factor has as many.
+    List,
+}
+
+/// What a trial begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Database {
+    /// Every trial loads its documents anew.
+    #[default]
+    Fresh,
+    /// A trial measures what an earlier one loaded into the same store, where that is the same.
+    Kept,
+}
+
+/// Levels of factors by path.
+pub type Levels = IndexMap<String, Value>;
+
+/// A study at one combination of levels.
+#[derive(Debug, Clone)]
+pub struct StudyArm {
+    /// The levels.
+    pub levels: Levels,
+    /// The study at them.
+    pub study: Study,
+    /// The level of `scale`, where that is a factor.
+    pub scale: Option<f64>,
+    /// Options of the stores' URLs: of every store, or of one.
+    pub store_options: Vec<StoreOption>,
+}
+
+/// An option of a store's URL that a factor sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreOption {
+    /// The one store that it is for; none for every store.
+    pub store: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its value as it stands in a URL.
+    pub value: String,
+}
+
+impl StudyArm {
+    /// The levels that make a difference to this store: those of another store's options are left out.
+    pub fn levels_of(&self, store: &str) -> Levels {
+        let concerns = |path: &str| match kind(path) {
+            Kind::Store { store: Some(other), .. } => other == store,
+            _ => true,
+        };
+        self.levels.iter().filter(|(path, _)| concerns(path)).map(|(p, v)| (p.clone(), v.clone())).collect()
+    }
+
+    /// The options that this store's URL gets.
+    pub fn options_of<'a>(&'a self, store: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let concerns = move |o: &&StoreOption| o.store.as_deref().is_none_or(|of| of == store);
+        self.store_options.iter().filter(concerns).map(|o| (o.name.as_str(), o.value.as_str()))
+    }
+}
+
+enum Kind<'a> {
+    Scale,
+    Store { store: Option<&'a str>, option: &'a str },
+    Setting,
+}
+
+fn kind(path: &str) -> Kind<'_> {
+    if path == "scale" {
+        return Kind::Scale;
+    }
+    if let Some(option) = path.strip_prefix("store.") {
+        return Kind::Store { store: None, option };
+    }
+    match path.strip_prefix("stores.").and_then(|rest| rest.rsplit_once('.')) {
+        Some((store, option)) => Kind::Store { store: Some(store), option },
+        None => Kind::Setting,
+    }
+}
+
+/// The names by which factors are shown: the last key of a path where no other factor ends with it, else the whole
+/// path.
+pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> IndexMap<&'a str, &'a str> {
+    let last = |path: &'a str| path.rsplit('.').next().unwrap_or(path);
+    let alone = |path: &'a str| paths.clone().into_iter().filter(|other| last(other) == last(path)).count() == 1;
+    paths.clone().into_iter().map(|path| (path, if alone(path) { last(path) } else { path })).collect()
+}
+
+/// A level as it is shown: a text without quotes, anything else as JSON.
+pub fn shown_level(level: &Value) -> String {
+    level.as_str().map_or_else(|| level.to_string(), str::to_owned)
+}
+
+impl Study {
+    /// The combinations of levels that the design makes, in order: the last factor changes fastest. One without
+    /// levels where there are no factors.
+    pub fn combinations(&self) -> Vec<Levels> {
+        let at = |chosen: &dyn Fn(usize) -> usize| -> Levels {
+            let levels = self.factors.iter().enumerate();
+            levels.filter_map(|(n, (path, levels))| Some((path.clone(), levels.get(chosen(n))?.clone()))).collect()
+        };
+        match self.design {
+            Design::Full => {
+                let mut all = vec![Levels::new()];
+                for (path, levels) in &self.factors {
+                    all = all
+                        .into_iter()
+                        .flat_map(|before| {
+                            levels.iter().map(move |level| {
+                                let mut with = before.clone();
+                                with.insert(path.clone(), level.clone());
+                                with
+                            })
+                        })
+                        .take(MOST_COMBINATIONS + 1)
+                        .collect();
+                }
+                all
+            }
+            Design::OneAtATime => {
+                let mut all = vec![at(&|_| 0)];
+                for (n, levels) in self.factors.values().enumerate() {
+                    all.extend((1..levels.len()).map(|level| at(&|factor| if factor == n { level } else { 0 })));
+                }
+                all
+            }
+            Design::List => {
+                let most = self.factors.values().map(Vec::len).max().unwrap_or(1);
+                (0..most).map(|level| at(&|_| level)).collect()
+            }
+        }
+    }
+
+    /// The study at each combination of its factors' levels, from its text with overrides applied.
+    ///
+    /// # Errors
+    /// A factor that names nothing of the study, a level that the study cannot take: each with the factor's place.
+    pub fn arms(&self, text: &str, file: &Path, overrides: &[Override]) -> Result<Vec<StudyArm>, StudyErrors> {
+        let all = self.combinations();
+        let mut arms = Vec::with_capacity(all.len());
+        // The study at some levels is parsed once, whatever options its stores have.
+        let mut parsed: Vec<(Vec<Override>, Study)> = Vec::new();
+        for levels in all {
+            let mut given = overrides.to_vec();
+            let (mut scale, mut store_options) = (None, Vec::new());
+            for (path, level) in &levels {
+                match kind(path) {
+                    Kind::Scale => scale = level.as_f64(),
+                    Kind::Store { store, option } => store_options.push(StoreOption {
+                        store: store.map(str::to_owned),
+                        name: option.to_owned(),
+                        value: shown_level(level),
+                    }),
+                    Kind::Setting => given.extend(self.settings(path).map(|path| Override::of_level(path, level))),
+                }
+            }
+            let known = parsed.iter().find(|(of, _)| *of == given).map(|(_, study)| study.clone());
+            let study = match known {
+                Some(study) => study,
+                None => {
+                    let study = Self::parse_with(text, file, &given).map_err(|errors| {
+                        let told: Vec<String> = levels.iter().map(|(p, v)| format!("{p} = {v}")).collect();
+                        let first = errors.0.first().map(|e| match e.key.as_str() {
+                            "" => e.message.clone(),
+                            key => format!("{key}: {}", e.message),
+                        });
+                        let message = format!("with {}: {}", told.join(", "), first.unwrap_or_default());
+                        Self::error_at(text, file, "factors", message)
+                    })?;
+                    // Thousands of studies would only fill memory: the levels of a design come in runs.
+                    if parsed.len() > 64 {
+                        parsed.clear();
+                    }
+                    parsed.push((given, study.clone()));
+                    study
+                }
+            };
+            arms.push(StudyArm { levels, study, scale, store_options });
+        }
+        Ok(arms)
+    }
+
+    /// The settings of a path: `phases.*.x` is one in every phase.
+    fn settings<'a>(&'a self, path: &'a str) -> impl Iterator<Item = String> + 'a {
+        let each = path.strip_prefix("phases.*.");
+        let lone = each.is_none().then(|| path.to_owned());
+        let phases = each.into_iter().flat_map(|key| self.phases.iter().map(move |p| format!("phases.{}.{key}", p.name)));
+        lone.into_iter().chain(phases)
+    }
+}
+
+/// What is wrong with the factors and their design: keys below the root, and a message.
+pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
+    let mut found = Vec::new();
+    for (path, levels) in &study.factors {
+        let mut say = |message: String| found.push((vec!["factors".to_owned(), path.clone()], message));
+        if let Some(message) = wrong_path(study, path) {
+            say(message);
+        }
+        if levels.is_empty() {
+            say("a factor needs at least one level: [4, 16, 64]".into());
+        }
+        for (n, level) in levels.iter().enumerate() {
+            if levels[..n].contains(level) {
+                say(format!("the level {level} stands here twice; results could not tell the two apart"));
+            }
+            if path == "scale" && !level.as_f64().is_some_and(|scale| scale.is_finite() && scale > 0.0) {
+                say(format!("a scale of {level} makes no documents; use a number above 0"));
+            }
+        }
+    }
+    let counts: Vec<usize> = study.factors.values().map(Vec::len).collect();
+    if study.design == Design::List && counts.windows(2).any(|pair| pair[0] != pair[1]) {
+        let told: Vec<String> = study.factors.iter().map(|(p, l)| format!("{p} has {}", l.len())).collect();
+        let message = format!("`list` takes the levels of all factors together, so each needs as many: {}", told.join(", "));
+        found.push((vec!["design".into()], message));
+    }
+    if study.design != Design::Full && study.factors.is_empty() {
+        found.push((vec!["design".into()], "a design needs factors: [factors]".into()));
+    }
+    let combinations = counts.iter().try_fold(1usize, |all, n| all.checked_mul(*n)).unwrap_or(usize::MAX);
+    if study.design == Design::Full && combinations > MOST_COMBINATIONS {
+        let message = format!(
+            "these factors have more than {MOST_COMBINATIONS} combinations; leave levels out, or use design = \
+             \"one-at-a-time\""
+        );
+        found.push((vec!["factors".into()], message));
+    }
+    found
+}
+
+/// What is wrong with a factor's path, as far as it can be told without its levels.
+fn wrong_path(study: &Study, path: &str) -> Option<String> {
+    match kind(path) {
+        Kind::Scale => return None,
+        Kind::Store { option, .. } if option.is_empty() => return Some("name an option: store.OPTION".into()),
+        Kind::Store { store: Some(store), .. } if !study.stores.is_empty() && !study.stores.0.contains_key(store) => {
+            return Some(no_such("store", store, study.stores.0.keys().map(String::as_str)));
+        }
+        Kind::Store { .. } => return None,
+        Kind::Setting => {}
+    }
+    let (root, rest) = path.split_once('.').unwrap_or((path, ""));
+    let known = ["phases", "collections", "scale", "store", "stores"];
+    match root {
+        _ if FIXED.contains(&root) => Some(format!("`{root}` is the study's own and takes no levels")),
+        "phases" | "collections" => {
+            let (name, key) = rest.split_once('.').unwrap_or((rest, ""));
+            let phases: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
+            match root {
+                "phases" if name != "*" && !phases.contains(&name) => Some(no_such("phase", name, phases)),
+                "collections" if !study.collections.contains_key(name) => {
+                    Some(no_such("collection", name, study.collections.keys().map(String::as_str)))
+                }
+                _ if key.is_empty() => Some(format!("name a setting of it: {root}.{name}.SETTING")),
+                _ => None,
+            }
+        }
+        _ => Some(match did_you_mean(root, known) {
+            Some(name) => format!("a study has no `{root}` to vary; did you mean `{name}`?"),
+            None => format!(
+                "a study has no `{root}` to vary; begin with phases.NAME, phases.*, collections.NAME, store.OPTION or \
+                 scale"
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"title = "Sweeps"
+stores = { a = "memory:", b = "null:" }
+presets.small = { about = "for a laptop", scale = 0.1, repeats = 2, factors = { scale = [1, 2] }, set = { "phases.load.batch" = 7, "limits.'read.service.p99'" = "1s" } }
+
+[collections.books]
+count  = 100
+fields = { name = { words = 2 } }
+
+[[phases]]
+name = "load"
+load = ["books"]
+
+[[phases]]
+name       = "read"
+mix        = { read = 1 }
+operations = 10
+
+[factors]
+"phases.load.batch" = [1, 10]
+"phases.*.workers"  = [1, 2, 4]
+"#;
+
+    fn study(text: &str) -> Study {
+        Study::parse(text, Path::new("study.toml"), &[]).unwrap()
+    }
+
+    fn refused(find: &str, replace: &str) -> String {
+        assert!(STUDY.contains(find), "{find}");
+        let text = STUDY.replace(find, replace);
+        let study = match Study::parse(&text, Path::new("study.toml"), &[]) {
+            Err(errors) => return errors.to_string(),
+            Ok(study) => study,
+        };
+        study.arms(&text, Path::new("study.toml"), &[]).expect_err("this study is wrong").to_string()
+    }
+
+    fn shown(study: &Study) -> Vec<String> {
+        let told = |levels: Levels| levels.values().map(shown_level).collect::<Vec<_>>().join(" ");
+        study.combinations().into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn designs_make_combinations_in_order() {
+        let mut s = study(STUDY);
+        assert_eq!(shown(&s), ["1 1", "1 2", "1 4", "10 1", "10 2", "10 4"]);
+        s.design = Design::OneAtATime;
+        assert_eq!(shown(&s), ["1 1", "10 1", "1 2", "1 4"]);
+        s.factors.insert("phases.load.batch".into(), vec![1.into(), 2.into(), 3.into()]);
+        s.design = Design::List;
+        assert_eq!(shown(&s), ["1 1", "2 2", "3 4"]);
+        s.factors.clear();
+        s.design = Design::Full;
+        assert_eq!(s.combinations(), [Levels::new()]);
+    }
+
+    #[test]
+    fn each_arm_is_the_study_at_its_levels() {
+        let text = STUDY.replace("\"phases.load.batch\" = [1, 10]", "scale = [1, 0.5]\n\"store.cache\" = [\"1MiB\"]\n\"stores.a.x\" = [true]");
+        let s = study(&text);
+        let overrides = Override::parse_all(&["phases.read.operations=99".into()]).unwrap();
+        let arms = s.arms(&text, Path::new("study.toml"), &overrides).unwrap();
+        assert_eq!(arms.len(), 6);
+        let last = arms.last().unwrap();
+        assert_eq!((last.scale, last.study.phases[0].workers, last.study.phases[1].workers), (Some(0.5), 4, 4));
+        assert_eq!(last.study.phases[1].operations.map(|n| n.0), Some(99));
+        assert_eq!(last.options_of("a").collect::<Vec<_>>(), [("cache", "1MiB"), ("x", "true")]);
+        assert_eq!(last.options_of("b").collect::<Vec<_>>(), [("cache", "1MiB")]);
+        assert_eq!(last.levels_of("b").len() + 1, last.levels_of("a").len());
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused_with_its_place() {
+        for (replace, says) in [
+            ("\"phases.laod.batch\"", "did you mean `load`"),
+            ("\"phases.load.bacth\"", "did you mean `batch`"),
+            ("\"phases.load\"", "name a setting"),
+            ("\"collections.boks.count\"", "did you mean `books`"),
+            ("\"colections.books.count\"", "did you mean `collections`"),
+            ("\"stores.c.x\"", "no store of this study"),
+            ("seed", "takes no levels"),
+            ("scale", "makes no documents"),
+        ] {
+            let levels = if replace == "scale" { "scale = [0" } else { "\"phases.load.batch\" = [1" };
+            let text = refused("\"phases.load.batch\" = [1", &levels.replace("\"phases.load.batch\"", replace));
+            assert!(text.contains(says) && text.contains("study.toml:"), "{replace}: {text}");
+        }
+        assert!(refused("[1, 10]", "[]").contains("at least one level"));
+        assert!(refused("[1, 10]", "[1, 1]").contains("twice"));
+        assert!(refused("[1, 10]", "[1, -5]").contains("-5"));
+        assert!(refused("title =", "design = \"list\"\ntitle =").contains("needs as many"));
+        assert!(refused("title =", "design = \"lost\"\ntitle =").contains("`lost` is not known"));
+        let text = STUDY.replace("title =", "database = \"kept\"\ntitle =").replace("{ read = 1 }", "{ delete = 1 }");
+        let errors = Study::parse(&text, Path::new("study.toml"), &[]).unwrap_err().to_string();
+        assert!(errors.contains("what this phase leaves"), "{errors}");
+    }
+
+    #[test]
+    fn presets_change_scale_factors_and_settings() {
+        let s = study(STUDY);
+        assert!(s.preset("smal").unwrap_err().contains("did you mean `small`"));
+        let small = s.preset("small").unwrap().overrides();
+        let changed = Study::parse_with(STUDY, Path::new("study.toml"), &small).unwrap();
+        assert_eq!((changed.phases[0].batch, changed.repeats), (Some(7), 2));
+        assert_eq!(changed.factors.keys().collect::<Vec<_>>(), ["scale"]);
+        assert_eq!(changed.limits.len(), 1);
+    }
+
+    #[test]
+    fn names_are_short_where_that_is_enough() {
+        let names = short_names(["phases.load.batch", "phases.read.workers", "phases.load.workers", "scale"]);
+        let names: Vec<&str> = names.values().copied().collect();
+        assert_eq!(names, ["batch", "phases.read.workers", "phases.load.workers", "scale"]);
+    }
+}

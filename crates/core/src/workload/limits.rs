@@ -1,0 +1,250 @@
+//! Limits that a phase has to hold, and the search for the highest rate at which it does.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::no_such;
+use super::study::Study;
+use crate::units::Span;
+
+/// The most of a time or of a share of errors. Written `"200ms"`, `0.001` or `"0.1%"`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Limit {
+    /// A share, 0 to 1.
+    Share(f64),
+    /// A time.
+    Time(Span),
+    /// A share in percent.
+    Percent(Percent),
+}
+
+/// A share written in percent: `"0.1%"`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct Percent(#[schemars(with = "String")] f64);
+
+impl TryFrom<String> for Percent {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = text.trim().strip_suffix('%').and_then(|digits| digits.trim().parse().ok());
+        number.map(|percent: f64| Self(percent / 100.0)).ok_or(format!("`{text}` is no share; write 0.001 or \"0.1%\""))
+    }
+}
+
+impl From<Percent> for String {
+    fn from(percent: Percent) -> Self {
+        format!("{}%", percent.0 * 100.0)
+    }
+}
+
+/// What a limit is on, from its path `PHASE[.OP].response.p99`, `PHASE[.OP].service.max`, `PHASE[.OP].errors`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitPath<'a> {
+    /// The phase.
+    pub phase: &'a str,
+    /// One operation of its mix; none for all together.
+    pub op: Option<&'a str>,
+    /// What of it.
+    pub on: LimitOn,
+}
+
+/// What a limit is on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LimitOn {
+    /// This quantile (0 to 1) of the response time, over all attempts.
+    Response(f64),
+    /// The same of the service time.
+    Service(f64),
+    /// The share of attempts that failed or were not answered.
+    Errors,
+}
+
+impl<'a> LimitPath<'a> {
+    /// Reads a path; none where it is none.
+    pub fn parse(path: &'a str) -> Option<Self> {
+        let (place, on) = match path.strip_suffix(".errors") {
+            Some(place) => (place, LimitOn::Errors),
+            None => {
+                let response = path.split_once(".response.").map(|(place, q)| (place, q, true));
+                let (place, name, response) =
+                    response.or_else(|| path.split_once(".service.").map(|(place, q)| (place, q, false)))?;
+                let quantile = quantile(name)?;
+                (place, if response { LimitOn::Response(quantile) } else { LimitOn::Service(quantile) })
+            }
+        };
+        let (phase, op) = place.split_once('.').map_or((place, None), |(phase, op)| (phase, Some(op)));
+        (!phase.is_empty() && op != Some("")).then_some(Self { phase, op, on })
+    }
+}
+
+/// `p99.9` as 0.999, `max` as 1.
+fn quantile(name: &str) -> Option<f64> {
+    if name == "max" {
+        return Some(1.0);
+    }
+    let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+    // Of decimal digits the nearest quantile, not the nearest quotient.
+    (percent > 0.0 && percent <= 100.0).then(|| format!("{:.9}", percent / 100.0).parse().ok())?
+}
+
+impl Limit {
+    /// A time in ns, a share as it is.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::Share(share) => share,
+            Self::Percent(percent) => percent.0,
+            Self::Time(span) => span.ns() as f64,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(span) => span.fmt(f),
+            share => write!(f, "{} %", share.value() * 100.0),
+        }
+    }
+}
+
+/// Looks for the highest rate at which every limit on a phase holds: in each trial the phase runs at one rate after
+/// another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateSearch {
+    /// The phase; its `rate` is what is looked for.
+    pub phase: String,
+    /// The rate that is tried first, in operations a second.
+    pub from: f64,
+    /// The highest rate that is tried.
+    pub to: f64,
+    /// How near the result shall be, as a share of it; default 0.05.
+    #[serde(default = "default_within")]
+    pub within: f64,
+    /// How often the found rate has to hold again; default 2.
+    #[serde(default = "default_confirm")]
+    pub confirm: u32,
+    /// The most times the phase runs in one trial; default 40.
+    #[serde(default = "default_most_probes")]
+    pub most_probes: u32,
+    /// The most that is waited between two rates for the store to come to rest; default 5 s.
+    #[serde(default = "default_rest")]
+    pub rest: Span,
+}
+
+fn default_within() -> f64 {
+    0.05
+}
+
+fn default_confirm() -> u32 {
+    2
+}
+
+fn default_most_probes() -> u32 {
+    40
+}
+
+fn default_rest() -> Span {
+    Span(std::time::Duration::from_secs(5))
+}
+
+/// What is wrong with limits and search: keys below the root, and a message.
+pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
+    let mut found = Vec::new();
+    let phases: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
+    for (path, limit) in &study.limits {
+        let mut say = |message: String| found.push((vec!["limits".to_owned(), path.clone()], message));
+        let Some(of) = LimitPath::parse(path) else {
+            say("write PHASE.response.p99, PHASE.OPERATION.service.p99.9, PHASE.response.max or PHASE.errors".into());
+            continue;
+        };
+        let Some(phase) = study.phases.iter().find(|p| p.name == of.phase) else {
+            say(no_such("phase", of.phase, phases.iter().copied()));
+            continue;
+        };
+        let ops: Vec<&str> = phase.mix.keys().chain(&phase.load).map(String::as_str).collect();
+        if let Some(op) = of.op.filter(|op| !ops.contains(op)) {
+            say(no_such("operation of this phase", op, ops.iter().copied()));
+        }
+        let searched = study.search.as_ref().is_some_and(|search| search.phase == phase.name);
+        match (of.on, limit) {
+            (LimitOn::Response(_), _) if phase.rate.is_none() && !searched => {
+                say("a closed loop has no response time: give the phase a `rate`, or limit `service`".into());
+            }
+            (LimitOn::Errors, Limit::Time(_)) => say("a share of errors: write 0.001 or \"0.1%\"".into()),
+            (LimitOn::Errors, share) if !(0.0..=1.0).contains(&share.value()) => {
+                say("a share is 0 to 1, or 0% to 100%".into());
+            }
+            (LimitOn::Response(_) | LimitOn::Service(_), Limit::Share(_) | Limit::Percent(_)) => {
+                say("a time with its unit: \"200ms\"".into());
+            }
+            _ => {}
+        }
+    }
+    let Some(search) = &study.search else { return found };
+    let mut say = |key: &str, message: String| found.push((vec!["search".to_owned(), key.to_owned()], message));
+    match study.phases.iter().find(|p| p.name == search.phase) {
+        None => say("phase", no_such("phase", &search.phase, phases.iter().copied())),
+        Some(phase) if phase.loads() || phase.warm_up => {
+            say("phase", "a load or a warm-up has no rate to be found; name a measured phase".into());
+        }
+        Some(phase) if phase.rate.is_some() => {
+            say("phase", format!("the search sets the rate of `{}`; remove `rate` from it", phase.name));
+        }
+        Some(phase) if phase.duration.is_none() => {
+            say("phase", format!("`{}` needs a `duration`: so long each rate is tried", phase.name));
+        }
+        Some(phase) => {
+            let limited = |path: &String| LimitPath::parse(path).is_some_and(|of| of.phase == phase.name);
+            if !study.limits.keys().any(limited) {
+                let message = format!(
+                    "no limit says when `{0}` holds; add [limits] \"{0}.response.p99\" = \"200ms\"",
+                    phase.name
+                );
+                say("phase", message);
+            }
+        }
+    }
+    if !(search.from.is_finite() && search.from > 0.0) {
+        say("from", format!("a rate of {} never sends anything; use more than 0", search.from));
+    }
+    if !(search.to.is_finite() && search.to >= search.from) {
+        say("to", format!("{} is below `from`; use more", search.to));
+    }
+    if !(search.within.is_finite() && search.within > 0.0 && search.within < 1.0) {
+        say("within", format!("{} is no share; use above 0 and below 1, such as 0.05", search.within));
+    }
+    if search.most_probes == 0 {
+        say("most_probes", "0 probes find nothing; use 20 or more".into());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read() {
+        let path = LimitPath::parse("by-user.page.response.p99.9").unwrap();
+        assert_eq!(path, LimitPath { phase: "by-user", op: Some("page"), on: LimitOn::Response(0.999) });
+        assert_eq!(LimitPath::parse("a.service.max").unwrap().on, LimitOn::Service(1.0));
+        assert_eq!(LimitPath::parse("a.errors").unwrap(), LimitPath { phase: "a", op: None, on: LimitOn::Errors });
+        for wrong in ["a", "a.p99", "a.response", "a.response.99", "a.response.p0", "a.response.p101", ".errors", ""] {
+            assert_eq!(LimitPath::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_times_or_shares() {
+        let read = |text: &str| serde_json::from_str::<Limit>(text).map(Limit::value);
+        assert_eq!(read("\"200ms\"").unwrap().round(), 2e8);
+        assert_eq!(read("0.001").unwrap(), 0.001);
+        assert!((read("\"0.1%\"").unwrap() - 0.001).abs() < 1e-12);
+        assert!(read("\"soon\"").is_err());
+    }
+}

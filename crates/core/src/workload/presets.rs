@@ -1,0 +1,81 @@
+//! Presets: one study at several sizes, by name.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::check::no_such;
+use super::factors::Levels;
+use super::load::Override;
+use super::study::Study;
+
+/// What a preset changes of its study.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// One line that says what it is for.
+    pub about: String,
+    /// Multiplies how many documents there are; default: what the command says, else 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// How often everything is repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// Factors in place of the study's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factors: Option<IndexMap<String, Vec<Value>>>,
+    /// Settings by path, as `--set` takes them.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub set: Levels,
+}
+
+/// A flaw that readers found in a published study, and how this version avoids it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flaw {
+    /// What was wrong with the original.
+    pub original: String,
+    /// What is done here instead.
+    pub here: String,
+}
+
+impl Preset {
+    /// What it changes, as overrides; those of the command come behind.
+    pub fn overrides(&self) -> Vec<Override> {
+        let mut all: Vec<Override> = self.set.iter().map(|(path, value)| Override::of_level(path.clone(), value)).collect();
+        if let Some(repeats) = self.repeats {
+            all.push(Override::of_level("repeats".into(), &repeats.into()));
+        }
+        if let Some(factors) = &self.factors {
+            let factors = serde_json::to_value(factors).unwrap_or_default();
+            all.push(Override::of_level("factors".into(), &factors));
+        }
+        all
+    }
+}
+
+impl Study {
+    /// A preset by its name.
+    ///
+    /// # Errors
+    /// There is none of this name; says which there are.
+    pub fn preset(&self, name: &str) -> Result<&Preset, String> {
+        self.presets.get(name).ok_or_else(|| match self.presets.is_empty() {
+            true => format!("the study has no presets, so no `{name}`; set what you want with --set and --scale"),
+            false => no_such("preset", name, self.presets.keys().map(String::as_str)),
+        })
+    }
+}
+
+/// What is wrong with presets: keys below the root, and a message.
+pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
+    let mut found = Vec::new();
+    for (name, preset) in &study.presets {
+        if preset.scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
+            let path = vec!["presets".to_owned(), name.clone(), "scale".to_owned()];
+            found.push((path, "a scale is a number above 0".into()));
+        }
+    }
+    found
+}
