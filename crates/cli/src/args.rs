@@ -60,16 +60,20 @@ pub(crate) enum Verb {
 /// A study and what is changed of it.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StudyArgs {
-    /// The study file (TOML)
+    /// The study file (TOML), or the name of a built-in study: `storebench studies`
     pub(crate) study: PathBuf,
+
+    /// Take the study at one of its sizes, such as laptop; what is set here goes before it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
 
     /// Change one value of the study, such as phases.mixed.rate=500; may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) overrides: Vec<String>,
 
-    /// Multiply how many documents there are; their shape stays
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
-    pub(crate) scale: f64,
+    /// Multiply how many documents there are; their shape stays [default: the preset's, else 1]
+    #[arg(long, value_name = "FACTOR", value_parser = scale)]
+    pub(crate) scale: Option<f64>,
 }
 
 /// How results are given.

@@ -3,6 +3,7 @@
 mod allocator;
 mod args;
 mod bench_study;
+mod built_in;
 mod endpoints;
 mod failure;
 mod jsonl;

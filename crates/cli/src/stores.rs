@@ -30,6 +30,22 @@ pub(crate) fn open_all(study: &Study) -> Result<Named, Failure> {
     study.stores.0.iter().map(|(name, url)| Ok((name.clone(), open(url)?))).collect()
 }
 
+/// A URL with these options, each in place of one of the same name.
+pub(crate) fn with_options<'a>(url: &str, options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut all: Vec<(&str, &str)> =
+        query.split('&').filter(|o| !o.is_empty()).map(|o| o.split_once('=').unwrap_or((o, ""))).collect();
+    for (name, value) in options {
+        match all.iter_mut().find(|(other, _)| *other == name) {
+            Some(option) => option.1 = value,
+            None => all.push((name, value)),
+        }
+    }
+    let told: Vec<String> =
+        all.iter().map(|(n, v)| if v.is_empty() { (*n).to_owned() } else { format!("{n}={v}") }).collect();
+    if told.is_empty() { place.to_owned() } else { format!("{place}?{}", told.join("&")) }
+}
+
 /// Makes the store of a URL. Nothing is touched yet.
 pub(crate) fn open(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
     storebench_stores::open(url).map_err(|error| Failure::of_store(url, &error))
@@ -72,6 +88,14 @@ mod tests {
         let typed = ["sqlite:a.db", "b=sqlite:b.db", "sqlite:c.db"].map(str::to_owned);
         let names: Vec<String> = name_all(&typed).unwrap().0.into_keys().collect();
         assert_eq!(names, ["sqlite", "b", "sqlite-2"]);
+    }
+
+    #[test]
+    fn options_take_the_place_of_those_of_the_same_name() {
+        let with = |url: &str| with_options(url, [("cache", "1MiB"), ("x", "y")].into_iter());
+        assert_eq!(with("sqlite:a.db"), "sqlite:a.db?cache=1MiB&x=y");
+        assert_eq!(with("sqlite:a.db?wal&cache=2MiB"), "sqlite:a.db?wal&cache=1MiB&x=y");
+        assert_eq!(with_options("sqlite:a.db?wal", std::iter::empty()), "sqlite:a.db?wal");
     }
 
     #[test]

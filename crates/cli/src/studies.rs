@@ -1,12 +1,16 @@
-//! A study and its documents, read from the file that was named.
+//! A study, its documents and its arms, read from the file or the built-in study that was named.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use storebench_core::workload::{Study, StudyErrors};
-use storebench_lab::run::{Compiled, LabError, compile_documents};
+use storebench_core::store::AnyStore;
+use storebench_core::workload::{Override, Study, StudyArm, StudyErrors};
+use storebench_lab::run::{ArmRequest, Compiled, LabError, compile_documents};
 
 use crate::args::StudyArgs;
 use crate::failure::{BAD_INPUT, Failure};
+use crate::{built_in, stores};
 
 /// A study as it will be run.
 pub(crate) struct Opened {
@@ -16,27 +20,113 @@ pub(crate) struct Opened {
     pub(crate) text: String,
     /// The file it came from.
     pub(crate) file: PathBuf,
+    /// What the preset and the command change, as it is kept in the result.
     pub(crate) overrides: Vec<String>,
     pub(crate) scale: f64,
-    pub(crate) documents: Compiled,
+    applied: Vec<Override>,
 }
 
-/// Reads, checks and compiles. Relative paths in a study begin where its file is.
+/// Reads and checks. A name without a file is a built-in study.
 pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
-    let study = Study::read(&args.study, &args.overrides)?;
-    // Read a second time for the text alone: the first reading words every failure.
-    let text = std::fs::read_to_string(&args.study)
-        .map_err(|e| Failure::bad_input(format!("{}: cannot be read: {e}", args.study.display())))?;
-    let base = args.study.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let documents = compile(&study, args.scale, base, Some((&text, &args.study)))?;
-    Ok(Opened {
-        study,
-        text,
-        file: args.study.clone(),
-        overrides: args.overrides.clone(),
-        scale: args.scale,
-        documents,
-    })
+    let (text, file) = source(&args.study)?;
+    let typed = Override::parse_all(&args.overrides)?;
+    // Without what was typed first: a preset is found in the study as it stands.
+    let mut applied = Vec::new();
+    let (mut overrides, mut preset_scale) = (Vec::new(), None);
+    if let Some(name) = &args.preset {
+        let study = Study::parse_with(&text, &file, &[])?;
+        let preset = study.preset(name).map_err(|what| Failure::bad_input(format!("--preset {name}: {what}")))?;
+        overrides.push(format!("preset={name}"));
+        preset_scale = preset.scale;
+        applied = preset.overrides();
+    }
+    applied.extend(typed);
+    overrides.extend(args.overrides.iter().cloned());
+    let study = Study::parse_with(&text, &file, &applied)?;
+    Ok(Opened { study, text, file, overrides, scale: args.scale.or(preset_scale).unwrap_or(1.0), applied })
+}
+
+/// The text of a study and the file it is said to be from.
+fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
+    let unreadable = match std::fs::read_to_string(named) {
+        Ok(text) => return Ok((text, named.to_owned())),
+        Err(error) => error,
+    };
+    if let Some(study) = named.to_str().and_then(built_in::find) {
+        return Ok((study.text.to_owned(), PathBuf::from(format!("{}.toml", study.name))));
+    }
+    let remedy = if unreadable.kind() == std::io::ErrorKind::NotFound {
+        let meant = named.to_str().and_then(built_in::meant);
+        match meant {
+            Some(name) => format!("; did you mean the built-in study `{name}`?"),
+            None => "; give the path of a study file (TOML), or a built-in study: `storebench studies`".to_owned(),
+        }
+    } else {
+        String::new()
+    };
+    Err(Failure::bad_input(format!("{}: cannot be read: {unreadable}{remedy}", named.display())))
+}
+
+impl Opened {
+    /// Where relative paths in the study begin.
+    fn base(&self) -> &Path {
+        self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// The documents of the study at its own levels.
+    pub(crate) fn documents(&self) -> Result<Compiled, Failure> {
+        self.compile(&self.study, self.scale)
+    }
+
+    fn compile(&self, study: &Study, scale: f64) -> Result<Compiled, Failure> {
+        compile(study, scale, self.base(), Some((&self.text, &self.file)))
+    }
+
+    /// Every store of the study at every combination of its factors' levels. Stores are opened and not touched; what
+    /// is alike in two arms is made once.
+    pub(crate) fn arms(&self) -> Result<Vec<ArmRequest>, Failure> {
+        let at_levels = self.study.arms(&self.text, &self.file, &self.applied)?;
+        let mut open: HashMap<String, Arc<dyn AnyStore>> = HashMap::new();
+        let mut compiled: HashMap<String, Compiled> = HashMap::new();
+        let mut arms: Vec<ArmRequest> = Vec::new();
+        for (name, url) in &self.study.stores.0 {
+            for at in &at_levels {
+                let url = stores::with_options(url, at.options_of(name));
+                let store = match open.get(&url) {
+                    Some(store) => Arc::clone(store),
+                    None => {
+                        let store = stores::open(&url)?;
+                        open.insert(url, Arc::clone(&store));
+                        store
+                    }
+                };
+                let arm = self.arm(name, store, at, &mut compiled)?;
+                // Levels of another store's options make no arm of this one.
+                if !arms.iter().any(|other| other.store_name == *name && other.levels == arm.levels) {
+                    arms.push(arm);
+                }
+            }
+        }
+        Ok(arms)
+    }
+
+    fn arm(
+        &self,
+        name: &str,
+        store: Arc<dyn AnyStore>,
+        at: &StudyArm,
+        compiled: &mut HashMap<String, Compiled>,
+    ) -> Result<ArmRequest, Failure> {
+        let scale = self.scale * at.scale.unwrap_or(1.0);
+        let key = serde_json::to_string(&(&at.study.collections, at.study.seed, scale)).unwrap_or_default();
+        let documents = match compiled.get(&key) {
+            Some(documents) => documents.clone(),
+            None => compiled.entry(key).or_insert(self.compile(&at.study, scale)?).clone(),
+        };
+        // Stores may have been typed: the result names those that ran.
+        let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
+        Ok(ArmRequest { store_name: name.to_owned(), store, levels: at.levels_of(name), study, documents, scale })
+    }
 }
 
 /// Compiles documents; faults are shown at their line where the study has a file.

@@ -1,18 +1,21 @@
 //! What a run would do: every trial spelled out, nothing touched.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::documents::{Catalog, Documents};
 use storebench_core::engine::DEFAULT_LOAD_BATCH;
 use storebench_core::keys::mix64;
 use storebench_core::store::Description;
-use storebench_core::workload::{DEFAULT_SAMPLE, Phase, RateSpec, Study, collection_of};
+use storebench_core::workload::{DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
 
 use crate::human::{bytes, count, duration, percent, rate};
 use crate::results::redact;
+use crate::run::ArmRequest;
 
 /// What a run does, in full.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +32,9 @@ pub struct Plan {
     pub collections: Vec<PlannedCollection>,
     /// What is done in each trial, in this order.
     pub phases: Vec<PlannedPhase>,
+    /// What is compared: every store at every combination of the factors' levels.
+    #[serde(default)]
+    pub arms: Vec<PlannedArm>,
     /// Every trial, in the order they run.
     pub trials: Vec<PlannedTrial>,
     /// How long and how large, roughly.
@@ -93,13 +99,33 @@ pub struct PlannedPhase {
     pub popularity: String,
 }
 
-/// One store measured once.
+/// One store at one combination of levels.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedArm {
+    /// Its name: the store, and the levels.
+    pub arm: String,
+    /// Name of the store.
+    pub store: String,
+    /// Its URL, without secrets.
+    pub url: String,
+    /// Levels of the factors that concern it, by path.
+    pub levels: IndexMap<String, serde_json::Value>,
+    /// Documents that it loads.
+    pub documents: u64,
+    /// How long and how large one trial of it is.
+    pub estimate: Estimate,
+}
+
+/// One arm measured once.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedTrial {
     /// Number in the order they run, from 1.
     pub trial: u32,
     /// The block it belongs to, from 1.
     pub block: u32,
+    /// Name of the arm.
+    #[serde(default)]
+    pub arm: String,
     /// Name of the store.
     pub store: String,
     /// Its URL, without secrets.
@@ -114,6 +140,12 @@ pub struct Estimate {
     pub least_s: f64,
     /// The same at the slow end.
     pub most_s: f64,
+    /// Of `least_s`: loads.
+    #[serde(default)]
+    pub least_load_s: f64,
+    /// Of `most_s`: loads, and what they are waited for.
+    #[serde(default)]
+    pub most_load_s: f64,
     /// What these ends are.
     pub assumes: String,
     /// Bytes of documents written by one trial.
@@ -128,16 +160,53 @@ const LOAD_PER_S: (f64, f64) = (10_000.0, 300_000.0);
 const OPERATIONS_PER_S: (f64, f64) = (1_000.0, 200_000.0);
 /// What a store adds to the documents: keys, pages half full, logs, old versions.
 const DISK_FACTOR: f64 = 2.5;
+/// Trials that are shown one by one.
+const SHOWN_TRIALS: usize = 40;
 /// One entry of a secondary index, with its key.
 const INDEX_ENTRY_BYTES: u64 = 64;
 
+/// An arm as a plan sees it.
+#[derive(Clone, Copy)]
+pub struct Outline<'a> {
+    /// What is asked for.
+    pub request: &'a ArmRequest,
+    /// What the store says of itself.
+    pub description: &'a Description,
+}
+
 impl Plan {
-    /// Spells a run out. Touches no store.
-    pub fn of(study: &Study, catalog: &Catalog, scale: f64, stores: &[(String, Description)]) -> Self {
-        let collections: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(study, d)).collect();
-        let phases: Vec<PlannedPhase> = study.phases.iter().map(|p| plan_phase(study, p, &collections)).collect();
-        let trials = plan_trials(study, stores);
-        let estimate = estimate(study, &collections, &phases, trials.len());
+    /// Spells a run out. Touches no store. Documents and phases are those of the first arm; where others differ,
+    /// their levels say it.
+    pub fn of(study: &Study, arms: &[Outline<'_>]) -> Self {
+        let mut known: Vec<(*const Catalog, Vec<PlannedCollection>)> = Vec::new();
+        let mut collections_of = |arm: &ArmRequest| {
+            let catalog = &arm.documents.catalog;
+            let at = Arc::as_ptr(catalog);
+            if let Some((_, of)) = known.iter().find(|(other, _)| *other == at) {
+                return of.clone();
+            }
+            let of: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(&arm.study, d)).collect();
+            known.push((at, of.clone()));
+            of
+        };
+        let (mut planned, mut first) = (Vec::with_capacity(arms.len()), None);
+        for Outline { request, description } in arms {
+            let collections = collections_of(request);
+            let phases: Vec<PlannedPhase> =
+                request.study.phases.iter().map(|p| plan_phase(&request.study, p, &collections)).collect();
+            planned.push(PlannedArm {
+                arm: request.name(),
+                store: request.store_name.clone(),
+                url: description.url.clone(),
+                levels: request.levels.clone(),
+                documents: phases.iter().filter_map(|p| p.documents).sum(),
+                estimate: estimate(&request.study, &collections, &phases),
+            });
+            first.get_or_insert((collections, phases, request.scale));
+        }
+        let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
+        let trials = plan_trials(study, &planned, &load_groups(study, arms));
+        let estimate = whole(study, &planned, &load_groups(study, arms));
         Self {
             title: redact(&study.title),
             seed: study.seed,
@@ -145,10 +214,27 @@ impl Plan {
             repeats: study.repeats,
             collections,
             phases,
+            arms: planned,
             trials,
             estimate,
         }
     }
+}
+
+/// What a store holds after the loads of an arm: arms with the same text can measure one database.
+pub(crate) fn load_key(arm: &ArmRequest, description: &Description) -> String {
+    let study = &arm.study;
+    let loads: Vec<_> = study.phases.iter().filter(|p| p.loads()).collect();
+    serde_json::to_string(&(&description.url, &study.collections, study.seed, arm.scale, loads)).unwrap_or_default()
+}
+
+/// For each arm, which arms share its database: all different where every trial loads its own.
+fn load_groups(study: &Study, arms: &[Outline<'_>]) -> Vec<usize> {
+    if study.database == Database::Fresh {
+        return (0..arms.len()).collect();
+    }
+    let keys: Vec<String> = arms.iter().map(|arm| load_key(arm.request, arm.description)).collect();
+    keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap_or_default()).collect()
 }
 
 fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
@@ -238,33 +324,57 @@ fn mean_rate(rate: &RateSpec, length: Duration) -> f64 {
     }
 }
 
-/// Blocks in order; within each, every store once, shuffled by the seed (Fisher–Yates).
-fn plan_trials(study: &Study, stores: &[(String, Description)]) -> Vec<PlannedTrial> {
+/// Blocks in order; within each, every arm once, shuffled by the seed (Fisher–Yates). A lone block keeps the order of
+/// the study. Arms that share a database stay together: another one's load lies between any two others.
+fn plan_trials(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Vec<PlannedTrial> {
     let mut trials = Vec::new();
     for block in 1..=study.repeats {
-        let mut order: Vec<usize> = (0..stores.len()).collect();
-        // The first block keeps the order of the study, which a lone run is expected to follow.
-        if block > 1 {
+        let mut order: Vec<usize> = (0..arms.len()).collect();
+        if study.repeats > 1 {
             for i in (1..order.len()).rev() {
                 let drawn = mix64(study.seed ^ 0x7472_6961_6c73, u64::from(block) << 32 | i as u64);
                 order.swap(i, (drawn % (i as u64 + 1)) as usize);
             }
         }
-        for position in order {
-            let (name, description) = &stores[position];
-            trials.push(PlannedTrial {
-                trial: trials.len() as u32 + 1,
-                block,
-                store: name.clone(),
-                url: description.url.clone(),
-            });
-        }
+        let first_of = |arm: usize| order.iter().position(|other| groups[*other] == groups[arm]);
+        let mut together = order.clone();
+        together.sort_by_key(|arm| first_of(*arm));
+        trials.extend(together.into_iter().map(|position| (block, position)));
     }
     trials
+        .into_iter()
+        .zip(1..)
+        .map(|((block, position), trial)| PlannedTrial {
+            trial,
+            block,
+            arm: arms[position].arm.clone(),
+            store: arms[position].store.clone(),
+            url: arms[position].url.clone(),
+        })
+        .collect()
 }
 
-fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedPhase], trials: usize) -> Estimate {
+/// All trials together: of arms that share a database the first one loads, in each block.
+fn whole(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Estimate {
+    let mut all = Estimate::default();
+    for (position, arm) in arms.iter().enumerate() {
+        let e = &arm.estimate;
+        let loads = if groups[position] == position { 1.0 } else { 0.0 };
+        all.least_s += (e.least_s - e.least_load_s * (1.0 - loads)) * f64::from(study.repeats);
+        all.most_s += (e.most_s - e.most_load_s * (1.0 - loads)) * f64::from(study.repeats);
+        all.least_load_s += e.least_load_s * loads * f64::from(study.repeats);
+        all.most_load_s += e.most_load_s * loads * f64::from(study.repeats);
+        all.written_bytes = all.written_bytes.max(e.written_bytes);
+        all.disk_bytes = all.disk_bytes.max(e.disk_bytes);
+        all.assumes.clone_from(&e.assumes);
+    }
+    all
+}
+
+/// One trial of an arm.
+fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedPhase]) -> Estimate {
     let (mut least_s, mut most_s) = (0.0, 0.0);
+    let (mut least_load_s, mut most_load_s) = (0.0, 0.0);
     for (phase, of) in phases.iter().zip(&study.phases) {
         let known = phase.duration_ns.map(|ns| ns as f64 / 1e9);
         let (fast, slow) = match (known, phase.documents, phase.operations, &of.rate) {
@@ -283,8 +393,18 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
             (None, None, Some(n), None) => (n as f64 / OPERATIONS_PER_S.1, n as f64 / OPERATIONS_PER_S.0),
             _ => (0.0, 0.0),
         };
-        least_s += fast;
-        most_s += slow + of.settle.map_or(0.0, |s| s.0.as_secs_f64());
+        let searched = study.search.as_ref().filter(|search| search.phase == phase.name);
+        let (once, at_most) = searched.map_or((1.0, 1.0), |search| {
+            let rest = search.rest.0.as_secs_f64() / fast.max(1e-9);
+            (f64::from(search.confirm) + 2.0, f64::from(search.most_probes) * (1.0 + rest))
+        });
+        let slow = slow + of.settle.map_or(0.0, |s| s.0.as_secs_f64());
+        least_s += fast * once;
+        most_s += slow * at_most;
+        if phase.loads {
+            least_load_s += fast;
+            most_load_s += slow;
+        }
     }
     let loaded = |c: &&PlannedCollection| study.phases.iter().any(|p| p.load.contains(&c.collection));
     let written_bytes = phases.iter().filter_map(|p| p.bytes).sum();
@@ -294,8 +414,10 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         .map(|c| c.count.saturating_mul(c.indexes.len() as u64).saturating_mul(INDEX_ENTRY_BYTES))
         .sum();
     Estimate {
-        least_s: least_s * trials as f64,
-        most_s: most_s * trials as f64,
+        least_s,
+        most_s,
+        least_load_s,
+        most_load_s,
         assumes: format!(
             "loads of {} to {} documents/s, counted phases of {} to {} operations/s",
             rate(LOAD_PER_S.0),
@@ -357,9 +479,19 @@ impl fmt::Display for Plan {
             }
             writeln!(f, "{}", if p.warm_up { ", warm-up" } else { "" })?;
         }
+        if self.arms.len() > 1 && self.arms.iter().any(|a| !a.levels.is_empty()) {
+            writeln!(f, "\narms")?;
+            for a in &self.arms {
+                let (least, most) = (duration(a.estimate.least_s * 1e9), duration(a.estimate.most_s * 1e9));
+                writeln!(f, "  {}: {} documents, {least} to {most} a trial", a.arm, count(a.documents))?;
+            }
+        }
         writeln!(f, "\ntrials, in this order")?;
-        for t in &self.trials {
-            writeln!(f, "  {}: {} ({}), block {} of {}", t.trial, t.store, t.url, t.block, self.repeats)?;
+        for t in self.trials.iter().take(SHOWN_TRIALS) {
+            writeln!(f, "  {}: {} ({}), block {} of {}", t.trial, t.arm, t.url, t.block, self.repeats)?;
+        }
+        if self.trials.len() > SHOWN_TRIALS {
+            writeln!(f, "  … and {} more; --json names every one", count((self.trials.len() - SHOWN_TRIALS) as u64))?;
         }
         let e = &self.estimate;
         writeln!(f, "\ntime   {} to {}, assuming {}", duration(e.least_s * 1e9), duration(e.most_s * 1e9), e.assumes)?;
@@ -376,6 +508,8 @@ impl fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use storebench_core::store::{AnyStore, MemoryStore};
 
     use super::*;
 
@@ -404,8 +538,13 @@ popularity = "zipf:0.99"
         let study = Study::parse(&text, Path::new("books.toml"), &[]).unwrap();
         let compiled = crate::run::compile_documents(&study, 2.0, Path::new("."), None).unwrap();
         let at = |scheme: &'static str| Description { scheme, url: format!("{scheme}:x"), version: "1".into() };
-        let stores = ["a", "b", "c", "d"].map(|name| (name.to_owned(), at(name)));
-        Plan::of(&study, &compiled.catalog, 2.0, &stores)
+        let names = ["a", "b", "c", "d"];
+        let store = |name: &str| -> (String, Arc<dyn AnyStore>) { (name.to_owned(), Arc::new(MemoryStore::new())) };
+        let arms = ArmRequest::of_stores(&study, &compiled, 2.0, names.map(store));
+        let described = names.map(at);
+        let outlines: Vec<Outline<'_>> =
+            arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
+        Plan::of(&study, &outlines)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use storebench_lab::run::RunRequest;
+use storebench_lab::run::{ArmRequest, RunRequest};
 
 use super::measure::{measure, prepare_mode};
 use crate::args::BenchArgs;
@@ -31,13 +31,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     }
     let request = RunRequest {
         name: "bench".to_owned(),
+        arms: ArmRequest::of_stores(&built.study, &documents, 1.0, stores),
         study: built.study,
-        documents,
         study_text: built.text,
         study_file: None,
         overrides: Vec::new(),
-        scale: 1.0,
-        stores,
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.no_load),
         remove_after: args.result.remove_after,

@@ -15,7 +15,8 @@ use crate::studies;
 
 pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
     let opened = studies::open(&args.study)?;
-    let catalog = &opened.documents.catalog;
+    let documents = opened.documents()?;
+    let catalog = &documents.catalog;
     let all: Vec<&Documents> = catalog.iter().collect();
     let wanted = match &args.collections[..] {
         [] => all,

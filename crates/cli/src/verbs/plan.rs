@@ -1,15 +1,15 @@
 //! `plan STUDY`: what would run. Stores are asked what they can do, and not touched.
 
+use indexmap::IndexMap;
 use serde::Serialize;
-use storebench_core::documents::Catalog;
 use storebench_core::engine::PhasePlan;
-use storebench_core::workload::Study;
-use storebench_lab::plan::Plan;
+use storebench_core::store::Description;
+use storebench_lab::plan::{Outline, Plan};
+use storebench_lab::run::ArmRequest;
 
 use crate::args::PlanArgs;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::stores::Named;
 use crate::{stores, studies};
 
 /// What `plan --json` prints.
@@ -22,8 +22,8 @@ struct Printed {
     promises: Vec<Promised>,
 }
 
-/// One phase on one store.
-#[derive(Debug, Serialize)]
+/// One phase of one store, or of one of its arms where they are promised different things.
+#[derive(Debug, PartialEq, Serialize)]
 struct Promised {
     store: String,
     phase: String,
@@ -36,19 +36,20 @@ struct Promised {
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let stores = stores::open_all(&opened.study)?;
-    let catalog = &opened.documents.catalog;
-    let promises = promises(&opened.study, catalog, &stores)?;
-    let described: Vec<_> = stores.iter().map(|(name, store)| (name.clone(), store.describe())).collect();
-    let plan = Plan::of(&opened.study, catalog, opened.scale, &described);
+    let arms = opened.arms()?;
+    let promises = promises(&arms)?;
+    let described: Vec<Description> = arms.iter().map(|arm| arm.store.describe()).collect();
+    let outlines: Vec<Outline<'_>> =
+        arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
+    let plan = Plan::of(&opened.study, &outlines);
     if args.json {
         print_json(&Printed { format: "storebench-plan/1", plan, promises })?;
         return Ok(0);
     }
     let mut out = format!("{plan}\npromises\n");
-    for (store, phases, promise) in alike(&promises, opened.study.phases.len()) {
+    for (arm, phases, promise) in alike(&promises, opened.study.phases.len()) {
         out += &format!(
-            "  {store}, {phases}: durability {} ({}), reads {} ({})\n",
+            "  {arm}, {phases}: durability {} ({}), reads {} ({})\n",
             promise.durability, promise.durability_means, promise.consistency, promise.consistency_means
         );
     }
@@ -56,16 +57,18 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Resolves every phase on every store, as a run would: what a store cannot do is refused here too.
-fn promises(study: &Study, catalog: &Catalog, stores: &Named) -> Result<Vec<Promised>, Failure> {
-    let mut promises = Vec::new();
-    for (name, store) in stores {
-        let can = store.capabilities();
-        for phase in &study.phases {
-            let plan = PhasePlan::resolve(study, phase, catalog, &can)
-                .map_err(|error| Failure::bad_input(format!("store `{name}`: {error}")))?;
+/// Resolves every phase of every arm, as a run would: what a store cannot do is refused here too. Arms of one store
+/// that are promised the same are told once, by the store's name.
+fn promises(arms: &[ArmRequest]) -> Result<Vec<Promised>, Failure> {
+    let mut by_store: IndexMap<&str, Vec<(String, Vec<Promised>)>> = IndexMap::new();
+    for arm in arms {
+        let can = arm.store.capabilities();
+        let mut promises = Vec::new();
+        for phase in &arm.study.phases {
+            let plan = PhasePlan::resolve(&arm.study, phase, &arm.documents.catalog, &can)
+                .map_err(|error| Failure::bad_input(format!("store `{}`: {error}", arm.name())))?;
             promises.push(Promised {
-                store: name.clone(),
+                store: arm.store_name.clone(),
                 phase: plan.name,
                 durability: plan.durability.to_string(),
                 durability_means: plan.durability_means,
@@ -77,8 +80,17 @@ fn promises(study: &Study, catalog: &Catalog, stores: &Named) -> Result<Vec<Prom
                     .map_or("", |(_, means)| means),
             });
         }
+        by_store.entry(&arm.store_name).or_default().push((arm.name(), promises));
     }
-    Ok(promises)
+    let mut told = Vec::new();
+    for (_, arms) in by_store {
+        let all_alike = arms.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        for (name, promises) in arms.into_iter().take(if all_alike { 1 } else { usize::MAX }) {
+            let named = |p: Promised| if all_alike { p } else { Promised { store: name.clone(), ..p } };
+            told.extend(promises.into_iter().map(named));
+        }
+    }
+    Ok(told)
 }
 
 /// Phases that are promised the same on one store, told together; `of` is how many phases there are.

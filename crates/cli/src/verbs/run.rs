@@ -13,11 +13,13 @@ use crate::{stores, studies};
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let stores = stores::open_all(&opened.study)?;
+    let mut arms = opened.arms()?;
     let mut progress = Progress::new(args.result.quiet);
     if args.keep {
         let before = opened.study.phases.len();
-        opened.study.phases.retain(|phase| !phase.loads());
+        for study in arms.iter_mut().map(|arm| &mut arm.study).chain([&mut opened.study]) {
+            study.phases.retain(|phase| !phase.loads());
+        }
         if opened.study.phases.is_empty() {
             return Err(Failure::bad_input("--keep leaves nothing to do: every phase of this study loads documents"));
         }
@@ -29,12 +31,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let request = RunRequest {
         name,
         study: opened.study,
-        documents: opened.documents,
+        arms,
         study_text: opened.text,
         study_file: Some(opened.file),
         overrides: opened.overrides,
-        scale: opened.scale,
-        stores,
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.keep),
         remove_after: args.result.remove_after,

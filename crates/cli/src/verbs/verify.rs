@@ -20,14 +20,15 @@ const JOBS_AT_MOST: usize = 8;
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let store = stores::open(&args.url)?;
     let opened = studies::open(&args.study)?;
+    let documents = opened.documents()?;
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let jobs = args
         .jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(JOBS_AT_MOST) as u32));
-    let request = VerifyRequest { study: &opened.study, catalog: &opened.documents.catalog, store: &*store, jobs };
+    let request = VerifyRequest { study: &opened.study, catalog: &documents.catalog, store: &*store, jobs };
     let mut progress = Progress::new(args.quiet);
-    progress.begin_count("verify", documents_to_verify(&opened.study, &opened.documents.catalog));
+    progress.begin_count("verify", documents_to_verify(&opened.study, &documents.catalog));
     let report = read_back(&request, &stop, &mut |done| progress.count(done))
         .map_err(|error| Failure::of_store(&args.url, &error));
     progress.end_count();

@@ -15,5 +15,5 @@ mod tests;
 mod trial;
 
 pub use error::LabError;
-pub use request::{Compiled, PrepareMode, RunRequest, compile_documents};
+pub use request::{ArmRequest, Compiled, PrepareMode, RunRequest, compile_documents};
 pub use runner::{RunOutcome, run};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use storebench_core::documents::{Catalog, CatalogOptions, Frozen};
 use storebench_core::store::AnyStore;
-use storebench_core::workload::Study;
+use storebench_core::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
 
@@ -63,25 +63,69 @@ pub fn compile_documents(
     Ok(Compiled { catalog: Arc::new(catalog), _scratch: Arc::new(scratch) })
 }
 
+/// One arm of a run: a store, and the study at one combination of its factors' levels.
+#[derive(Clone)]
+pub struct ArmRequest {
+    /// Name of the store in the study.
+    pub store_name: String,
+    /// The store. Arms that measure one place under the same options share it.
+    pub store: Arc<dyn AnyStore>,
+    /// The levels that concern it, by path.
+    pub levels: Levels,
+    /// The study at these levels, checked, overrides applied.
+    pub study: Study,
+    /// Its documents, compiled at `scale`.
+    pub documents: Compiled,
+    /// Multiplies how many documents there are.
+    pub scale: f64,
+}
+
+impl ArmRequest {
+    /// The arms of a study without factors: one for each store.
+    pub fn of_stores(
+        study: &Study,
+        documents: &Compiled,
+        scale: f64,
+        stores: impl IntoIterator<Item = (String, Arc<dyn AnyStore>)>,
+    ) -> Vec<Self> {
+        let arm = |(store_name, store)| Self {
+            store_name,
+            store,
+            levels: Levels::new(),
+            study: study.clone(),
+            documents: documents.clone(),
+            scale,
+        };
+        stores.into_iter().map(arm).collect()
+    }
+
+    /// Its name: the store's, then the levels as `name=value`.
+    pub fn name(&self) -> String {
+        let short = short_names(self.study.factors.keys().map(String::as_str));
+        let mut name = self.store_name.clone();
+        for (path, level) in &self.levels {
+            let shown = short.get(path.as_str()).copied().unwrap_or(path);
+            name += &format!(" {shown}={}", shown_level(level));
+        }
+        name
+    }
+}
+
 /// A run to be made.
 #[derive(Clone)]
 pub struct RunRequest {
     /// Name of the run; its folder's name begins with it.
     pub name: String,
-    /// The study, checked, overrides applied.
+    /// The study, checked, overrides applied, its factors at no level.
     pub study: Study,
-    /// Its documents, compiled at `scale`.
-    pub documents: Compiled,
     /// The study's text as given, kept in the run folder.
     pub study_text: String,
     /// The file it came from, if it came from one.
     pub study_file: Option<PathBuf>,
     /// Overrides that were applied to it.
     pub overrides: Vec<String>,
-    /// Multiplies how many documents there are.
-    pub scale: f64,
-    /// The stores by name, in the order of the study.
-    pub stores: Vec<(String, Arc<dyn AnyStore>)>,
+    /// What is measured, in the order of the study.
+    pub arms: Vec<ArmRequest>,
     /// Where run folders are made; none to keep nothing.
     pub runs_dir: Option<PathBuf>,
     /// How stores are made ready.

@@ -1,22 +1,24 @@
 //! From a request to a result: checks everything, then runs the trials in order.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use storebench_core::documents::Documents;
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
 use storebench_core::ledger::version_at;
 use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
-use storebench_core::workload::{Body, MixEntry, OpName, Study};
+use storebench_core::workload::{Body, Collection, MixEntry, OpName, Study};
 
 use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::observe::Journal;
-use super::request::{PrepareMode, RunRequest};
+use super::request::{ArmRequest, PrepareMode, RunRequest};
+use crate::arms::over_trials;
 use crate::environment::Environment;
-use crate::plan::Plan;
+use crate::plan::{Outline, Plan, load_key};
 use crate::results::{
     CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
 };
@@ -49,24 +51,36 @@ impl RunOutcome {
     }
 }
 
-/// One store with everything that was found out without touching it.
+/// One arm with everything that was found out without touching its store.
 pub(super) struct Arm {
+    /// Position among the arms of the request.
+    pub(super) position: usize,
     pub(super) name: String,
+    pub(super) request: ArmRequest,
     pub(super) store: Arc<dyn AnyStore>,
     pub(super) description: Description,
+    /// Where its data are: its URL without options. Arms at one place undo each other's database.
+    pub(super) location: String,
+    /// What its database holds once it is loaded.
+    pub(super) load_key: String,
     pub(super) capabilities: Capabilities,
     pub(super) plans: Vec<PhasePlan>,
     pub(super) prepare: Prepare,
-    /// Whether its documents may be an earlier run's or trial's.
+    /// Whether its documents may be an earlier run's.
     pub(super) kept: bool,
 }
 
 impl Arm {
-    /// A phase as it runs now. On documents that were written before it, its writes carry versions
+    /// The study at the levels of this arm.
+    pub(super) fn study(&self) -> &Study {
+        &self.request.study
+    }
+
+    /// A phase as it runs now. On documents that were written before it (`kept`), its writes carry versions
     /// that nothing before them carried.
-    pub(super) fn plan(&self, position: usize) -> Cow<'_, PhasePlan> {
+    pub(super) fn plan(&self, position: usize, kept: bool) -> Cow<'_, PhasePlan> {
         let plan = &self.plans[position];
-        if !self.kept {
+        if !(kept || self.kept) {
             return Cow::Borrowed(plan);
         }
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
@@ -79,15 +93,18 @@ pub(super) struct Session<'a> {
     pub(super) request: &'a RunRequest,
     pub(super) clock: RealClock,
     pub(super) stop: Arc<Stop>,
-    pub(super) documents: Vec<CollectionResult>,
-    /// By phase: what the client itself costs. Measured when the first embedded store comes to it.
-    pub(super) calibrated: Vec<Option<Calibrated>>,
-    /// By store: its own catalog, where it holds documents that Storebench did not make.
+    /// By arm: its documents.
+    pub(super) documents: Vec<Vec<CollectionResult>>,
+    /// By arm and phase: what the client itself costs. Measured when an embedded store first comes to it.
+    pub(super) calibrated: BTreeMap<(usize, usize), Calibrated>,
+    /// By what it holds: the catalog of a store whose documents Storebench did not make.
     pub(super) foreign: BTreeMap<String, Foreign>,
     /// New documents that the phases of the current trial have stored, by collection.
     pub(super) inserted: Vec<u64>,
-    /// Names of the stores that were made ready and not yet removed.
-    pub(super) touched: BTreeSet<String>,
+    /// By place: the arm that made it ready last, if it was not removed since.
+    pub(super) touched: BTreeMap<String, usize>,
+    /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
+    pub(super) holds: BTreeMap<String, String>,
 }
 
 /// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
@@ -111,11 +128,11 @@ fn run_with(
     stop: Arc<Stop>,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, LabError> {
-    if request.stores.is_empty() {
+    let Some(first) = request.arms.first() else {
         return Err(LabError::BadInput(
             "there is no store to run on; add `stores` to the study or give --store sqlite:bench.db".into(),
         ));
-    }
+    };
     if request.remove_after && request.study.reads_only() {
         return Err(LabError::BadInput(
             "the study reads documents that Storebench did not make (`existing`), so nothing is made that could be \
@@ -123,10 +140,9 @@ fn run_with(
                 .into(),
         ));
     }
-    let arms = request.stores.iter().map(|(name, store)| arm(request, name, store)).collect::<Result<Vec<_>, _>>()?;
-    let described: Vec<_> = arms.iter().map(|a| (a.name.clone(), a.description.clone())).collect();
-    let catalog = &request.documents.catalog;
-    let plan = Plan::of(&request.study, catalog, request.scale, &described);
+    let arms =
+        request.arms.iter().enumerate().map(|(n, of)| arm(n, of, request.prepare)).collect::<Result<Vec<_>, _>>()?;
+    let plan = plan_of(&request.study, &arms);
     let folder = match &request.runs_dir {
         Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
         None => None,
@@ -143,18 +159,19 @@ fn run_with(
         request,
         clock: RealClock::new(),
         stop: Arc::clone(&stop),
-        documents: describe_documents(request, &plan),
-        calibrated: vec![None; request.study.phases.len()],
+        documents: describe_all(&arms),
+        calibrated: BTreeMap::new(),
         foreign: BTreeMap::new(),
         inserted: Vec::new(),
-        touched: BTreeSet::new(),
+        touched: BTreeMap::new(),
+        holds: BTreeMap::new(),
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
-        run: run_info(request, secrets, began, path.as_ref()),
+        run: run_info(request, first, secrets, began, path.as_ref()),
         plan,
         environment,
-        documents: session.documents.clone(),
+        documents: session.documents.first().cloned().unwrap_or_default(),
         trials: Vec::new(),
         arms: Vec::new(),
         verdicts: Vec::new(),
@@ -166,8 +183,9 @@ fn run_with(
             result.run.interrupted = true;
             break;
         }
-        let Some(arm) = arms.iter().find(|a| a.name == planned.store) else { continue };
-        let last = !trials.iter().any(|t| t.trial > planned.trial && t.store == planned.store);
+        let Some(arm) = arms.iter().find(|a| a.name == planned.arm) else { continue };
+        let later = trials.iter().filter(|t| t.trial > planned.trial);
+        let last = !later.into_iter().any(|t| arms.iter().any(|a| a.name == t.arm && a.location == arm.location));
         session.trial(arm, planned, last, trials.len(), &mut result, &mut journal);
     }
     if request.remove_after {
@@ -185,13 +203,22 @@ fn run_with(
 /// Judges what there is and writes it down.
 pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
     journal.hide(result);
+    result.arms = over_trials(&result.plan, &result.trials);
     result.verdicts = judge(result);
     journal.keep(|folder| folder.write_result(result));
 }
 
+/// The plan of arms that were looked at.
+fn plan_of(study: &Study, arms: &[Arm]) -> Plan {
+    let outlines: Vec<Outline<'_>> =
+        arms.iter().map(|arm| Outline { request: &arm.request, description: &arm.description }).collect();
+    Plan::of(study, &outlines)
+}
+
 /// Looks at a store and checks that it can do what is asked. Changes nothing.
-fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Arm, LabError> {
-    let refused = |source| LabError::Store { store: name.to_owned(), source };
+fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, LabError> {
+    let (name, store) = (&request.store_name, &request.store);
+    let refused = |source| LabError::Store { store: name.clone(), source };
     // Asked first: what a server can promise is known exactly once it has been asked.
     let found = store.inspect().map_err(refused)?;
     let capabilities = store.capabilities();
@@ -203,7 +230,7 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
     let description = store.describe();
-    let prepare = match (found, request.prepare) {
+    let prepare = match (found, mode) {
         (Namespace::Absent, _) if request.study.reads_only() => {
             return Err(LabError::BadInput(format!(
                 "store `{name}`: there is nothing at {}, and the study reads documents that are there (`existing`); \
@@ -237,8 +264,20 @@ fn arm(request: &RunRequest, name: &str, store: &Arc<dyn AnyStore>) -> Result<Ar
         (_, mode) if mode.keeps() || !loads(&request.study) => Prepare::Keep,
         _ => Prepare::Fresh,
     };
-    let kept = request.prepare.keeps() || !loads(&request.study);
-    Ok(Arm { name: name.to_owned(), store: Arc::clone(store), description, capabilities, plans, prepare, kept })
+    let kept = mode.keeps() || !loads(&request.study);
+    Ok(Arm {
+        position,
+        name: request.name(),
+        request: request.clone(),
+        store: Arc::clone(store),
+        location: description.url.split('?').next().unwrap_or_default().to_owned(),
+        load_key: load_key(request, &description),
+        description,
+        capabilities,
+        plans,
+        prepare,
+        kept,
+    })
 }
 
 /// Whether the study loads documents itself.
@@ -259,7 +298,13 @@ fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
 
-fn run_info(request: &RunRequest, secrets: &Secrets, began: String, folder: Option<&PathBuf>) -> RunInfo {
+fn run_info(
+    request: &RunRequest,
+    first: &ArmRequest,
+    secrets: &Secrets,
+    began: String,
+    folder: Option<&PathBuf>,
+) -> RunInfo {
     let mut study = serde_json::to_value(&request.study).unwrap_or_default();
     secrets.hide_value(&mut study);
     RunInfo {
@@ -271,49 +316,58 @@ fn run_info(request: &RunRequest, secrets: &Secrets, began: String, folder: Opti
         storebench_version: env!("CARGO_PKG_VERSION").to_owned(),
         storebench_commit: request.commit.clone(),
         seed: request.study.seed,
-        scale: request.scale,
+        scale: first.scale,
         study_file: request.study_file.as_ref().map(|f| f.display().to_string()),
         overrides: request.overrides.iter().map(|o| redact(o)).collect(),
         study,
-        frozen: serde_json::to_value(request.documents.catalog.frozen()).unwrap_or_default(),
+        frozen: serde_json::to_value(first.documents.catalog.frozen()).unwrap_or_default(),
         interrupted: false,
         folder: folder.map(|f| f.display().to_string()),
     }
 }
 
-fn describe_documents(request: &RunRequest, plan: &Plan) -> Vec<CollectionResult> {
-    request
-        .documents
-        .catalog
-        .iter()
-        .zip(&plan.collections)
-        .map(|(documents, planned)| {
-            let body = match documents.body() {
-                Body::Json => "json",
-                Body::Bytes => "bytes",
-                Body::Counter => "counter",
-            };
-            let compression = (documents.body() != Body::Counter && documents.count() > 0).then(|| {
-                let found = documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES);
-                CompressionResult {
-                    sample_documents: found.documents,
-                    sample_bytes: found.bytes,
-                    doc_snappy: found.doc_snappy,
-                    page_zstd3: found.page_zstd3,
-                    long_zstd: found.long_zstd,
-                }
-            });
-            CollectionResult {
-                collection: planned.collection.clone(),
-                count: planned.count,
-                mean_bytes: planned.mean_bytes,
-                existing: foreign::name_in_store(&request.study, documents).map(str::to_owned),
-                own: planned.from.is_some(),
-                body: body.to_owned(),
-                skipped_lines: documents.skipped_lines(),
-                compress_to: planned.compress_to,
-                compression,
+/// The documents of every arm. How far documents shrink is measured once for each definition of them.
+fn describe_all(arms: &[Arm]) -> Vec<Vec<CollectionResult>> {
+    let mut measured: BTreeMap<String, Option<CompressionResult>> = BTreeMap::new();
+    arms.iter().map(|arm| arm.request.documents.catalog.iter().map(|d| describe(arm, d, &mut measured)).collect()).collect()
+}
+
+fn describe(
+    arm: &Arm,
+    documents: &Documents,
+    measured: &mut BTreeMap<String, Option<CompressionResult>>,
+) -> CollectionResult {
+    let study = arm.study();
+    let of = study.collections.get(documents.name());
+    let body = match documents.body() {
+        Body::Json => "json",
+        Body::Bytes => "bytes",
+        Body::Counter => "counter",
+    };
+    let measure = || {
+        (documents.body() != Body::Counter && documents.count() > 0).then(|| {
+            let found = documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES);
+            CompressionResult {
+                sample_documents: found.documents,
+                sample_bytes: found.bytes,
+                doc_snappy: found.doc_snappy,
+                page_zstd3: found.page_zstd3,
+                long_zstd: found.long_zstd,
             }
         })
-        .collect()
+    };
+    // Without its number of documents: a larger scale makes more of the same.
+    let definition = of.map(|c| Collection { count: None, ..c.clone() });
+    let key = serde_json::to_string(&(documents.name(), definition, study.seed)).unwrap_or_default();
+    CollectionResult {
+        collection: documents.name().to_owned(),
+        count: documents.count(),
+        mean_bytes: documents.mean_bytes(),
+        existing: foreign::name_in_store(study, documents).map(str::to_owned),
+        own: of.is_some_and(|c| c.from.is_some()),
+        body: body.to_owned(),
+        skipped_lines: documents.skipped_lines(),
+        compress_to: of.and_then(|c| c.compress_to),
+        compression: measured.entry(key).or_insert_with(measure).clone(),
+    }
 }

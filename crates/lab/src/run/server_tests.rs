@@ -140,15 +140,14 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
     let text = text.replace("TYPED", TYPED);
     let study = Study::parse(&text, Path::new("books.toml"), &[]).unwrap();
     let store: Arc<dyn AnyStore> = Arc::new(server.clone());
+    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
     RunRequest {
         name: "books".into(),
-        documents: compile_documents(&study, 1.0, Path::new("."), None).unwrap(),
+        arms: ArmRequest::of_stores(&study, &documents, 1.0, [("here".to_owned(), store)]),
         study,
         study_text: text,
         study_file: None,
         overrides: vec![format!("title=by server://me:{TYPED}@host")],
-        scale: 1.0,
-        stores: vec![("here".to_owned(), store)],
         runs_dir: runs_dir.map(Path::to_owned),
         prepare: PrepareMode::Fresh,
         remove_after: false,
@@ -261,7 +260,7 @@ fn reader(server: &Server) -> Caller {
 
 /// The version of every document, in order.
 fn versions(server: &Server, request: &RunRequest) -> Vec<u64> {
-    let documents = request.documents.catalog.get(0);
+    let documents = request.arms[0].documents.catalog.get(0);
     let mut caller = reader(server);
     let mut found = Vec::new();
     for index in 0..documents.count() {

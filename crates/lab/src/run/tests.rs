@@ -47,15 +47,14 @@ duration = "300ms"
 
 fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<&Path>) -> RunRequest {
     let study = Study::parse(text, Path::new("books.toml"), &[]).unwrap();
+    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
     RunRequest {
         name: "books".into(),
-        documents: compile_documents(&study, 1.0, Path::new("."), None).unwrap(),
+        arms: ArmRequest::of_stores(&study, &documents, 1.0, stores.into_iter().map(|(name, store)| (name.to_owned(), store))),
         study,
         study_text: text.into(),
         study_file: Some("books.toml".into()),
         overrides: Vec::new(),
-        scale: 1.0,
-        stores: stores.into_iter().map(|(name, store)| (name.to_owned(), store)).collect(),
         runs_dir: runs_dir.map(Path::to_owned),
         prepare: PrepareMode::Fresh,
         remove_after: false,

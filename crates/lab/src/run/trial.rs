@@ -8,6 +8,7 @@ use storebench_core::documents::Catalog;
 use storebench_core::engine::{Clock, PhaseContext, PhasePlan, calibrate, explain_queries, run_phase};
 use storebench_core::measure::PartialCause;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
+use storebench_core::workload::Database;
 
 use super::error::kind;
 use super::foreign;
@@ -16,7 +17,7 @@ use super::runner::{Arm, Session, keep_result, loads};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    Failure, PhaseFrame, QueryPlanResult, RunResult, SampledResult, StoreAfter, TrialResult, gather_phase,
+    CollectionResult, Failure, PhaseFrame, QueryPlanResult, RunResult, SampledResult, StoreAfter, TrialResult, gather_phase,
 };
 
 /// Characters of a query's plan that are kept.
@@ -39,12 +40,15 @@ impl Session<'_> {
             journal.note(format!("trial {} of {of}: {}", planned.trial, arm.name));
         }
         let at = result.trials.len();
-        result.trials.push(describe(arm, planned));
+        // What is not loaded whole holds nothing that could be kept.
+        let holds = self.holds.remove(&arm.location);
+        let kept = arm.study().database == Database::Kept && holds.as_ref() == Some(&arm.load_key);
+        result.trials.push(TrialResult { database_kept: kept, ..describe(arm, planned, self.documents.get(arm.position).map_or(&[], Vec::as_slice)) });
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
-        self.touched.insert(arm.name.clone());
-        match self.prepare(arm).and_then(|()| self.sample(arm, journal)) {
+        self.touched.insert(arm.location.clone(), arm.position);
+        match self.prepare(arm, kept).and_then(|()| self.sample(arm, journal)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
                 result.trials[at].sampled = sampled;
@@ -56,6 +60,10 @@ impl Session<'_> {
                         result.run.interrupted = true;
                         break;
                     }
+                    let loads = arm.study().phases[position].loads();
+                    if kept && loads {
+                        continue;
+                    }
                     let ended = self.phase(arm, planned, position, at, result, journal);
                     if let Err(error) = ended {
                         fail(result, &arm.plans[position].name, &error);
@@ -65,10 +73,13 @@ impl Session<'_> {
                         break;
                     }
                 }
+                if result.trials[at].failure.is_none() && !result.run.interrupted {
+                    self.holds.insert(arm.location.clone(), arm.load_key.clone());
+                }
             }
         }
         if self.request.remove_after && last {
-            self.touched.remove(&arm.name);
+            self.touched.remove(&arm.location);
             if let Err(error) = arm.store.remove() {
                 fail(result, "remove", &error);
             }
@@ -86,26 +97,30 @@ impl Session<'_> {
     /// Removes what a store still holds after the last trial: one that was interrupted, or whose later
     /// trials never began.
     pub(super) fn remove(&mut self, arm: &Arm, result: &mut RunResult, journal: &mut Journal<'_>) {
-        if !self.touched.remove(&arm.name) {
+        if self.touched.get(&arm.location) != Some(&arm.position) {
             return;
         }
+        self.touched.remove(&arm.location);
         if let Err(error) = arm.store.remove().and_then(|()| arm.store.close()) {
             journal.note(format!("what Storebench put into {} could not be removed: {error}", arm.name));
-            if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.store == arm.name) {
+            if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.arm == arm.name) {
                 trial.failure.get_or_insert_with(|| failure(kind(&error), "remove", error.to_string()));
             }
         }
     }
 
-    fn prepare(&self, arm: &Arm) -> Result<(), StoreError> {
+    fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
+        let how = match arm.prepare {
+            Prepare::Fresh if kept => Prepare::Keep,
+            how => how,
+        };
         // Beside somebody else's data nothing is emptied but what an earlier block or run of ours put
         // there: a load would meet its own documents again.
-        if arm.prepare == Prepare::IntoExisting && loads(&self.request.study) && !self.request.prepare.keeps() {
+        if how == Prepare::IntoExisting && !kept && loads(arm.study()) && !self.request.prepare.keeps() {
             arm.store.remove()?;
         }
-        let collections = self
-            .request
-            .study
+        let collections = arm
+            .study()
             .collections
             .iter()
             .map(|(name, c)| CollectionLayout {
@@ -115,29 +130,29 @@ impl Session<'_> {
                 existing: c.existing.as_ref().map(Into::into),
             })
             .collect();
-        arm.store.prepare(&Layout { collections }, arm.prepare)
+        arm.store.prepare(&Layout { collections }, how)
     }
 
     /// What a store holds of documents that Storebench did not make, sampled at its first trial: every
     /// block asks for the same keys.
     fn sample(&mut self, arm: &Arm, journal: &mut Journal<'_>) -> Result<IndexMap<String, SampledResult>, StoreError> {
-        let study = &self.request.study;
+        let study = arm.study();
         if !study.reads_only() {
             return Ok(IndexMap::new());
         }
-        if let Some(known) = self.foreign.get(&arm.name) {
+        if let Some(known) = self.foreign.get(&arm.load_key) {
             return Ok(known.sampled.clone());
         }
-        let found = foreign::sample(arm, study, &self.request.documents.catalog, &self.clock, &self.stop)?;
+        let found = foreign::sample(arm, study, &arm.request.documents.catalog, &self.clock, &self.stop)?;
         for sampled in found.sampled.values() {
             journal.note(format!("{}: {} keys of `{}` sampled", arm.name, count(sampled.keys), sampled.existing));
         }
-        Ok(self.foreign.entry(arm.name.clone()).or_insert(found).sampled.clone())
+        Ok(self.foreign.entry(arm.load_key.clone()).or_insert(found).sampled.clone())
     }
 
     /// The documents as this store holds them.
     fn catalog(&self, arm: &Arm) -> Arc<Catalog> {
-        Arc::clone(self.foreign.get(&arm.name).map_or(&self.request.documents.catalog, |found| &found.catalog))
+        Arc::clone(self.foreign.get(&arm.load_key).map_or(&arm.request.documents.catalog, |found| &found.catalog))
     }
 
     fn phase(
@@ -149,11 +164,12 @@ impl Session<'_> {
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
-        let plan = &*arm.plan(position);
-        let phase = &self.request.study.phases[position];
+        let plan = &*arm.plan(position, result.trials[at].database_kept);
+        let phase = &arm.study().phases[position];
         let catalog = &self.catalog(arm);
-        if arm.capabilities.embedded && self.calibrated[position].is_none() {
-            self.calibrated[position] = Some(calibrate(plan, catalog, &self.clock)?);
+        let which = (arm.position, position);
+        if arm.capabilities.embedded && !self.calibrated.contains_key(&which) {
+            self.calibrated.insert(which, calibrate(plan, catalog, &self.clock)?);
         }
         let query_plans = self.query_plans(arm, plan, catalog, journal);
         journal.phase(plan.labels());
@@ -161,7 +177,7 @@ impl Session<'_> {
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
             stop: Arc::clone(&self.stop),
-            seed: self.request.study.seed,
+            seed: arm.study().seed,
             interval: self.request.interval,
             inserted: &mut self.inserted,
             observer: &mut *journal,
@@ -179,11 +195,11 @@ impl Session<'_> {
         }
         let rate = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
         let frame = PhaseFrame {
-            documents: &self.documents,
+            documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
             capabilities: &arm.capabilities,
             query_plans: &query_plans,
             planned_rate: rate.as_ref(),
-            calibrated_ns_per_op: self.calibrated[position].as_ref().map(|c| &c.cpu_ns_per_op[..]),
+            calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);
         found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
@@ -210,7 +226,7 @@ impl Session<'_> {
         journal: &mut Journal<'_>,
     ) -> Vec<Option<QueryPlanResult>> {
         let mut plans = vec![None; plan.recipes.len()];
-        for (at, told) in explain_queries(&*arm.store, plan, catalog, self.request.study.seed) {
+        for (at, told) in explain_queries(&*arm.store, plan, catalog, arm.study().seed) {
             let recipe = &plan.recipes[at];
             match told {
                 Ok(told) => {
@@ -253,11 +269,14 @@ fn failure(kind: &str, during: &str, message: String) -> Failure {
     Failure { kind: kind.to_owned(), during: during.to_owned(), message }
 }
 
-fn describe(arm: &Arm, planned: &PlannedTrial) -> TrialResult {
+fn describe(arm: &Arm, planned: &PlannedTrial, documents: &[CollectionResult]) -> TrialResult {
     TrialResult {
         trial: planned.trial,
         block: planned.block,
-        store: arm.name.clone(),
+        store: arm.request.store_name.clone(),
+        arm: arm.name.clone(),
+        levels: arm.request.levels.clone(),
+        documents: documents.iter().map(|c| (c.collection.clone(), c.count)).collect(),
         scheme: arm.description.scheme.to_owned(),
         url: arm.description.url.clone(),
         version: arm.description.version.clone(),
