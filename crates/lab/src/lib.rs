@@ -13,6 +13,7 @@ pub mod human;
 pub mod plan;
 pub mod results;
 pub mod run;
+pub mod search;
 pub mod stats;
 pub mod summary;
 pub mod verdicts;

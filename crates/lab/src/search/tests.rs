@@ -1,0 +1,260 @@
+//! Stores with a known limit: what is found is that, in how many probes, and through how much noise.
+
+use proptest::prelude::*;
+use storebench_core::keys::Rng;
+use storebench_core::schedule::{Arrival, Arrivals, Rate};
+
+use super::*;
+
+fn spec(from: f64, to: f64, within: f64, confirm: u32) -> SearchSpec {
+    SearchSpec { from, to, within, confirm, most_probes: 100_000 }
+}
+
+/// Runs a search on a store: a function from the rate and the number of the probe to whether it held.
+fn run(spec: SearchSpec, mut store: impl FnMut(f64, usize) -> bool) -> Found {
+    let mut search = Search::new(spec).unwrap();
+    loop {
+        match search.next() {
+            Step::Done(found) => return found,
+            Step::Probe { rate, .. } => {
+                let held = store(rate, search.probes().len());
+                search.tell(rate, held).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_threshold_is_found_as_its_specification_says() {
+    let found = run(spec(100.0, 100_000.0, 0.05, 1), |rate, _| rate <= 7_300.0);
+    let rates: Vec<(f64, Why)> = found.probes.iter().map(|p| (p.rate, p.why)).collect();
+    assert_eq!(
+        rates,
+        [
+            (100.0, Why::First),
+            (200.0, Why::Grow),
+            (400.0, Why::Grow),
+            (800.0, Why::Grow),
+            (1_600.0, Why::Grow),
+            (3_200.0, Why::Grow),
+            (6_400.0, Why::Grow),
+            (12_800.0, Why::Grow),
+            (9_051.0, Why::Bisect),
+            (7_611.0, Why::Bisect),
+            (6_979.0, Why::Bisect),
+            (7_288.0, Why::Bisect),
+            (7_288.0, Why::ConfirmHolds),
+            (7_611.0, Why::ConfirmFails),
+        ]
+    );
+    assert_eq!((found.rate, found.low, found.high), (Some(7_288.0), Some(7_288.0), Some(7_611.0)));
+    assert!(found.complete && !found.at_limit);
+}
+
+#[test]
+fn a_store_that_never_holds_has_no_rate() {
+    let found = run(spec(100.0, 1e6, 0.05, 2), |_, _| false);
+    assert_eq!((found.rate, found.low, found.high), (None, None, Some(100.0)));
+    assert_eq!((found.probes.len(), found.complete, found.at_limit), (3, true, false));
+}
+
+#[test]
+fn a_store_that_always_holds_is_found_at_the_limit() {
+    let found = run(spec(100.0, 1_000.0, 0.05, 1), |_, _| true);
+    assert_eq!((found.rate, found.low, found.high), (Some(1_000.0), Some(1_000.0), None));
+    assert_eq!((found.probes.len(), found.complete, found.at_limit), (6, true, true));
+    let one = run(spec(100.0, 100.0, 0.05, 0), |_, _| true);
+    assert_eq!((one.rate, one.at_limit, one.probes.len()), (Some(100.0), true, 1));
+}
+
+#[test]
+fn a_found_rate_that_fails_again_is_stepped_down_from() {
+    // Holds up to 1,000, but for one lucky probe at 1,189 that every later one refutes.
+    let found = run(spec(500.0, 4_000.0, 0.05, 1), |rate, n| rate <= 1_000.0 || (n == 4 && rate == 1_189.0));
+    assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.held), "{found:?}");
+    assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.why == Why::ConfirmHolds && !p.held), "{found:?}");
+    assert_eq!(found.rate, Some(1_000.0));
+    assert!(found.high.unwrap() <= 1_050.0);
+}
+
+#[test]
+fn probes_that_run_out_say_so() {
+    let short = SearchSpec { most_probes: 4, ..spec(100.0, 1e6, 0.05, 1) };
+    let found = run(short, |rate, _| rate <= 300.0);
+    // 100, 200, 400 and 282.8: nothing was confirmed.
+    assert_eq!((found.rate, found.low, found.high), (Some(282.8), None, Some(400.0)));
+    assert!(!found.complete && found.probes.len() == 4);
+    // One that ends with its last probe is complete.
+    let spec = spec(100.0, 1e6, 0.05, 1);
+    let whole = run(spec, |rate, _| rate <= 300.0);
+    let exactly = SearchSpec { most_probes: whole.probes.len() as u32, ..spec };
+    assert!(run(exactly, |rate, _| rate <= 300.0).complete);
+}
+
+#[test]
+fn bad_specifications_and_answers_are_refused_with_a_remedy() {
+    let good = spec(100.0, 1_000.0, 0.05, 1);
+    let said = |spec: SearchSpec| Search::new(spec).unwrap_err().to_string();
+    assert_eq!(
+        said(SearchSpec { from: 0.0, ..good }),
+        "a search from 0 operations a second finds nothing; begin above 0, such as at 100"
+    );
+    assert!(said(SearchSpec { from: f64::NAN, ..good }).contains("begin above 0"));
+    assert_eq!(
+        said(SearchSpec { to: 99.0, ..good }),
+        "a search from 100 up to 99 operations a second has no room; set `to` to 100 or more"
+    );
+    assert!(said(SearchSpec { to: f64::INFINITY, ..good }).contains("no room"));
+    for within in [0.0, -1.0, 2.0, 1e-9, f64::NAN] {
+        assert!(said(SearchSpec { within, ..good }).contains("use 0.001 to 1"), "{within}");
+    }
+    assert!(said(SearchSpec { most_probes: 0, ..good }).contains("allow 1 or more"));
+    assert!(said(SearchSpec { confirm: 101, ..good }).contains("use 0 to 100"));
+
+    let mut search = Search::new(spec(100.0, 100.0, 0.05, 0)).unwrap();
+    assert_eq!(search.tell(101.0, true), Err(SearchError::NotAsked { told: 101.0, asked: Some(100.0) }));
+    assert!(search.probes().is_empty());
+    search.tell(100.0, true).unwrap();
+    let over = search.tell(100.0, true).unwrap_err().to_string();
+    assert_eq!(over, "the search did not ask for 100 operations a second but is done; tell it what `next` asks for");
+}
+
+#[test]
+fn a_noisy_store_is_found_where_half_of_its_probes_hold() {
+    // A logistic edge: between 6 % below and 6 % above the limit the chance to hold goes from 95 % to 5 %.
+    let (limit, width) = (5_000.0f64, 0.02);
+    let far = |confirm: u32| {
+        let mut far: Vec<f64> = (0..300)
+            .map(|seed| {
+                let mut random = Rng::new(seed);
+                let found = run(spec(100.0, 1e6, 0.05, confirm), |rate, _| {
+                    random.unit() < 1.0 / (1.0 + ((rate / limit).ln() / width).exp())
+                });
+                (found.rate.unwrap() / limit).ln()
+            })
+            .collect();
+        far.sort_by(f64::total_cmp);
+        far
+    };
+    let (alone, confirmed) = (far(0), far(2));
+    assert!(confirmed[150].abs() < 0.03, "median {}", confirmed[150]);
+    assert!(confirmed[7] > -0.1 && confirmed[292] < 0.05, "95 % within {} to {}", confirmed[7], confirmed[292]);
+    let spread = |sorted: &[f64]| sorted[285] - sorted[15];
+    assert!(spread(&confirmed) < spread(&alone), "{} {}", spread(&confirmed), spread(&alone));
+}
+
+proptest! {
+    #[test]
+    fn a_threshold_is_always_within_the_bracket(
+        from in 1.0f64..1e4, decades in 0.0f64..4.0, at in 0.0f64..1.0, within in 0.001f64..1.0, confirm in 0u32..4,
+    ) {
+        let to = from * 10f64.powf(decades);
+        let limit = from * 10f64.powf(decades * at);
+        let spec = spec(from, to, within, confirm);
+        let found = run(spec, |rate, _| rate <= limit);
+        let rate = found.rate.unwrap();
+        prop_assert!(found.complete && found.low == Some(rate) && rate <= limit);
+        match found.high {
+            Some(high) => prop_assert!(high > limit && high / rate <= (1.0 + within) * (1.0 + 1e-9)),
+            None => prop_assert!(found.at_limit && rate == to),
+        }
+        prop_assert!(found.probes.len() <= spec.usual_probes() as usize + 1, "{}", found.probes.len());
+    }
+
+    #[test]
+    fn as_many_wrong_probes_as_confirm_change_nothing(
+        limit in 90.0f64..12_000.0, confirm in 1u32..4, wrong in prop::collection::vec(0usize..40, 3),
+    ) {
+        let found = run(spec(100.0, 10_000.0, 0.05, confirm), |rate, n| {
+            (rate <= limit) != wrong[..confirm as usize].contains(&n)
+        });
+        prop_assert!(found.complete);
+        match found.rate {
+            None => prop_assert!(limit < 100.0),
+            Some(rate) => {
+                prop_assert!(rate <= limit);
+                prop_assert!(found.high.map_or(found.at_limit, |high| high > limit && high / rate <= 1.05));
+            }
+        }
+    }
+
+    #[test]
+    fn it_ends_whatever_the_answers(seed: u64, within in 0.01f64..1.0, confirm in 0u32..4, chance in 0.0f64..1.0) {
+        let mut random = Rng::new(seed);
+        let (from, to) = (10.0f64, 1e5f64);
+        let found = run(spec(from, to, within, confirm), |_, _| random.unit() < chance);
+        prop_assert!(found.complete);
+        // Rates lie √(1 + within) apart, a little less by rounding.
+        let rates = (to / from).ln() / (within.ln_1p() / 2.2) + 3.0;
+        prop_assert!(found.probes.len() as f64 <= rates * f64::from(2 * confirm + 1), "{}", found.probes.len());
+        prop_assert!(found.probes.iter().all(|p| p.rate >= from && p.rate <= to));
+    }
+
+    #[test]
+    fn a_search_is_taken_up_by_telling_it_its_probes(limit in 50.0f64..20_000.0, cut in 0usize..20) {
+        let spec = spec(100.0, 10_000.0, 0.05, 1);
+        let whole = run(spec, |rate, _| rate <= limit);
+        let mut again = Search::new(spec).unwrap();
+        for probe in whole.probes.iter().take(cut) {
+            again.tell(probe.rate, probe.held).unwrap();
+        }
+        match (again.next(), whole.probes.get(cut)) {
+            (Step::Probe { rate, why }, Some(probe)) => prop_assert_eq!((rate, why), (probe.rate, probe.why)),
+            (Step::Done(found), None) => prop_assert_eq!(found, whole),
+            (step, probe) => prop_assert!(false, "{:?} {:?}", step, probe),
+        }
+    }
+}
+
+const SLOTS: usize = 4;
+const SERVICE_NS: u64 = 1_000_000;
+const CAPACITY_PER_S: f64 = 4_000.0;
+
+/// The p99 of response times, in ns, of a store of 4 slots that takes 1 ms for each operation: operations begin in the
+/// order in which they are due, each when the one four before it has ended (all take alike long, so none overtakes).
+fn p99_ns(rate: f64, arrival: Arrival, seed: u64, operations: usize) -> u64 {
+    let mut due = Arrivals::new(&Rate::Constant(rate), arrival, 0, 1, seed).unwrap();
+    let mut free_ns = [0u64; SLOTS];
+    let mut times: Vec<u64> = (0..operations)
+        .map(|n| {
+            let due_ns = due.peek_ns();
+            due.advance();
+            let slot = &mut free_ns[n % SLOTS];
+            *slot = due_ns.max(*slot) + SERVICE_NS;
+            *slot - due_ns
+        })
+        .collect();
+    *times.select_nth_unstable(operations * 99 / 100).1
+}
+
+#[test]
+fn under_constant_arrivals_the_capacity_is_found() {
+    // A D/D/4 queue: no operation waits up to the capacity; beyond it a probe of 10 s ends with a long queue.
+    let found = run(spec(100.0, 100_000.0, 0.05, 1), |rate, _| {
+        p99_ns(rate, Arrival::Constant, 0, (10.0 * rate) as usize) < 5_000_000
+    });
+    let (rate, high) = (found.rate.unwrap(), found.high.unwrap());
+    assert!((CAPACITY_PER_S / 1.05..=CAPACITY_PER_S).contains(&rate), "{found:?}");
+    assert!(high > CAPACITY_PER_S && high <= rate * 1.05, "{found:?}");
+}
+
+#[test]
+fn under_poisson_arrivals_it_agrees_with_a_long_simulation() {
+    const LIMIT_NS: u64 = 5_000_000;
+    // The M/D/4 queue directly: halve the bracket on p99 of 1,000,000 operations, the same arrivals each time.
+    let (mut low, mut high) = (2_000.0f64, CAPACITY_PER_S);
+    while high / low > 1.002 {
+        let rate = (low * high).sqrt();
+        let holds = p99_ns(rate, Arrival::Poisson, 1, 1_000_000) < LIMIT_NS;
+        *(if holds { &mut low } else { &mut high }) = rate;
+    }
+    // The first wait for a slot, so the limit binds below the capacity; it is no D/D/4 in disguise.
+    assert!(low > 0.8 * CAPACITY_PER_S && high < 0.99 * CAPACITY_PER_S, "{low}");
+    for seed in 0..4 {
+        let found = run(spec(100.0, 100_000.0, 0.03, 1), |rate, n| {
+            p99_ns(rate, Arrival::Poisson, 1_000 * (seed + 1) + n as u64, (20.0 * rate) as usize) < LIMIT_NS
+        });
+        let rate = found.rate.unwrap();
+        assert!((rate / low - 1.0).abs() < 0.05, "seed {seed}: {rate}, directly {low}");
+    }
+}
