@@ -90,6 +90,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
     let frame = PhaseFrame {
         documents: &collections,
         capabilities: &capabilities,
+        limits: None,
         planned_rate: None,
         query_plans: &[],
         calibrated_ns_per_op: None,

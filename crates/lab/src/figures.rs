@@ -32,6 +32,8 @@ const fn measure(name: &'static str, better: Better, unit: &'static str) -> Meas
 pub const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
 /// Documents written, read or found each second.
 pub const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
+/// The highest rate at which the study's limits hold.
+pub const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
 /// Bytes of the store's files after the phase.
 pub const DISK: Measure = measure("disk", Better::Less, "B");
 
@@ -52,7 +54,7 @@ pub fn measures() -> Vec<Measure> {
     let mut all = vec![THROUGHPUT, DOCUMENTS];
     all.extend(PERCENTILES.map(|(name, ..)| measure(name, Better::Less, "ns")));
     all.extend(PERCENTILES.map(|(_, name, _)| measure(name, Better::Less, "ns")));
-    all.push(DISK);
+    all.extend([DISK, RATE_WITHIN_LIMITS]);
     all
 }
 
@@ -81,7 +83,11 @@ impl Figure {
 
 /// The figures of a trial's phases, warm-ups left out. A phase with one operation has them for all only.
 pub fn of_trial(trial: &TrialResult) -> Vec<Figure> {
-    trial.phases.iter().filter(|phase| !phase.warm_up).flat_map(of_phase).collect()
+    let found = trial.searches.iter().filter_map(|search| {
+        let (phase, value) = (search.phase.clone(), search.rate?);
+        Some(Figure { phase, op: None, measure: RATE_WITHIN_LIMITS, value })
+    });
+    trial.phases.iter().filter(|phase| !phase.warm_up).flat_map(of_phase).chain(found).collect()
 }
 
 /// The figures of one phase. Times of an open loop are `response` and `service`, of a closed loop `service` only.

@@ -1,5 +1,6 @@
 //! The result as text for a terminal: a pure function of it.
 
+mod arms;
 mod table;
 mod verdicts;
 
@@ -12,6 +13,9 @@ use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TrialResult}
 
 /// Columns of the terminal that the text is laid out for.
 const WIDTH: usize = 116;
+
+/// A run of more trials is shown by its arms alone.
+const DETAILED_TRIALS: usize = 4;
 
 /// Writes with or without colour.
 #[derive(Debug, Clone, Copy)]
@@ -32,14 +36,18 @@ impl Paint {
     }
 }
 
-/// The summary of a run: its title, one table for each phase of each trial, the verdicts, the
-/// folder. `colour` adds terminal colours; without it the text is plain.
+/// The summary of a run: its title, arms beside each other phase by phase, of few trials one table for each phase,
+/// the verdicts, the folder. `colour` adds terminal colours; without it the text is plain.
 pub fn summary(result: &RunResult, colour: bool) -> String {
     let paint = Paint(colour);
     let mut out = String::new();
     header(&mut out, result, paint);
+    for (phase, table) in arms::tables(result) {
+        let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
+    }
     let of = result.trials.len();
-    for trial in &result.trials {
+    let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());
+    for trial in shown {
         out.push('\n');
         trial_header(&mut out, trial, of, paint);
         for phase in &trial.phases {
@@ -50,6 +58,10 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
             let text = format!("ended early, in {}: {}", failure.during, failure.message);
             let _ = writeln!(out, "\n{}", paint.with("31", &text));
         }
+    }
+    if of > DETAILED_TRIALS {
+        let trials = count(of as u64);
+        let _ = writeln!(out, "\neach of the {trials} trials by itself: run.json of the run folder, or --json");
     }
     verdicts::verdicts(&mut out, &result.verdicts, paint);
     if let Some(folder) = &result.run.folder {

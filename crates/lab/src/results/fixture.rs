@@ -179,6 +179,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
                 documents: &documents,
                 capabilities: &capabilities,
                 query_plans: &[],
+                limits: None,
                 planned_rate: record.due.map(|_| &planned),
                 calibrated_ns_per_op: Some(&[400.0, 900.0][..record.labels.len()]),
             };

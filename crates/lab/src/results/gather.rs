@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use indexmap::IndexMap;
 use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, histogram};
 use storebench_core::store::{Capabilities, ErrorKind};
+use storebench_core::workload::Limit;
 
 use crate::stats::{Steadiness, steadiness};
 
@@ -22,6 +23,8 @@ pub struct PhaseFrame<'a> {
     pub documents: &'a [CollectionResult],
     /// What the store can do: how it keeps its promises, and whether it is embedded.
     pub capabilities: &'a Capabilities,
+    /// The study's limits, of whatever phase.
+    pub limits: Option<&'a IndexMap<String, Limit>>,
     /// The rate as the study says it; none in closed loop.
     pub planned_rate: Option<&'a serde_json::Value>,
     /// How the store would answer the queries, by label; nothing where it does not tell.
@@ -125,7 +128,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
         steadiness: steadiness_of(record),
-        limits: Vec::new(),
+        limits: frame.limits.map_or_else(Vec::new, |limits| super::limits::judge(record, limits)),
         tasks: None,
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod fixture;
 mod folder;
 mod gather;
 mod hlog;
+mod limits;
 mod model;
 mod read;
 mod redact;
@@ -20,8 +21,8 @@ pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
     AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, FigureOverTrials, FigureResult,
-    LedgerResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult,
-    RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
+    LedgerResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult,
+    RunInfo, RunResult, SampledResult, SearchResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};

@@ -151,8 +151,11 @@ pub struct TrialResult {
     /// Documents that were in the store already: what was sampled of them, by collection.
     #[serde(default)]
     pub sampled: IndexMap<String, SampledResult>,
-    /// Its phases, in order, warm-ups too.
+    /// Its phases, in order, warm-ups too. Of a phase whose rate was searched: at the highest rate that held.
     pub phases: Vec<PhaseResult>,
+    /// Searches for the highest rate at which the study's limits hold.
+    #[serde(default)]
+    pub searches: Vec<SearchResult>,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
 }
@@ -274,6 +277,40 @@ pub struct LimitResult {
     pub attempts: u64,
     /// Whether it held.
     pub held: bool,
+}
+
+/// A search for the highest rate at which the study's limits hold.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SearchResult {
+    /// The phase whose rate was searched.
+    pub phase: String,
+    /// The highest rate at which every limit held, and held again; null where none did.
+    pub rate: Option<f64>,
+    /// The lowest rate at which they did not, twice; null where they held at the highest that was tried.
+    pub fails_at: Option<f64>,
+    /// Whether the bracket became as narrow as asked for before the probes ran out.
+    pub complete: bool,
+    /// Every rate that was tried, in order.
+    pub probes: Vec<ProbeResult>,
+}
+
+/// One rate that was tried.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeResult {
+    /// Operations due per second.
+    pub rate: f64,
+    /// Why this one was tried.
+    pub why: String,
+    /// Whether every limit held.
+    pub held: bool,
+    /// The limits.
+    pub limits: Vec<LimitResult>,
+    /// Successes and misses per second.
+    pub achieved_per_s: f64,
+    /// Our own lateness though a slot was free: where it comes near the limit, the client failed, not the store.
+    pub slip_p99_ns: Option<u64>,
+    /// Whether the store had come to rest before it.
+    pub rested: Option<bool>,
 }
 
 /// How many tasks of a copy ran.

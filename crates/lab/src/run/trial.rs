@@ -6,9 +6,10 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use storebench_core::documents::Catalog;
 use storebench_core::engine::{Clock, PhaseContext, PhasePlan, calibrate, explain_queries, run_phase};
-use storebench_core::measure::PartialCause;
+use storebench_core::measure::{Partial, PartialCause};
+use storebench_core::schedule::Rate;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
-use storebench_core::workload::Database;
+use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::error::kind;
 use super::foreign;
@@ -16,9 +17,20 @@ use super::observe::Journal;
 use super::runner::{Arm, Session, keep_result, loads};
 use crate::human::count;
 use crate::plan::PlannedTrial;
+use crate::search::{Search, SearchSpec, Step};
 use crate::results::{
-    CollectionResult, Failure, PhaseFrame, QueryPlanResult, RunResult, SampledResult, StoreAfter, TrialResult, gather_phase,
+    CollectionResult, Failure, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, RunResult, SampledResult,
+    SearchResult, StoreAfter, TrialResult, gather_phase,
 };
+
+/// The rate of a phase as its study says it, or as the search set it.
+fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
+    let planned = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
+    planned.or_else(|| match plan.rate {
+        Some((Rate::Constant(per_s), _)) => Some(per_s.into()),
+        _ => None,
+    })
+}
 
 /// Characters of a query's plan that are kept.
 const QUERY_PLAN_CHARS: usize = 8_000;
@@ -155,6 +167,7 @@ impl Session<'_> {
         Arc::clone(self.foreign.get(&arm.load_key).map_or(&arm.request.documents.catalog, |found| &found.catalog))
     }
 
+    /// Runs one phase, at the highest rate within the study's limits where that is searched.
     fn phase(
         &mut self,
         arm: &Arm,
@@ -164,7 +177,131 @@ impl Session<'_> {
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
-        let plan = &*arm.plan(position, result.trials[at].database_kept);
+        let plan = arm.plan(position, result.trials[at].database_kept);
+        let search = arm.study().search.as_ref().filter(|search| search.phase == plan.name);
+        let (found, partial) = match search {
+            Some(search) => {
+                let (search, found, partial) = self.search(arm, planned, position, search, &plan, journal)?;
+                result.trials[at].searches.push(search);
+                (found, partial)
+            }
+            None => self.measure(arm, planned, position, &plan, journal)?,
+        };
+        match &partial {
+            // Asked for by the user, as against a store that failed.
+            Some(_) if self.stop.asked() => result.run.interrupted = true,
+            Some(partial) => {
+                let kind = if partial.cause == PartialCause::Disconnected { "unreachable" } else { "failed" };
+                result.trials[at].failure = Some(failure(kind, &plan.name, partial.why.clone()));
+            }
+            None => {}
+        }
+        result.trials[at].phases.push(found);
+        Ok(())
+    }
+
+    /// Runs a phase at one rate after another. Gives the search, and the phase at the highest rate that held (at the
+    /// first rate where none did).
+    fn search(
+        &mut self,
+        arm: &Arm,
+        planned: &PlannedTrial,
+        position: usize,
+        wanted: &RateSearch,
+        plan: &PhasePlan,
+        journal: &mut Journal<'_>,
+    ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
+        let spec = SearchSpec {
+            from: wanted.from,
+            to: wanted.to,
+            within: wanted.within,
+            confirm: wanted.confirm,
+            most_probes: wanted.most_probes,
+        };
+        let mut search = Search::new(spec).map_err(|error| StoreError::NotSupported(error.to_string()))?;
+        let mut out = SearchResult { phase: plan.name.clone(), ..SearchResult::default() };
+        let mut best: Option<(f64, PhaseResult)> = None;
+        loop {
+            let (rate, why) = match search.next() {
+                Step::Probe { rate, why } => (rate, why),
+                Step::Done(found) => {
+                    (out.rate, out.fails_at, out.complete) = (found.rate, found.high, found.complete);
+                    break;
+                }
+            };
+            // What the rate before left behind would be counted against this one.
+            let rested = match arm.store.settle(wanted.rest.0) {
+                Ok(rested) => Some(rested),
+                Err(error) => {
+                    journal.note(format!("{} could not be waited for: {error}", arm.name));
+                    None
+                }
+            };
+            let probe = self.at_rate(arm, position, rate)?;
+            let (found, partial) = self.measure(arm, planned, position, &probe, journal)?;
+            let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
+            journal.note(format!(
+                "{} at {}/s: limits {}",
+                plan.name,
+                crate::human::rate(rate),
+                if held { "hold" } else { "do not hold" }
+            ));
+            out.probes.push(ProbeResult {
+                rate,
+                why: why.to_string(),
+                held,
+                limits: found.limits.clone(),
+                achieved_per_s: found.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
+                slip_p99_ns: found.client.slip_ns.p99,
+                rested,
+            });
+            let better = best.as_ref().is_none_or(|(_, of)| {
+                held && (!of.limits.iter().all(|l| l.held) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
+            });
+            if partial.is_some() || self.stop.asked() {
+                return Ok((out, found, partial));
+            }
+            if better {
+                best = Some((rate, found));
+            }
+            search.tell(rate, held).map_err(|error| StoreError::Failed(error.to_string()))?;
+        }
+        // A rate above the result may have held once by luck: what is shown is the phase at the result.
+        let shown = match (out.rate, best) {
+            (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
+            (rate, _) => {
+                let again = self.at_rate(arm, position, rate.unwrap_or(wanted.from))?;
+                self.measure(arm, planned, position, &again, journal)?
+            }
+        };
+        Ok((out, shown.0, shown.1))
+    }
+
+    /// A phase in open loop at this rate. What was due is awaited as long as its limits on times are, so that only
+    /// what is slower is left unanswered.
+    fn at_rate(&self, arm: &Arm, position: usize, rate: f64) -> Result<PhasePlan, StoreError> {
+        let study = arm.study();
+        let mut phase = study.phases[position].clone();
+        let times = study.limits.iter().filter_map(|(path, limit)| match limit {
+            Limit::Time(span) if LimitPath::parse(path).is_some_and(|of| of.phase == phase.name) => Some(span.0),
+            _ => None,
+        });
+        phase.drain.0 = times.fold(phase.drain.0, std::time::Duration::max);
+        phase.rate = Some(RateSpec::Constant(rate));
+        let resolved = PhasePlan::resolve(study, &phase, &self.catalog(arm), &arm.capabilities)?;
+        // Each rate writes over what the one before it wrote.
+        Ok(PhasePlan { versions_above: arm.plan(position, true).versions_above, ..resolved })
+    }
+
+    /// Runs one phase as planned, and keeps it.
+    fn measure(
+        &mut self,
+        arm: &Arm,
+        planned: &PlannedTrial,
+        position: usize,
+        plan: &PhasePlan,
+        journal: &mut Journal<'_>,
+    ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
         let phase = &arm.study().phases[position];
         let catalog = &self.catalog(arm);
         let which = (arm.position, position);
@@ -183,7 +320,12 @@ impl Session<'_> {
             observer: &mut *journal,
         };
         let record = run_phase(&arm.store, plan, context)?;
+        let mut record = record;
+        if phase.rate.is_none() && let Some((Rate::Constant(per_s), _)) = plan.rate {
+            record.name = format!("{}@{}", record.name, per_s.round());
+        }
         journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        record.name.clone_from(&plan.name);
         if let Some(message) = &record.store_stats.message {
             let times = record.store_stats.failed;
             journal.note(format!(
@@ -193,27 +335,18 @@ impl Session<'_> {
                 plan.name
             ));
         }
-        let rate = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
+        let rate = plan_rate(phase, plan);
         let frame = PhaseFrame {
             documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
             capabilities: &arm.capabilities,
             query_plans: &query_plans,
+            limits: Some(&arm.study().limits),
             planned_rate: rate.as_ref(),
             calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);
         found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
-        match &record.partial {
-            // Asked for by the user, as against a store that failed.
-            Some(_) if self.stop.asked() => result.run.interrupted = true,
-            Some(partial) => {
-                let kind = if partial.cause == PartialCause::Disconnected { "unreachable" } else { "failed" };
-                result.trials[at].failure = Some(failure(kind, &plan.name, partial.why.clone()));
-            }
-            None => {}
-        }
-        result.trials[at].phases.push(found);
-        Ok(())
+        Ok((found, record.partial))
     }
 
     /// How the store would answer the queries of a phase, now that it holds what they are asked of. A store
