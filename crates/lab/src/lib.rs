@@ -5,6 +5,7 @@
 //! pure function of the result. This crate names no driver.
 
 pub mod copied;
+pub mod cost;
 pub mod doctor;
 pub mod environment;
 pub mod figures;

@@ -1,6 +1,6 @@
 //! The result as text for a terminal: a pure function of it.
 
-mod table;
+pub(crate) mod table;
 mod verdicts;
 
 use std::fmt::Write;
