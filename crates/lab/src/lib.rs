@@ -6,6 +6,7 @@
 
 pub mod arms;
 pub mod copied;
+pub mod cost;
 pub mod doctor;
 pub mod environment;
 pub mod figures;

@@ -1,7 +1,8 @@
 //! The result as text for a terminal: a pure function of it.
 
 mod arms;
-mod table;
+pub(crate) mod table;
+mod verdicts;
 mod verdicts;
 
 use std::fmt::Write;

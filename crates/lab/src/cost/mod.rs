@@ -1,0 +1,19 @@
+//! What arms cost: money for an hour, a month, a year and a million operations.
+//!
+//! Prices come from a [sheet](PriceSheet) that somebody wrote and dated; nothing here looks one up. The whole
+//! sheet is kept in the result, so that a cost can be checked against the prices it was made of.
+//! What is priced and what is not stands in `docs/cost.md`.
+
+mod arms;
+mod place;
+mod result;
+mod sheet;
+#[cfg(test)]
+mod tests;
+
+pub use arms::{
+    ArmCost, ArmCostInput, At, AtRate, DiskCost, HOURS_PER_MONTH, HOURS_PER_YEAR, Money, PerMillion, PlanCost,
+    UsageCost, cheapest, not_told_apart, plan_cost,
+};
+pub use result::CostResult;
+pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

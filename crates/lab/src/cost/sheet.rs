@@ -1,0 +1,352 @@
+//! The price sheet: what machines, disk and traffic cost, and which arm runs on what.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use indexmap::IndexMap;
+use jiff::civil::Date;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use storebench_core::units::ByteSize;
+use storebench_core::workload::{Problem, StudyErrors, did_you_mean};
+
+use super::place::{fault, faults, from_toml, remedy};
+
+/// Prices, where they are from, and which arm runs on what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriceSheet {
+    /// The currency of every price, in three capital letters (ISO 4217): `USD`.
+    pub currency: String,
+    /// Where the prices are from.
+    pub source: String,
+    /// The day on which they held.
+    pub date: PriceDate,
+    /// What a reader has to know about them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Machines by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub nodes: IndexMap<String, NodePrice>,
+    /// Disk that is paid for apart from the machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskPrice>,
+    /// I/O requests that are paid for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<IoPrice>,
+    /// Bytes sent out that are paid for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<EgressPrice>,
+    /// What arms run on, by the arm's name; `*` in it stands for any text. These come before `stores`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub arms: IndexMap<String, RunsOn>,
+    /// What stores run on, by the store's name in the study; `default` is every other store.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub stores: IndexMap<String, RunsOn>,
+}
+
+/// What one machine costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodePrice {
+    /// Money for one machine for one hour.
+    pub per_hour: f64,
+    /// Its processors, as the provider counts them. To be read, not reckoned with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// Its memory. To be read, not reckoned with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
+    /// The disk that its price holds. With it, measured bytes on disk are not paid for again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<ByteSize>,
+    /// Where this price is from, if not from where the sheet is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The day on which this price held, if not the sheet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<PriceDate>,
+}
+
+/// What disk costs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskPrice {
+    /// Money for 1 GiB for a month of 730 hours.
+    pub per_gib_month: f64,
+}
+
+/// What I/O requests cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IoPrice {
+    /// Money for a million requests.
+    pub per_million: f64,
+    /// The bytes that are billed as one request; default 4 KiB.
+    #[serde(default = "four_kib")]
+    pub bytes: ByteSize,
+}
+
+fn four_kib() -> ByteSize {
+    ByteSize(4_096)
+}
+
+/// What bytes sent out cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EgressPrice {
+    /// Money for 1 GiB.
+    pub per_gib: f64,
+}
+
+/// What an arm runs on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunsOn {
+    /// The machine of the store: a name in `nodes`.
+    pub node: String,
+    /// How many of them; default 1.
+    #[serde(default = "one")]
+    pub nodes: u32,
+    /// Machines of the client. 0 says that it has none of its own; left out, nothing is said of them, and no cost
+    /// with clients is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// The machine of the client: a name in `nodes`. Left out, the clients have no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_node: Option<String>,
+    /// GiB of disk that are paid for on each node, in place of the bytes that were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_gib: Option<f64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl PriceSheet {
+    /// Reads and checks a price sheet.
+    ///
+    /// # Errors
+    /// Every fault found, each with file, line and key, as those of a study: what is missing, unknown or
+    /// negative, machines that are not in the sheet, a date to come.
+    pub fn read(file: &Path) -> Result<Self, StudyErrors> {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            let remedy =
+                if e.kind() == std::io::ErrorKind::NotFound { "; give the path of a price sheet (TOML)" } else { "" };
+            StudyErrors(vec![fault(file, "", None, String::new(), format!("cannot be read: {e}{remedy}"))])
+        })?;
+        Self::parse(&text, file)
+    }
+
+    /// The same from a text; `file` is only named in errors.
+    ///
+    /// # Errors
+    /// As [`PriceSheet::read`].
+    pub fn parse(text: &str, file: &Path) -> Result<Self, StudyErrors> {
+        Self::parse_on(text, file, today())
+    }
+
+    pub(super) fn parse_on(text: &str, file: &Path, today: Date) -> Result<Self, StudyErrors> {
+        let sheet: Self = toml_edit::de::from_str(text).map_err(|e| from_toml(&e, file, text))?;
+        let problems = sheet.problems(today);
+        if problems.is_empty() { Ok(sheet) } else { Err(faults(file, text, problems)) }
+    }
+
+    /// Checks a sheet that was not read from a file; `origin` stands in errors for the file.
+    ///
+    /// # Errors
+    /// Every fault found, by its key.
+    pub fn validate(self, origin: &str) -> Result<Self, StudyErrors> {
+        let problems = self.problems(today());
+        if problems.is_empty() { Ok(self) } else { Err(faults(Path::new(origin), "", problems)) }
+    }
+
+    /// What an arm runs on: by the arm's name; by the first pattern that fits it; by its store; by `default`.
+    /// None where the sheet says nothing of it.
+    pub fn runs_on(&self, store: &str, arm: &str) -> Option<&RunsOn> {
+        let by_pattern = || self.arms.iter().find(|(pattern, _)| fits(pattern, arm)).map(|(_, on)| on);
+        self.arms.get(arm).or_else(by_pattern).or_else(|| self.stores.get(store)).or_else(|| self.stores.get("default"))
+    }
+
+    fn problems(&self, today: Date) -> Vec<Problem> {
+        let mut found = Found(Vec::new());
+        if self.currency.len() != 3 || !self.currency.bytes().all(|b| b.is_ascii_uppercase()) {
+            found.add(&["currency"], format!("`{}` is no currency; {}", self.currency, remedy("currency")));
+        }
+        found.text(&["source"], &self.source);
+        found.date(&["date"], self.date, today);
+        for (name, node) in &self.nodes {
+            found.money(&["nodes", name, "per_hour"], node.per_hour);
+            if let Some(source) = &node.source {
+                found.text(&["nodes", name, "source"], source);
+            }
+            if let Some(date) = node.date {
+                found.date(&["nodes", name, "date"], date, today);
+            }
+        }
+        if let Some(disk) = self.disk {
+            found.money(&["disk", "per_gib_month"], disk.per_gib_month);
+        }
+        if let Some(io) = self.io {
+            found.money(&["io", "per_million"], io.per_million);
+            if io.bytes.bytes() == 0 {
+                found.add(&["io", "bytes"], "a request of 0 bytes cannot be counted; write bytes = \"4KiB\"".into());
+            }
+        }
+        if let Some(egress) = self.egress {
+            found.money(&["egress", "per_gib"], egress.per_gib);
+        }
+        for (table, entries) in [("arms", &self.arms), ("stores", &self.stores)] {
+            for (name, on) in entries {
+                self.check_runs_on(&mut found, &[table, name], on);
+            }
+        }
+        found.0
+    }
+
+    fn check_runs_on(&self, found: &mut Found, path: &[&str], on: &RunsOn) {
+        let at = |key| [path, &[key]].concat();
+        for (key, name) in [("node", Some(&on.node)), ("client_node", on.client_node.as_ref())] {
+            if let Some(name) = name.filter(|name| !self.nodes.contains_key(*name)) {
+                found.add(&at(key), self.no_such_node(name));
+            }
+        }
+        if on.nodes == 0 {
+            found.add(&at("nodes"), "a store runs on at least 1 machine; write nodes = 1 or more".into());
+        }
+        if on.client_node.is_some() && on.clients.is_none() {
+            found.add(&at("client_node"), "how many of them is not said; add clients = 1 or more".into());
+        }
+        if let Some(gib) = on.disk_gib {
+            if !(gib.is_finite() && gib >= 0.0) {
+                found.add(&at("disk_gib"), format!("{gib} is no size; write 0 or more GiB"));
+            } else if self.disk.is_none() {
+                found.add(&at("disk_gib"), "disk has no price here; add a table [disk] with per_gib_month".into());
+            }
+        }
+    }
+
+    fn no_such_node(&self, name: &str) -> String {
+        let names = || self.nodes.keys().map(String::as_str);
+        match did_you_mean(name, names()) {
+            Some(meant) => format!("`{name}` is no machine of [nodes]; did you mean `{meant}`?"),
+            None if self.nodes.is_empty() => {
+                format!("`{name}` is no machine of [nodes], which is empty; add [nodes.{name}] with per_hour")
+            }
+            None => {
+                let all: Vec<String> = names().map(|n| format!("`{n}`")).collect();
+                format!("`{name}` is no machine of [nodes]; there are: {}", all.join(", "))
+            }
+        }
+    }
+}
+
+/// Faults that were found.
+struct Found(Vec<Problem>);
+
+impl Found {
+    fn add(&mut self, path: &[&str], message: String) {
+        self.0.push(Problem { path: path.iter().map(|&part| part.to_owned()).collect(), message });
+    }
+
+    fn money(&mut self, path: &[&str], price: f64) {
+        if !(price.is_finite() && price >= 0.0) {
+            self.add(path, format!("{price} is no price; write 0 or more"));
+        }
+    }
+
+    fn text(&mut self, path: &[&str], text: &str) {
+        if text.trim().is_empty() {
+            self.add(path, format!("it is empty; {}", remedy("source")));
+        }
+    }
+
+    fn date(&mut self, path: &[&str], date: PriceDate, today: Date) {
+        if date.0 > today {
+            self.add(path, format!("{date} is still to come; write the day on which these prices held"));
+        }
+    }
+}
+
+/// The latest day that it is anywhere on Earth, so that nobody's today is called a day to come.
+fn today() -> Date {
+    jiff::tz::Offset::constant(14).to_datetime(jiff::Timestamp::now()).date()
+}
+
+/// Whether a name fits a pattern, in which `*` stands for any text.
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let middle: Vec<&str> = parts.collect();
+    let Some((last, middle)) = middle.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// A day, as RFC 3339 writes it: `2026-11-22`. A TOML date without quotes is read too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PriceDate(pub Date);
+
+/// How the TOML parser hands a date on: as a table of this one key. The name is the parser's own; a test reads a date
+/// without quotes, so that a change of it is seen.
+const TOML_DATE: &str = "$__toml_private_datetime";
+
+impl std::str::FromStr for PriceDate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = |(i, b): (usize, u8)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() };
+        let shaped = text.len() == 10 && text.bytes().enumerate().all(digits);
+        let date = if shaped { text.parse().ok() } else { None };
+        date.map(Self).ok_or_else(|| format!("`{text}` is no date; write year, month and day like \"2026-11-22\""))
+    }
+}
+
+impl fmt::Display for PriceDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for PriceDate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PriceDate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = PriceDate;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a date like \"2026-11-22\"")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PriceDate, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PriceDate, A::Error> {
+                match map.next_entry::<String, String>()? {
+                    Some((key, text)) if key == TOML_DATE => text.parse().map_err(de::Error::custom),
+                    _ => Err(de::Error::invalid_type(de::Unexpected::Map, &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+impl JsonSchema for PriceDate {
+    fn schema_name() -> Cow<'static, str> {
+        "PriceDate".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date", "description": "a day: \"2026-11-22\"" })
+    }
+}

@@ -1,0 +1,100 @@
+//! The costs of a run, as JSON and as text.
+
+use super::super::{ArmCostInput, At, CostResult};
+use super::{SHEET, between, exactly, input, plain, sheet};
+use crate::stats::Estimate;
+
+fn with_limit(store: &str, rate: Estimate, within: Option<Estimate>) -> ArmCostInput {
+    ArmCostInput {
+        within_limit_per_s: within,
+        disk_bytes: Some(5 << 30),
+        read_bytes_per_op: Some(2_048.0),
+        written_bytes_per_op: Some(0.0),
+        ..input(store, store, rate)
+    }
+}
+
+fn whole() -> CostResult {
+    let rate = between(12_000.0, 11_500.0, 12_400.0);
+    let arms = [
+        with_limit("cluster", between(50_000.0, 48_000.0, 52_000.0), Some(between(40_000.0, 39_000.0, 41_000.0))),
+        with_limit("other", rate, Some(between(11_000.0, 10_500.0, 11_400.0))),
+        with_limit("beside", rate, None),
+    ];
+    CostResult::of(sheet(SHEET), &arms, Some("mixed.response.p99 of 200 ms".into()))
+}
+
+#[test]
+fn json_gives_the_result_back() {
+    let before = whole();
+    let json = serde_json::to_string(&before).unwrap();
+    assert_eq!(serde_json::from_str::<CostResult>(&json).unwrap(), before);
+    assert!(json.contains(r#""compared_at":"within-limit""#), "{json}");
+    let schema = schemars::schema_for!(CostResult).to_value();
+    let wrong = jsonschema::validator_for(&schema).unwrap().validate(&serde_json::to_value(&before).unwrap()).is_err();
+    assert!(!wrong, "the result does not fit its own schema");
+}
+
+#[test]
+fn the_text_says_what_was_found() {
+    insta::assert_snapshot!(whole().to_string());
+}
+
+#[test]
+fn no_line_is_wider_than_120_columns() {
+    let name = "a-very-long-name-of-a-store-that-nobody-would-write-".repeat(4);
+    let mut sheet = plain(&format!(
+        "nodes.{name} = {{ per_hour = 1e12, source = '{name}' }}\n\
+         stores.default = {{ node = '{name}', nodes = 4_000_000_000, clients = 4_000_000_000, client_node = '{name}' }}"
+    ));
+    sheet.source = name.clone();
+    sheet.notes = vec![name.clone(), "several words ".repeat(40)];
+    let mut arms = vec![with_limit(&name, between(1e-9, 1e-10, 1e-8), Some(between(1e15, 1e14, 1e16)))];
+    arms.push(with_limit(&format!("{name}2"), exactly(1e200), None));
+    let text = CostResult::of(sheet, &arms, Some(name)).to_string();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 120, "{} columns: {line}", line.chars().count());
+    }
+}
+
+#[test]
+fn arms_without_a_price_are_named() {
+    let sheet = plain("nodes.a.per_hour = 3.6\nstores.a.node = 'a'");
+    let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(1_000.0))];
+    let result = CostResult::of(sheet, &arms, None);
+    assert_eq!((result.arms.len(), result.compared_at), (1, At::Measured));
+    assert_eq!(result.cheapest.as_deref(), Some("a"));
+    assert!(result.notes[0].starts_with("no price for b: add [stores.NAME]"), "{:?}", result.notes);
+}
+
+#[test]
+fn single_trials_are_not_told_apart() {
+    let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
+    let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(10.0))];
+    let result = CostResult::of(sheet, &arms, None);
+    assert_eq!(result.not_told_apart, ["b"]);
+    assert!(result.to_string().contains("fewer than two trials tell): b."), "{result}");
+}
+
+#[test]
+fn nothing_is_cheapest_where_nothing_holds_the_limit() {
+    let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
+    let result = CostResult::of(sheet.clone(), &[input("a", "a", exactly(1_000.0))], Some("the limit".into()));
+    assert_eq!((result.cheapest.as_deref(), result.not_told_apart.len()), (None, 0));
+    assert!(result.notes.contains(&"no rate within the limit: a".to_owned()), "{:?}", result.notes);
+    // No operation at all: told, and no division by 0.
+    let result = CostResult::of(sheet, &[input("a", "a", exactly(0.0))], None);
+    assert_eq!(result.cheapest, None);
+    assert!(result.notes.iter().any(|note| note.starts_with("no operations were measured")), "{:?}", result.notes);
+    assert!(serde_json::to_string(&result).unwrap().contains(r#""measured":null"#));
+}
+
+#[test]
+fn the_page_about_cost_shows_what_is_printed() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cost.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, toml) = page.split_once("```toml\n").unwrap();
+    let (toml, _) = toml.split_once("```").unwrap();
+    assert_eq!(sheet(toml), sheet(SHEET));
+    assert!(page.contains(&format!("```\n{}```", whole())), "docs/cost.md should show:\n{}", whole());
+}
