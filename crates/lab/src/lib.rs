@@ -17,5 +17,6 @@ pub mod run;
 pub mod search;
 pub mod stats;
 pub mod summary;
+pub mod sweep;
 pub mod verdicts;
 pub mod verify;

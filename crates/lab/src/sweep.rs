@@ -1,0 +1,301 @@
+//! One numeric factor swept over its levels (workers, batch, rate, tasks): the curve, and where more of it stops
+//! helping.
+//!
+//! # The rule
+//! Levels are compared in pairs within blocks ([`paired_ratio`]). With `gain` the ratio of a later level to an earlier
+//! one in the direction that is better, and a practical threshold t (5 % unless the caller says otherwise):
+//! - the later level *surely beats* the earlier when the whole interval of its gain lies above 1 + t;
+//! - it *surely does not* when the whole interval lies at or below 1 + t;
+//! - otherwise it is *open*.
+//!
+//! The sweet spot is the smallest level that no later level surely beats, if every later level surely does not. Where
+//! one is open the sweep is undecided, and says which pairs it hangs on. Two conditions, since "not shown to be better"
+//! is not "shown not to be better": with few blocks nothing is shown, and the smallest level would always win.
+//!
+//! The threshold also takes care of the many pairs. Of two levels that are alike one is called surely better only
+//! when its interval misses the truth by more than t; near t itself, where that happens in one of 40 pairs, either
+//! answer is harmless. No further correction is made.
+//!
+//! A later level is *surely worse* when its inverse gain lies wholly above 1 + t, and *flat* when the interval lies
+//! between 1 / (1 + t) and 1 + t.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::figures::Better;
+use crate::human::{digits, percent};
+use crate::stats::{Estimate, geometric_mean, paired_ratio};
+
+/// Differences up to this share are of no practical account.
+pub const PRACTICAL: f64 = 0.05;
+
+/// One level of a factor as it was measured: the level, and a figure for each block.
+pub type Measured = (f64, Vec<(u32, f64)>);
+
+/// One level of the curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LevelResult {
+    /// The level.
+    pub level: f64,
+    /// The figure over its trials, in its own unit. Null where no trial of the level ended whole.
+    pub figure: Option<Estimate>,
+    /// How many times better than the first level, paired by blocks: above 1 is better, also for times. Null where
+    /// the two share no block.
+    pub speed_up: Option<Estimate>,
+    /// The speed-up over what the factor grew by: 1 is linear. Null with `speed_up`.
+    pub efficiency: Option<Estimate>,
+}
+
+/// Two levels whose intervals do not tell which is better by more than the threshold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenPair {
+    /// The smaller level.
+    pub level: f64,
+    /// The greater, which may or may not be better.
+    pub later: f64,
+    /// How many times better the greater is. Null where the two share no block; without an interval where they
+    /// share one only.
+    pub gain: Option<Estimate>,
+}
+
+/// What lies beyond the sweet spot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beyond {
+    /// No level: the last is the best by more than the threshold. Higher levels may be better still.
+    Unseen,
+    /// Every later level is alike within the threshold: more neither helps nor hurts.
+    Flat,
+    /// A later level is surely worse: see `worse_from`.
+    Worse,
+    /// No later level is better, but whether one is worse the intervals do not tell.
+    Open,
+}
+
+/// A factor's curve and its sweet spot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sweep {
+    /// The practical threshold, as a share: 0.05 for 5 %.
+    pub threshold: f64,
+    /// The levels, ascending.
+    pub curve: Vec<LevelResult>,
+    /// The smallest level that no later one beats by more than the threshold, surely. Null while undecided.
+    pub sweet_spot: Option<f64>,
+    /// The same by the figures alone, without their intervals: a guess while undecided.
+    pub likely: Option<f64>,
+    /// What lies beyond the sweet spot. Null while undecided.
+    pub beyond: Option<Beyond>,
+    /// The first later level that is surely worse than the sweet spot by more than the threshold.
+    pub worse_from: Option<f64>,
+    /// What the sweep hangs on while undecided: more blocks tell these apart. Empty when it is decided.
+    pub undecided: Vec<OpenPair>,
+}
+
+/// Why levels cannot be swept.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SweepError {
+    /// One level shows no curve.
+    #[error("a sweep needs two levels or more of one factor, and has {0}; add levels under [factors]")]
+    FewLevels(usize),
+    /// A level that has no ratio to another.
+    #[error("{0} is no level of a sweep; use finite numbers above 0")]
+    Level(f64),
+    /// A level that comes twice.
+    #[error("the level {0} comes twice; sweep one factor, with all others at one level")]
+    LevelTwice(f64),
+    /// A figure without a logarithm.
+    #[error("the figure {figure} of level {level} is not above 0; leave trials out that measured nothing")]
+    Figure {
+        /// The level.
+        level: f64,
+        /// The figure.
+        figure: f64,
+    },
+    /// Two figures where one is paired.
+    #[error("block {block} holds level {level} twice; sweep one factor, with all others at one level")]
+    BlockTwice {
+        /// The level.
+        level: f64,
+        /// The block.
+        block: u32,
+    },
+    /// A threshold that nothing or everything passes.
+    #[error("{0} is no threshold; use a share from 0 up to 1, such as 0.05")]
+    Threshold(f64),
+}
+
+/// A pair of levels, judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Above,
+    NotAbove,
+    Open,
+}
+
+/// The curve over the levels of one factor, and its sweet spot. Levels may come in any order, blocks too; a level
+/// without figures (all its trials failed) stays in the curve and takes part in nothing. `better` says which way the
+/// figure is better, `threshold` which differences count, as a share ([`PRACTICAL`]).
+///
+/// # Errors
+/// [`SweepError`] for fewer than two levels, and for levels, figures and thresholds that have no ratios.
+pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Sweep, SweepError> {
+    if !(0.0..1.0).contains(&threshold) {
+        return Err(SweepError::Threshold(threshold));
+    }
+    let levels = checked(levels)?;
+    // The later's figure over the earlier's, the way round that makes more than 1 better.
+    let gain = |earlier: usize, later: usize| {
+        let (from, to) = (&levels[earlier].1, &levels[later].1);
+        let pairs: Vec<(f64, f64)> =
+            to.iter().filter_map(|(block, to)| from.get(block).map(|from| (*to, *from))).collect();
+        let ratio = paired_ratio(&pairs)?;
+        Some(if better == Better::More { ratio } else { ratio.inverse() })
+    };
+    let curve = levels
+        .iter()
+        .enumerate()
+        .map(|(at, (level, figures))| {
+            let speed_up = gain(0, at);
+            let grown = level / levels[0].0;
+            LevelResult {
+                level: *level,
+                figure: geometric_mean(&figures.values().copied().collect::<Vec<_>>()),
+                speed_up,
+                efficiency: speed_up.map(|speed_up| over(speed_up, grown)),
+            }
+        })
+        .collect();
+
+    let measured: Vec<usize> = (0..levels.len()).filter(|at| !levels[*at].1.is_empty()).collect();
+    let later = |at: usize| measured.iter().copied().filter(move |later| *later > at);
+    let line = 1.0 + threshold;
+    let mut out = Sweep {
+        threshold,
+        curve,
+        sweet_spot: None,
+        likely: measured
+            .iter()
+            .find(|at| later(**at).all(|later| gain(**at, later).is_none_or(|gain| gain.value <= line)))
+            .map(|at| levels[*at].0),
+        beyond: None,
+        worse_from: None,
+        undecided: Vec::new(),
+    };
+    for at in measured.iter().copied() {
+        let gains: Vec<(usize, Option<Estimate>)> = later(at).map(|later| (later, gain(at, later))).collect();
+        let judged = |gain: &Option<Estimate>| gain.map_or(Judged::Open, |gain| judge(gain, line));
+        if gains.iter().any(|(_, gain)| judged(gain) == Judged::Above) {
+            continue;
+        }
+        out.undecided = gains
+            .iter()
+            .filter(|(_, gain)| judged(gain) == Judged::Open)
+            .map(|(later, gain)| OpenPair { level: levels[at].0, later: levels[*later].0, gain: *gain })
+            .collect();
+        if out.undecided.is_empty() {
+            let losses: Vec<(usize, Judged)> = gains
+                .iter()
+                .map(|(later, gain)| (*later, gain.map_or(Judged::Open, |gain| judge(gain.inverse(), line))))
+                .collect();
+            out.sweet_spot = Some(levels[at].0);
+            out.worse_from = losses.iter().find(|(_, loss)| *loss == Judged::Above).map(|(later, _)| levels[*later].0);
+            out.beyond = Some(if losses.is_empty() {
+                Beyond::Unseen
+            } else if out.worse_from.is_some() {
+                Beyond::Worse
+            } else if losses.iter().all(|(_, loss)| *loss == Judged::NotAbove) {
+                Beyond::Flat
+            } else {
+                Beyond::Open
+            });
+        }
+        break;
+    }
+    Ok(out)
+}
+
+/// Levels ascending, with their figures by block.
+fn checked(levels: &[Measured]) -> Result<Vec<(f64, BTreeMap<u32, f64>)>, SweepError> {
+    if levels.len() < 2 {
+        return Err(SweepError::FewLevels(levels.len()));
+    }
+    let mut out: Vec<(f64, BTreeMap<u32, f64>)> = Vec::new();
+    for (level, figures) in levels {
+        if !(level.is_finite() && *level > 0.0) {
+            return Err(SweepError::Level(*level));
+        }
+        if out.iter().any(|(known, _)| known == level) {
+            return Err(SweepError::LevelTwice(*level));
+        }
+        let mut blocks = BTreeMap::new();
+        for (block, figure) in figures {
+            if !(figure.is_finite() && *figure > 0.0) {
+                return Err(SweepError::Figure { level: *level, figure: *figure });
+            }
+            if blocks.insert(*block, *figure).is_some() {
+                return Err(SweepError::BlockTwice { level: *level, block: *block });
+            }
+        }
+        out.push((*level, blocks));
+    }
+    out.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(out)
+}
+
+fn judge(gain: Estimate, line: f64) -> Judged {
+    match (gain.low, gain.high) {
+        (Some(low), _) if low > line => Judged::Above,
+        (_, Some(high)) if high <= line => Judged::NotAbove,
+        _ => Judged::Open,
+    }
+}
+
+fn over(estimate: Estimate, by: f64) -> Estimate {
+    Estimate {
+        value: estimate.value / by,
+        low: estimate.low.map(|low| low / by),
+        high: estimate.high.map(|high| high / by),
+        ..estimate
+    }
+}
+
+impl fmt::Display for Sweep {
+    /// What the sweep says, in a sentence or two.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = percent(self.threshold);
+        let Some(spot) = self.sweet_spot else {
+            let likely = self.likely.map(|level| format!(" (likely {})", plain(level))).unwrap_or_default();
+            write!(f, "undecided{likely}: more blocks tell")?;
+            for (n, pair) in self.undecided.iter().enumerate() {
+                let gain = pair.gain.map_or("no block holds both".to_owned(), |gain| match (gain.low, gain.high) {
+                    (Some(low), Some(high)) => format!("× {} to {}", digits(low), digits(high)),
+                    _ => format!("× {}, one block", digits(gain.value)),
+                });
+                let join = if n == 0 { " whether" } else { "," };
+                write!(f, "{join} {} beats {} by more than {by} ({gain})", plain(pair.later), plain(pair.level))?;
+            }
+            return Ok(());
+        };
+        let spot = plain(spot);
+        match (self.beyond, self.worse_from) {
+            (_, Some(worse)) => {
+                write!(f, "best at {spot}: no higher level is better by more than {by}, and {} is worse", plain(worse))
+            }
+            (Some(Beyond::Unseen), _) => {
+                write!(f, "best at {spot}, the highest level: higher ones may be better still")
+            }
+            (Some(Beyond::Flat), _) => write!(f, "best at {spot}: more changes nothing, within {by}"),
+            _ => write!(f, "best at {spot}: more does not help; whether it hurts by more than {by}, more blocks tell"),
+        }
+    }
+}
+
+fn plain(level: f64) -> String {
+    if level == level.trunc() && level < 1e15 { crate::human::count(level as u64) } else { level.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

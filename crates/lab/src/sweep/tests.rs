@@ -1,0 +1,156 @@
+//! Curves of known shapes, with noise that drifts over blocks.
+
+use storebench_core::keys::Rng;
+
+use super::*;
+
+/// A curve with so much noise in each trial, in so many blocks that differ by up to a half.
+fn curve(shape: &[(f64, f64)], blocks: u32, noise: f64, seed: u64) -> Vec<Measured> {
+    let mut random = Rng::new(seed);
+    let drift: Vec<f64> = (0..blocks).map(|_| 1.0 + 0.5 * random.unit()).collect();
+    shape
+        .iter()
+        .map(|(level, figure)| {
+            let mut trial = |block: u32| figure * drift[block as usize - 1] * (1.0 + noise * (random.unit() - 0.5));
+            (*level, (1..=blocks).map(|block| (block, trial(block))).collect())
+        })
+        .collect()
+}
+
+fn more(levels: &[Measured]) -> Sweep {
+    sweep(Better::More, PRACTICAL, levels).unwrap()
+}
+
+const SATURATING: [(f64, f64); 6] =
+    [(1.0, 1_000.0), (2.0, 1_950.0), (4.0, 3_600.0), (8.0, 5_000.0), (16.0, 5_050.0), (32.0, 5_060.0)];
+const PEAKING: [(f64, f64); 5] = [(1.0, 1_000.0), (2.0, 1_900.0), (4.0, 3_000.0), (8.0, 2_980.0), (16.0, 2_000.0)];
+
+#[test]
+fn a_saturating_curve_is_best_where_it_bends() {
+    let sweep = more(&curve(&SATURATING, 5, 0.01, 1));
+    assert_eq!((sweep.sweet_spot, sweep.beyond, sweep.worse_from), (Some(8.0), Some(Beyond::Flat), None));
+    assert_eq!(sweep.likely, Some(8.0));
+    assert!(sweep.undecided.is_empty());
+    let at_4 = &sweep.curve[2];
+    assert!((at_4.speed_up.unwrap().value - 3.6).abs() < 0.05, "{at_4:?}");
+    assert!((at_4.efficiency.unwrap().value - 0.9).abs() < 0.02, "{at_4:?}");
+    // What multiplies a whole block is in the figure's interval and not in the speed-up's.
+    assert!(at_4.figure.unwrap().relative_half_width() > Some(0.05));
+    assert!(at_4.speed_up.unwrap().relative_half_width() < Some(0.02));
+    assert_eq!(sweep.curve[0].speed_up.unwrap().value, 1.0);
+    assert_eq!(sweep.to_string(), "best at 8: more changes nothing, within 5 %");
+}
+
+#[test]
+fn a_peak_is_found_and_what_lies_behind_it_is_worse() {
+    let sweep = more(&curve(&PEAKING, 5, 0.01, 2));
+    assert_eq!((sweep.sweet_spot, sweep.beyond, sweep.worse_from), (Some(4.0), Some(Beyond::Worse), Some(16.0)));
+    assert_eq!(sweep.to_string(), "best at 4: no higher level is better by more than 5 %, and 16 is worse");
+}
+
+#[test]
+fn times_are_better_when_they_are_less() {
+    let times: Vec<(f64, f64)> = PEAKING.iter().map(|(level, figure)| (*level, 1e9 / figure)).collect();
+    let sweep = sweep(Better::Less, PRACTICAL, &curve(&times, 5, 0.01, 3)).unwrap();
+    assert_eq!((sweep.sweet_spot, sweep.worse_from), (Some(4.0), Some(16.0)));
+    assert!((sweep.curve[2].speed_up.unwrap().value - 3.0).abs() < 0.05);
+}
+
+#[test]
+fn a_flat_curve_is_best_at_its_first_level() {
+    let flat = [1.0, 2.0, 4.0, 8.0].map(|level| (level, 500.0));
+    let sweep = more(&curve(&flat, 4, 0.01, 4));
+    assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(1.0), Some(Beyond::Flat)));
+}
+
+#[test]
+fn a_curve_that_rises_to_the_end_asks_for_more_levels() {
+    let rising = [1.0, 2.0, 4.0, 8.0].map(|level| (level, 100.0 * level));
+    let sweep = more(&curve(&rising, 3, 0.01, 5));
+    assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(8.0), Some(Beyond::Unseen)));
+    assert_eq!(sweep.to_string(), "best at 8, the highest level: higher ones may be better still");
+}
+
+#[test]
+fn one_block_decides_nothing_and_still_guesses() {
+    let sweep = more(&curve(&PEAKING, 1, 0.01, 6));
+    assert_eq!((sweep.sweet_spot, sweep.beyond, sweep.worse_from), (None, None, None));
+    assert_eq!(sweep.likely, Some(4.0));
+    // Every later level may beat the first.
+    assert_eq!(sweep.undecided.len(), 4);
+    assert!(sweep.undecided.iter().all(|pair| pair.level == 1.0 && pair.gain.unwrap().low.is_none()));
+    let said = sweep.to_string();
+    assert!(said.starts_with("undecided (likely 4): more blocks tell whether 2 beats 1 by more than 5 % (×"), "{said}");
+}
+
+#[test]
+fn noise_leaves_it_undecided_and_blocks_decide_it() {
+    let few = more(&curve(&SATURATING, 3, 0.4, 7));
+    assert_eq!(few.sweet_spot, None, "{few:?}");
+    assert!(!few.undecided.is_empty());
+    let many = more(&curve(&SATURATING, 200, 0.2, 7));
+    assert_eq!(many.sweet_spot, Some(8.0), "{many:?}");
+}
+
+#[test]
+fn noise_names_no_wrong_level_more_often_than_an_interval_may() {
+    let mut wrong = 0;
+    let mut decided = 0;
+    for seed in 0..300 {
+        let sweep = more(&curve(&SATURATING, 5, 0.06, 100 + seed));
+        decided += usize::from(sweep.sweet_spot.is_some());
+        wrong += usize::from(sweep.sweet_spot.is_some_and(|level| level != 8.0) || sweep.worse_from.is_some());
+    }
+    assert!(decided > 150, "{decided} of 300 decided");
+    assert!(wrong <= 6, "{wrong} of 300 wrong");
+}
+
+#[test]
+fn whether_more_hurts_may_stay_open() {
+    let shape = [(1.0, 1_000.0), (2.0, 1_000.0 / 1.05)];
+    let sweep = more(&curve(&shape, 5, 0.04, 8));
+    assert_eq!((sweep.sweet_spot, sweep.beyond, sweep.worse_from), (Some(1.0), Some(Beyond::Open), None));
+}
+
+#[test]
+fn a_level_whose_trials_failed_stays_in_the_curve() {
+    let mut levels = curve(&SATURATING, 5, 0.01, 9);
+    levels[5].1.clear();
+    let sweep = more(&levels);
+    assert_eq!(sweep.sweet_spot, Some(8.0));
+    assert_eq!((sweep.curve[5].figure, sweep.curve[5].speed_up), (None, None));
+    // Levels that share no block cannot be compared.
+    let apart = more(&[(1.0, vec![(1, 5.0), (2, 5.0)]), (2.0, vec![(3, 5.0), (4, 5.0)])]);
+    assert_eq!(apart.undecided, [OpenPair { level: 1.0, later: 2.0, gain: None }]);
+    // And where nothing was measured nothing is said.
+    let none = more(&[(1.0, vec![]), (2.0, vec![])]);
+    assert_eq!((none.sweet_spot, none.likely, none.beyond), (None, None, None));
+}
+
+#[test]
+fn the_order_of_levels_and_blocks_does_not_matter() {
+    let levels = curve(&PEAKING, 5, 0.02, 10);
+    let mut turned = levels.clone();
+    turned.reverse();
+    turned.iter_mut().for_each(|(_, figures)| figures.reverse());
+    assert_eq!(more(&levels), more(&turned));
+}
+
+#[test]
+fn what_has_no_ratio_is_refused_with_a_remedy() {
+    let said = |levels: &[Measured]| sweep(Better::More, PRACTICAL, levels).unwrap_err().to_string();
+    let one = (1.0, vec![(1, 5.0)]);
+    assert!(said(std::slice::from_ref(&one)).contains("two levels or more"));
+    assert!(said(&[one.clone(), (0.0, vec![])]).contains("above 0"));
+    assert!(said(&[one.clone(), one.clone()]).contains("comes twice"));
+    assert!(said(&[one.clone(), (2.0, vec![(1, 0.0)])]).contains("is not above 0"));
+    assert!(said(&[one.clone(), (2.0, vec![(1, 1.0), (1, 2.0)])]).contains("block 1 holds level 2 twice"));
+    assert!(sweep(Better::More, 1.0, &[one.clone(), (2.0, vec![])]).is_err());
+}
+
+#[test]
+fn it_is_read_back_as_it_was_written() {
+    let sweep = more(&curve(&PEAKING, 3, 0.2, 11));
+    let text = serde_json::to_string(&sweep).unwrap();
+    assert_eq!(serde_json::from_str::<Sweep>(&text).unwrap(), sweep);
+}
