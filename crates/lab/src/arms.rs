@@ -2,10 +2,11 @@
 
 use indexmap::IndexMap;
 
-use crate::figures::of_trial;
+use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, of_phase, of_trial};
 use crate::plan::Plan;
-use crate::results::{ArmResult, FigureOverTrials, TrialResult};
+use crate::results::{ArmResult, FactorSweep, FigureOverTrials, PhaseResult, RunResult, TrialResult};
 use crate::stats::{geometric_mean, outlying, paired_ratio};
+use crate::sweep::{Measured, PRACTICAL, sweep};
 
 /// Figures of one arm by name: for each trial its number, its block and the figure.
 type Figures = IndexMap<String, Vec<(u32, u32, f64)>>;
@@ -47,6 +48,65 @@ pub fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ArmResult> {
         first.get_or_insert(figures);
     }
     out
+}
+
+/// What each factor with numbers as levels does to the measured phases that it concerns: documents each second where a
+/// phase writes or reads several at once, else operations each second; nothing of phases in open loop, whose rate is
+/// given.
+pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
+    let mut factors: Vec<&str> = Vec::new();
+    for path in result.trials.iter().flat_map(|t| t.levels.keys()) {
+        if !factors.contains(&path.as_str()) {
+            factors.push(path);
+        }
+    }
+    let mut out = Vec::new();
+    for factor in factors {
+        // Arms that differ in this factor alone, by the store and the levels of the others.
+        let mut groups: IndexMap<(String, String), Vec<(f64, &TrialResult)>> = IndexMap::new();
+        for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
+            let Some(level) = trial.levels.get(factor).and_then(serde_json::Value::as_f64) else { continue };
+            let key = serde_json::to_string(&others(trial, factor)).unwrap_or_default();
+            groups.entry((trial.store.clone(), key)).or_default().push((level, trial));
+        }
+        for ((store, _), trials) in groups {
+            let Some((_, any)) = trials.first() else { continue };
+            for figure in swept_figures(any, factor) {
+                let mut levels: Vec<Measured> = Vec::new();
+                for (level, trial) in &trials {
+                    let value = of_trial(trial).into_iter().find(|f| f.name() == figure).map(|f| f.value);
+                    match levels.iter_mut().find(|(known, _)| known == level) {
+                        Some((_, values)) => values.extend(value.map(|value| (trial.block, value))),
+                        None => levels.push((*level, value.map(|value| (trial.block, value)).into_iter().collect())),
+                    }
+                }
+                let others = others(any, factor);
+                if let Ok(sweep) = sweep(Better::More, PRACTICAL, &levels) {
+                    out.push(FactorSweep { factor: factor.to_owned(), store: store.clone(), others, figure, sweep });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Value> {
+    trial.levels.iter().filter(|(path, _)| *path != factor).map(|(p, v)| (p.clone(), v.clone())).collect()
+}
+
+/// The figures of a trial that a factor may move.
+fn swept_figures(trial: &TrialResult, factor: &str) -> Vec<String> {
+    let concerns = |phase: &PhaseResult| match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
+        None | Some("*") => true,
+        Some(name) => name == phase.name,
+    };
+    let mut names = Vec::new();
+    for phase in trial.phases.iter().filter(|p| !p.warm_up && p.rate.is_none() && concerns(p)) {
+        let figures = of_phase(phase);
+        let has = |measure: Measure| figures.iter().find(|f| f.op.is_none() && f.measure == measure).map(Figure::name);
+        names.extend(has(DOCUMENTS).or_else(|| has(THROUGHPUT)));
+    }
+    names
 }
 
 fn gather<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Figures {

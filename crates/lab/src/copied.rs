@@ -167,6 +167,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         documents: collections,
         trials: vec![trial],
         arms: Vec::new(),
+        sweeps: Vec::new(),
         verdicts: Vec::new(),
     };
     result.verdicts = judge(&result).into_iter().filter(|verdict| JUDGED.contains(&verdict.check.as_str())).collect();

@@ -2,7 +2,7 @@
 
 mod arms;
 pub(crate) mod table;
-mod verdicts;
+mod sweeps;
 mod verdicts;
 
 use std::fmt::Write;
@@ -46,6 +46,7 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
     for (phase, table) in arms::tables(result) {
         let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
     }
+    out.push_str(&sweeps::tables(result, paint));
     let of = result.trials.len();
     let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());
     for trial in shown {

@@ -221,11 +221,11 @@ impl Study {
         Ok(arms)
     }
 
-    /// The settings of a path: `phases.*.x` is one in every phase.
+    /// The settings of a path: `phases.*.x` is one in every phase that runs a mix.
     fn settings<'a>(&'a self, path: &'a str) -> impl Iterator<Item = String> + 'a {
         let each = path.strip_prefix("phases.*.");
         let lone = each.is_none().then(|| path.to_owned());
-        let phases = each.into_iter().flat_map(|key| self.phases.iter().map(move |p| format!("phases.{}.{key}", p.name)));
+        let phases = each.into_iter().flat_map(|key| self.phases.iter().filter(|p| !p.mix.is_empty()).map(move |p| format!("phases.{}.{key}", p.name)));
         lone.into_iter().chain(phases)
     }
 }
@@ -374,7 +374,7 @@ operations = 10
         let arms = s.arms(&text, Path::new("study.toml"), &overrides).unwrap();
         assert_eq!(arms.len(), 6);
         let last = arms.last().unwrap();
-        assert_eq!((last.scale, last.study.phases[0].workers, last.study.phases[1].workers), (Some(0.5), 4, 4));
+        assert_eq!((last.scale, last.study.phases[0].workers, last.study.phases[1].workers), (Some(0.5), 2, 4));
         assert_eq!(last.study.phases[1].operations.map(|n| n.0), Some(99));
         assert_eq!(last.options_of("a").collect::<Vec<_>>(), [("cache", "1MiB"), ("x", "true")]);
         assert_eq!(last.options_of("b").collect::<Vec<_>>(), [("cache", "1MiB")]);

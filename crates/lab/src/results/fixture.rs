@@ -215,6 +215,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
             ..TrialResult::default()
         }],
         arms: Vec::new(),
+        sweeps: Vec::new(),
         verdicts: Vec::new(),
     }
 }

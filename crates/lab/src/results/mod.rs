@@ -20,7 +20,7 @@ pub use folder::{FolderError, RunFolder};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
-    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, Failure, FigureOverTrials, FigureResult,
+    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, FactorSweep, Failure, FigureOverTrials, FigureResult,
     LedgerResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult,
     RunInfo, RunResult, SampledResult, SearchResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::stats::{Estimate, Steadiness};
+use crate::sweep::Sweep;
 use crate::verdicts::Verdict;
 
 /// The name of the format that this version writes and reads.
@@ -34,6 +35,9 @@ pub struct RunResult {
     /// Each arm over its trials, in the order of the study. Made of the trials.
     #[serde(default)]
     pub arms: Vec<ArmResult>,
+    /// What each factor with numbers as levels does to each measured phase. Made of the trials.
+    #[serde(default)]
+    pub sweeps: Vec<FactorSweep>,
     /// What the result is worth, in the order of trials and phases.
     pub verdicts: Vec<Verdict>,
 }
@@ -311,6 +315,21 @@ pub struct ProbeResult {
     pub slip_p99_ns: Option<u64>,
     /// Whether the store had come to rest before it.
     pub rested: Option<bool>,
+}
+
+/// What one factor does to one figure, everything else alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FactorSweep {
+    /// The factor's path.
+    pub factor: String,
+    /// Name of the store.
+    pub store: String,
+    /// The levels of the other factors.
+    pub others: IndexMap<String, serde_json::Value>,
+    /// The figure: `PHASE.documents`, `PHASE.throughput`.
+    pub figure: String,
+    /// The curve, and where more stops helping.
+    pub sweep: Sweep,
 }
 
 /// How many tasks of a copy ran.

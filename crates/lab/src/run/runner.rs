@@ -16,7 +16,7 @@ use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
-use crate::arms::over_trials;
+use crate::arms::{over_trials, sweeps_of};
 use crate::environment::Environment;
 use crate::plan::{Outline, Plan, load_key};
 use crate::results::{
@@ -174,6 +174,7 @@ fn run_with(
         documents: session.documents.first().cloned().unwrap_or_default(),
         trials: Vec::new(),
         arms: Vec::new(),
+        sweeps: Vec::new(),
         verdicts: Vec::new(),
     };
     keep_result(&mut journal, &mut result);
@@ -204,6 +205,7 @@ fn run_with(
 pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
     journal.hide(result);
     result.arms = over_trials(&result.plan, &result.trials);
+    result.sweeps = sweeps_of(result);
     result.verdicts = judge(result);
     journal.keep(|folder| folder.write_result(result));
 }

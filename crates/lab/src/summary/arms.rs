@@ -97,7 +97,7 @@ fn cut(name: &str) -> String {
 }
 
 /// A figure, ± half of its interval where there is one.
-fn with_width(text: String, estimate: &Estimate) -> String {
+pub(super) fn with_width(text: String, estimate: &Estimate) -> String {
     match estimate.relative_half_width() {
         Some(half) if half.is_finite() => format!("{text} ±{}", percent(half)),
         _ => text,
@@ -105,7 +105,7 @@ fn with_width(text: String, estimate: &Estimate) -> String {
 }
 
 /// `×1.23 [1.20, 1.26]`.
-fn shown_ratio(ratio: &Estimate) -> String {
+pub(super) fn shown_ratio(ratio: &Estimate) -> String {
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) => format!("×{} [{}, {}]", digits(ratio.value), digits(low), digits(high)),
         _ => format!("×{}", digits(ratio.value)),
