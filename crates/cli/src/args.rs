@@ -50,6 +50,7 @@ pub(crate) enum Verb {
     Verify(VerifyArgs),
     Plan(PlanArgs),
     Stores(StoresArgs),
+    Studies(StudiesArgs),
     Conform(ConformArgs),
     Doctor(DoctorArgs),
     /// Writes man pages, shell completions, the schema of study files and the list of stores.
@@ -118,6 +119,10 @@ pub(crate) struct RunArgs {
     /// Keep the documents that Storebench made there before, and load no others over them
     #[arg(long, conflicts_with = "into_existing")]
     pub(crate) keep: bool,
+
+    /// Price what is measured with this sheet (TOML), which the result keeps; see docs/cost.md
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) result: ResultArgs,
@@ -359,8 +364,28 @@ pub(crate) struct PlanArgs {
     #[arg(long = "store", value_name = "[NAME=]URL")]
     pub(crate) stores: Vec<String>,
 
+    /// Price the plan with this sheet (TOML); see docs/cost.md
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+
     /// Print the plan as one JSON document
     #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List the built-in studies: what each shows, its sizes, and what the original got wrong
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StudiesArgs {
+    /// Only this one, in full
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Print the study file itself, to be changed and run
+    #[arg(long, requires = "name")]
+    pub(crate) file: bool,
+
+    /// Print the list as one JSON document
+    #[arg(long, conflicts_with = "file")]
     pub(crate) json: bool,
 }
 

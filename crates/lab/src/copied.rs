@@ -168,6 +168,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         trials: vec![trial],
         arms: Vec::new(),
         sweeps: Vec::new(),
+        cost: None,
         verdicts: Vec::new(),
     };
     result.verdicts = judge(&result).into_iter().filter(|verdict| JUDGED.contains(&verdict.check.as_str())).collect();

@@ -47,6 +47,9 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
         let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
     }
     out.push_str(&sweeps::tables(result, paint));
+    if let Some(cost) = &result.cost {
+        let _ = write!(out, "\n{cost}");
+    }
     let of = result.trials.len();
     let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());
     for trial in shown {

@@ -11,6 +11,7 @@ mod measure;
 mod plan;
 mod run;
 mod stores;
+mod studies;
 mod verify;
 
 use crate::args::Verb;
@@ -26,6 +27,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Verify(args) => verify::verify(args),
         Verb::Plan(args) => plan::plan(args),
         Verb::Stores(args) => stores::stores(args),
+        Verb::Studies(args) => studies::studies(args),
         Verb::Conform(args) => conform::conform(args),
         Verb::Doctor(args) => doctor::doctor(args),
         Verb::Assets(args) => assets::assets(args),

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use storebench_core::engine::PhasePlan;
 use storebench_core::store::Description;
+use storebench_lab::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_lab::plan::{Outline, Plan};
 use storebench_lab::run::ArmRequest;
 
@@ -20,6 +21,30 @@ struct Printed {
     plan: Plan,
     /// What each phase is promised on each store.
     promises: Vec<Promised>,
+    /// Money for the time of the plan, where a price sheet was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<PlannedCost>,
+}
+
+/// Money for the time of the plan, and the prices behind it.
+#[derive(Debug, Serialize)]
+struct PlannedCost {
+    sheet: PriceSheet,
+    #[serde(flatten)]
+    cost: PlanCost,
+}
+
+/// The money of a plan in words.
+fn money(sheet: &PriceSheet, cost: &PlanCost) -> String {
+    let clients = if cost.with_clients { "with" } else { "without" };
+    let mut text = format!(
+        "money  {:.2} to {:.2} {}, {clients} the client's machines; prices of {}: {}\n",
+        cost.least, cost.most, sheet.currency, sheet.date, sheet.source
+    );
+    if !cost.unpriced.is_empty() {
+        text += &format!("       no price for {}\n", cost.unpriced.join(", "));
+    }
+    text
 }
 
 /// One phase of one store, or of one of its arms where they are promised different things.
@@ -34,6 +59,7 @@ struct Promised {
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
+    let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let arms = opened.arms()?;
@@ -42,11 +68,21 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let outlines: Vec<Outline<'_>> =
         arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
     let plan = Plan::of(&opened.study, &outlines);
+    let cost = prices.map(|sheet| {
+        let arms = plan.arms.iter().map(|arm| (arm.store.as_str(), arm.arm.as_str()));
+        let cost = plan_cost(&sheet, arms, plan.estimate.least_s, plan.estimate.most_s);
+        (sheet, cost)
+    });
     if args.json {
-        print_json(&Printed { format: "storebench-plan/1", plan, promises })?;
+        let cost = cost.map(|(sheet, cost)| PlannedCost { sheet, cost });
+        print_json(&Printed { format: "storebench-plan/1", plan, promises, cost })?;
         return Ok(0);
     }
-    let mut out = format!("{plan}\npromises\n");
+    let mut out = plan.to_string();
+    if let Some((sheet, cost)) = &cost {
+        out += &money(sheet, cost);
+    }
+    out += "\npromises\n";
     for (arm, phases, promise) in alike(&promises, opened.study.phases.len()) {
         out += &format!(
             "  {arm}, {phases}: durability {} ({}), reads {} ({})\n",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use storebench_lab::cost::PriceSheet;
 use storebench_lab::run::RunRequest;
 
 use super::measure::{measure, prepare_mode};
@@ -11,6 +12,7 @@ use crate::progress::Progress;
 use crate::{stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let mut arms = opened.arms()?;
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         name,
         study: opened.study,
         arms,
+        prices,
         study_text: opened.text,
         study_file: Some(opened.file),
         overrides: opened.overrides,

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cost::CostResult;
 use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::stats::{Estimate, Steadiness};
@@ -38,6 +39,9 @@ pub struct RunResult {
     /// What each factor with numbers as levels does to each measured phase. Made of the trials.
     #[serde(default)]
     pub sweeps: Vec<FactorSweep>,
+    /// What the arms cost, with the price sheet; null where none was given.
+    #[serde(default)]
+    pub cost: Option<CostResult>,
     /// What the result is worth, in the order of trials and phases.
     pub verdicts: Vec<Verdict>,
 }

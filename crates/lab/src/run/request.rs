@@ -9,6 +9,7 @@ use storebench_core::store::AnyStore;
 use storebench_core::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
+use crate::cost::PriceSheet;
 
 /// How stores are made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -126,6 +127,8 @@ pub struct RunRequest {
     pub overrides: Vec<String>,
     /// What is measured, in the order of the study.
     pub arms: Vec<ArmRequest>,
+    /// Prices of what the arms run on.
+    pub prices: Option<PriceSheet>,
     /// Where run folders are made; none to keep nothing.
     pub runs_dir: Option<PathBuf>,
     /// How stores are made ready.

@@ -17,6 +17,7 @@ use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use crate::arms::{over_trials, sweeps_of};
+use crate::cost::{CostResult, cost_of_run};
 use crate::environment::Environment;
 use crate::plan::{Outline, Plan, load_key};
 use crate::results::{
@@ -175,6 +176,8 @@ fn run_with(
         trials: Vec::new(),
         arms: Vec::new(),
         sweeps: Vec::new(),
+        // The sheet stands from the first moment on, and the figures follow the trials.
+        cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None)),
         verdicts: Vec::new(),
     };
     keep_result(&mut journal, &mut result);
@@ -206,6 +209,7 @@ pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
     journal.hide(result);
     result.arms = over_trials(&result.plan, &result.trials);
     result.sweeps = sweeps_of(result);
+    result.cost = result.cost.take().map(|cost| cost_of_run(&cost.sheet, result));
     result.verdicts = judge(result);
     journal.keep(|folder| folder.write_result(result));
 }

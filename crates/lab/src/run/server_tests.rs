@@ -145,6 +145,7 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
         name: "books".into(),
         arms: ArmRequest::of_stores(&study, &documents, 1.0, [("here".to_owned(), store)]),
         study,
+        prices: None,
         study_text: text,
         study_file: None,
         overrides: vec![format!("title=by server://me:{TYPED}@host")],

@@ -52,6 +52,7 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
         name: "books".into(),
         arms: ArmRequest::of_stores(&study, &documents, 1.0, stores.into_iter().map(|(name, store)| (name.to_owned(), store))),
         study,
+        prices: None,
         study_text: text.into(),
         study_file: Some("books.toml".into()),
         overrides: Vec::new(),

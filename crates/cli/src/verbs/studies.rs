@@ -1,0 +1,128 @@
+//! `studies`: what is built in, what each shows, and its sizes.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+use std::path::Path;
+use storebench_core::workload::{Flaw, Study};
+
+use crate::args::StudiesArgs;
+use crate::built_in::{ALL, BuiltIn, find, meant};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+
+/// Columns of the text.
+const WIDTH: usize = 100;
+
+/// What `studies --json` prints.
+#[derive(Debug, Serialize)]
+struct Printed {
+    format: &'static str,
+    studies: Vec<Listed>,
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: &'static str,
+    title: String,
+    question: Option<String>,
+    stores: Vec<String>,
+    factors: IndexMap<String, Vec<serde_json::Value>>,
+    presets: IndexMap<String, String>,
+    flaws: Vec<Flaw>,
+}
+
+pub(crate) fn studies(args: &StudiesArgs) -> Result<u8, Failure> {
+    let chosen: Vec<&BuiltIn> = match &args.name {
+        None => ALL.iter().collect(),
+        Some(name) => vec![find(name).ok_or_else(|| {
+            Failure::bad_input(match meant(name) {
+                Some(near) => format!("`{name}` is no built-in study; did you mean `{near}`?"),
+                None => {
+                    let names: Vec<&str> = ALL.iter().map(|study| study.name).collect();
+                    format!("`{name}` is no built-in study; there are: {}", names.join(", "))
+                }
+            })
+        })?],
+    };
+    if args.file {
+        for study in &chosen {
+            print(study.text)?;
+        }
+        return Ok(0);
+    }
+    let listed = chosen.iter().map(|study| list(study)).collect::<Result<Vec<_>, _>>()?;
+    if args.json {
+        print_json(&Printed { format: "storebench-studies/1", studies: listed })?;
+    } else {
+        print(&text(&listed, args.name.is_some()))?;
+    }
+    Ok(0)
+}
+
+fn list(of: &BuiltIn) -> Result<Listed, Failure> {
+    let study = Study::parse(of.text, Path::new(&format!("{}.toml", of.name)), &[])?;
+    Ok(Listed {
+        name: of.name,
+        title: study.title,
+        question: study.question,
+        stores: study.stores.0.into_values().collect(),
+        factors: study.factors,
+        presets: study.presets.into_iter().map(|(name, preset)| (name, preset.about)).collect(),
+        flaws: study.flaws,
+    })
+}
+
+fn text(listed: &[Listed], in_full: bool) -> String {
+    let mut out = String::new();
+    for study in listed {
+        out += &format!("{}\n", study.name);
+        wrap_into(&mut out, &study.title, "  ", "  ");
+        if let Some(question) = &study.question {
+            wrap_into(&mut out, question, "  ", "  ");
+        }
+        for (name, about) in &study.presets {
+            let head = format!("  --preset {name:<10} ");
+            wrap_into(&mut out, about, &head, &" ".repeat(head.chars().count()));
+        }
+        if in_full {
+            out += "\nfactors\n";
+            for (path, levels) in &study.factors {
+                let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
+                wrap_into(&mut out, &format!("{path}: {}", levels.join(", ")), "  ", "    ");
+            }
+            out += "\nwhat readers found wrong with the original, and what is done here\n";
+            for flaw in &study.flaws {
+                wrap_into(&mut out, &flaw.original, "  - ", "    ");
+                wrap_into(&mut out, &flaw.here, "    → ", "      ");
+            }
+        }
+        out.push('\n');
+    }
+    if in_full {
+        out += "the study file: storebench studies NAME --file\n";
+    } else {
+        out += "run one: storebench run NAME --preset laptop [--store URL]; more of one: storebench studies NAME\n";
+    }
+    out
+}
+
+/// Adds a text in lines of the width, behind `first` and then `further`.
+fn wrap_into(out: &mut String, text: &str, first: &str, further: &str) {
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = further.to_owned();
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
