@@ -5,6 +5,7 @@
 //! pure function of the result. This crate names no driver.
 
 pub mod alike;
+pub mod compare;
 pub mod copied;
 pub mod doctor;
 pub mod environment;

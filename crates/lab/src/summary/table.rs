@@ -2,7 +2,7 @@
 
 /// Where a cell's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// At the left.
     Left,
     /// At the right.
@@ -11,25 +11,25 @@ pub(super) enum Align {
 
 /// A table with a line of names.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     aligns: Vec<Align>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table of these columns.
-    pub(super) fn new(columns: &[(&str, Align)]) -> Self {
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
         let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         Self { aligns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![names] }
     }
 
     /// Adds a line; cells beyond the columns are left out.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// The lines, each with its end, behind so many spaces.
-    pub(super) fn print(&self, indent: usize) -> String {
+    pub(crate) fn print(&self, indent: usize) -> String {
         let widths: Vec<usize> = (0..self.aligns.len())
             .map(|column| self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0))
             .collect();
@@ -54,7 +54,7 @@ impl Table {
 }
 
 /// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {
@@ -76,7 +76,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Facts between dots, on as many lines as they need; further lines begin deeper.
-pub(super) fn facts(first: &str, facts: &[String], width: usize) -> String {
+pub(crate) fn facts(first: &str, facts: &[String], width: usize) -> String {
     let mut out = first.to_owned();
     let mut used = first.chars().count();
     for (n, fact) in facts.iter().enumerate() {
