@@ -8,8 +8,8 @@ use storebench_core::workload::did_you_mean;
 use super::error::{CompareError, list};
 use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult};
 
-/// More names than these are not listed where a gate names none.
-const NAMES_AT_MOST: usize = 24;
+/// More phases and operations than these are not listed where a gate names no figure.
+const PLACES_AT_MOST: usize = 12;
 
 /// `read.response.p99 > +5%`: fails when B / A of that figure lies beyond the line, wholly.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,9 +171,9 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
     if ends(path, "cost") {
         return format!("{none}: they carry no cost");
     }
-    let service = path.replace("response.", "service.");
-    if service != path && pair.figures.iter().any(|figure| names(&service, figure)) {
-        return format!("{none}: a closed loop has service times only; use `{service}`");
+    if let Some(near) = other_time(path, pair) {
+        let why = if path.contains("response.") { ": a closed loop has service times only" } else { "" };
+        return format!("{none}{why}; use `{near}`");
     }
     let mut candidates: Vec<String> = Vec::new();
     for figure in &pair.figures {
@@ -185,9 +185,29 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
     if let Some(near) = did_you_mean(path, candidates.iter().map(String::as_str)) {
         return format!("{none}; did you mean `{near}`?");
     }
-    let mut there: Vec<&str> = pair.figures.iter().map(|figure| figure.figure.as_str()).collect();
-    let more = there.len().saturating_sub(NAMES_AT_MOST);
-    there.truncate(NAMES_AT_MOST);
-    let rest = if more > 0 { format!(" and {more} more (see --json)") } else { String::new() };
-    format!("{none}; there are: {}{rest}", list(&there))
+    let (mut measures, mut places) = (Vec::new(), Vec::new());
+    for figure in &pair.figures {
+        let place = figure.op.as_ref().map_or_else(|| figure.phase.clone(), |op| format!("{}.{op}", figure.phase));
+        if !measures.contains(&figure.measure) {
+            measures.push(figure.measure.clone());
+        }
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let more = places.len().saturating_sub(PLACES_AT_MOST);
+    places.truncate(PLACES_AT_MOST);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{none}; there are {} of {}{rest}", list(&measures), list(&places))
+}
+
+/// A figure whose path differs only in which time it is: none was said, or the response time of a closed loop.
+fn other_time(path: &str, pair: &ComparedPair) -> Option<String> {
+    pair.figures.iter().find_map(|figure| {
+        let (kind, percentile) = figure.measure.split_once('.')?;
+        let before = path.strip_suffix(percentile)?;
+        let before = before.strip_suffix("response.").filter(|_| kind == "service").unwrap_or(before);
+        let near = format!("{before}{}", figure.measure);
+        names(&near, figure).then_some(near)
+    })
 }
