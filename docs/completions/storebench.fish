@@ -28,6 +28,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -s h -l help -d 'Pri
 complete -c storebench -n "__fish_storebench_needs_command" -s V -l version -d 'Print version'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "run" -d 'Run a study on its stores, and judge what was measured'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "bench" -d 'Measure one store quickly, the study given by flags'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "compare" -d 'Say what differs between two runs, or between the arms of one, and what of it is sure'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Move documents between files and stores, in parallel, losing nothing'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
@@ -91,6 +92,18 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l remove-a
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baseline -d 'Compare with this baseline: it is A' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l save-baseline -d 'Keep the run as a baseline of this name, and compare nothing' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baselines -d 'Folder of the baselines' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l threshold -d 'Differences within this share are too small to matter' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-on -d 'Exit with 1 when the whole interval of B/A lies beyond a line: \'[PHASE.][OP.]MEASURE > +5%\', or < -5%, or > x1.05; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l format -d 'How to print it' -r -f -a "text\t'For a terminal'
+markdown\t'Such as for a comment on a pull request'
+json\t'One document, with every figure'"
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l anyway -d 'Compare what is partial, unlike or invalid all the same; differences stand above the figures'
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l all -d 'Show every figure'
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -d 'Print one JSON document; the same as --format json'
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-collection -d 'The collection to read: one that Storebench made, or what the store calls one of yours (a table, database, bucket, collection or key prefix)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-key -d 'The field or column that holds keys in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-body -d 'The field or column that holds documents in your own collection, in stores where that is not fixed' -r

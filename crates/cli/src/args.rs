@@ -1,8 +1,10 @@
 //! What may be typed. Nothing here has a side effect; what is built from it lives with the verbs.
 
+mod compare;
 mod copy;
 mod copy_records;
 
+pub(crate) use compare::{CompareArgs, CompareFormat};
 pub(crate) use copy::{CopyArgs, OpText};
 pub(crate) use copy_records::RecordArgs;
 
@@ -45,6 +47,7 @@ pub(crate) struct Args {
 pub(crate) enum Verb {
     Run(RunArgs),
     Bench(Box<BenchArgs>),
+    Compare(CompareArgs),
     Copy(Box<CopyArgs>),
     Generate(GenerateArgs),
     Verify(VerifyArgs),

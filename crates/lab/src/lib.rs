@@ -4,7 +4,9 @@
 //! a [run folder](results) and says what the result is worth ([verdicts]). The [summary] is a
 //! pure function of the result. This crate names no driver.
 
+pub mod alike;
 pub mod arms;
+pub mod compare;
 pub mod copied;
 pub mod cost;
 pub mod doctor;

@@ -1,8 +1,8 @@
 //! The result as text for a terminal: a pure function of it.
 
 mod arms;
-pub(crate) mod table;
 mod sweeps;
+pub(crate) mod table;
 mod verdicts;
 
 use std::fmt::Write;
@@ -13,17 +13,17 @@ use crate::human::{bytes, count, duration, percent, rate};
 use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TrialResult};
 
 /// Columns of the terminal that the text is laid out for.
-const WIDTH: usize = 116;
+pub(crate) const WIDTH: usize = 116;
 
 /// A run of more trials is shown by its arms alone.
 const DETAILED_TRIALS: usize = 4;
 
 /// Writes with or without colour.
 #[derive(Debug, Clone, Copy)]
-struct Paint(bool);
+pub(crate) struct Paint(pub(crate) bool);
 
 impl Paint {
-    fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
@@ -32,7 +32,7 @@ impl Paint {
         if self.0 { 8 } else { 0 }
     }
 
-    fn with(self, code: &str, text: &str) -> String {
+    pub(crate) fn with(self, code: &str, text: &str) -> String {
         if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }

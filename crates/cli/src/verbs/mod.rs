@@ -2,6 +2,7 @@
 
 mod assets;
 mod bench;
+mod compare;
 mod conform;
 mod copy;
 mod copy_records;
@@ -22,6 +23,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(args) => run::run(args),
         Verb::Bench(args) => bench::bench(args),
+        Verb::Compare(args) => compare::compare(args),
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
         Verb::Verify(args) => verify::verify(args),

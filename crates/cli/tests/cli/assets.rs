@@ -44,7 +44,7 @@ fn pages_tell_every_verb_but_the_hidden_one() {
     let cli = Cli::new();
     cli.run("assets made").code(0);
     let page = std::fs::read_to_string(cli.path("made/man/storebench.1")).unwrap();
-    for verb in ["run", "bench", "generate", "verify", "plan", "stores", "conform", "doctor"] {
+    for verb in ["run", "bench", "compare", "generate", "verify", "plan", "stores", "conform", "doctor"] {
         assert!(cli.path(&format!("made/man/storebench-{verb}.1")).exists());
         assert!(page.contains(verb));
     }

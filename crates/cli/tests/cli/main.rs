@@ -7,6 +7,7 @@ mod common;
 mod server;
 
 mod assets;
+mod compare;
 mod conform;
 mod existing;
 mod generate;

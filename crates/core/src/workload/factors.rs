@@ -119,10 +119,13 @@ fn kind(path: &str) -> Kind<'_> {
     }
 }
 
-/// The names by which factors are shown: the last key of a path where no other factor ends with it, else the whole
-/// path.
+/// The names by which factors are shown: the last key of a path (`batch`, `stored.count` of a collection) where no other
+/// factor ends with it, else the whole path.
 pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> IndexMap<&'a str, &'a str> {
-    let last = |path: &'a str| path.rsplit('.').next().unwrap_or(path);
+    let last = |path: &'a str| match path.strip_prefix("collections.") {
+        Some(setting) => setting,
+        None => path.rsplit('.').next().unwrap_or(path),
+    };
     let alone = |path: &'a str| paths.clone().into_iter().filter(|other| last(other) == last(path)).count() == 1;
     paths.clone().into_iter().map(|path| (path, if alone(path) { last(path) } else { path })).collect()
 }

@@ -76,7 +76,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Facts between dots, on as many lines as they need; further lines begin deeper.
-pub(super) fn facts(first: &str, facts: &[String], width: usize) -> String {
+pub(crate) fn facts(first: &str, facts: &[String], width: usize) -> String {
     let mut out = first.to_owned();
     let mut used = first.chars().count();
     for (n, fact) in facts.iter().enumerate() {

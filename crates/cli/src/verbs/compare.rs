@@ -1,0 +1,46 @@
+//! `compare RUN…`: what differs between runs.
+
+use std::io::IsTerminal as _;
+
+use storebench_lab::compare::{CompareRequest, Gate, Source, compare as compare_runs, markdown, save_baseline, text};
+
+use crate::args::{CompareArgs, CompareFormat};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+
+pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
+    let named = args.runs.iter().map(|run| Source::open(run));
+    if let Some(name) = &args.save_baseline {
+        return save(args, name);
+    }
+    let gates =
+        args.fail_on.iter().map(|gate| gate.parse()).collect::<Result<Vec<Gate>, _>>().map_err(Failure::bad_input)?;
+    let baseline = args.baseline.iter().map(|name| Source::baseline(&args.baselines, name));
+    let runs = baseline.chain(named).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
+    let request = CompareRequest { runs: &runs, threshold: args.threshold, gates: &gates, anyway: args.anyway };
+    let result = compare_runs(&request).map_err(Failure::bad_input)?;
+    match args.format {
+        _ if args.json => print_json(&result)?,
+        CompareFormat::Json => print_json(&result)?,
+        CompareFormat::Markdown => print(&markdown(&result, args.all))?,
+        CompareFormat::Text => {
+            let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            print(&text(&result, args.all, colour))?;
+        }
+    }
+    match result.trouble() {
+        Some(message) => Err(Failure { code: result.exit_code(), message }),
+        None => Ok(0),
+    }
+}
+
+fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
+    let [run] = args.runs.as_slice() else {
+        return Err(Failure::bad_input("--save-baseline keeps one run; give one"));
+    };
+    let run = Source::open(run).map_err(Failure::bad_input)?;
+    let saved = save_baseline(&run, &args.baselines, name).map_err(Failure::bad_input)?;
+    let before = if saved.replaced { ", in place of the one before" } else { "" };
+    print(&format!("kept as baseline {name} in {}{before}\n", saved.path.display()))?;
+    Ok(0)
+}

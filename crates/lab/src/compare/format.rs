@@ -1,0 +1,140 @@
+//! What text and Markdown share: figures as they are shown, and which are.
+
+use super::model::{CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, Judgement, VerdictCount};
+use crate::human::{bytes, digits, duration, percent, rate};
+use crate::stats::Estimate;
+use crate::verdicts::Level;
+
+/// Percentiles that are shown unless all are.
+const SHOWN: [&str; 3] = ["p50", "p99", "p99.9"];
+
+/// Said where ratios are not taken within blocks.
+pub(super) const APART: &str = "measured apart: a drift of the machine between A and B is in every ratio";
+/// Said where they are.
+pub(super) const PAIRED: &str = "paired by block: a drift of the machine from block to block cancels";
+/// Said where a trial stands alone.
+pub(super) const ONE_TRIAL: &str = "one trial tells no spread: run with repeats = 5";
+
+/// A figure with its unit.
+pub(super) fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
+    match figure.unit.as_str() {
+        "/s" => format!("{}/s", rate(estimate.value)),
+        "ns" => duration(estimate.value),
+        "B" => bytes(estimate.value),
+        unit => format!("{} {unit}", digits(estimate.value)),
+    }
+}
+
+/// `±1.2 %`; nothing without an interval.
+pub(super) fn spread(estimate: &Estimate) -> String {
+    estimate.relative_half_width().map_or_else(String::new, |share| format!("±{}", percent(share)))
+}
+
+/// A ratio: near 1 three digits behind the point.
+pub(super) fn ratio(ratio: f64) -> String {
+    if ratio < 9.9995 { format!("{ratio:.3}") } else { digits(ratio) }
+}
+
+/// `0.981 – 1.034`; nothing without an interval.
+pub(super) fn interval(estimate: &Estimate) -> String {
+    match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) => format!("{} – {}", ratio(low), ratio(high)),
+        _ => String::new(),
+    }
+}
+
+/// Figures of a pair that are shown: all, or those that most readers want. Times of an open loop are response times.
+pub(super) fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
+    let has_response = |figure: &ComparedFigure| {
+        pair.figures.iter().any(|other| other.phase == figure.phase && other.measure.starts_with("response."))
+    };
+    let wanted = |figure: &&ComparedFigure| match figure.measure.split_once('.') {
+        Some(("response", percentile)) => SHOWN.contains(&percentile),
+        Some(("service", percentile)) => SHOWN.contains(&percentile) && !has_response(figure),
+        _ => true,
+    };
+    pair.figures.iter().filter(|figure| all || wanted(figure)).collect()
+}
+
+/// `3 slower, 1 faster, 8 alike`, worst first.
+pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
+    let order = [Judgement::Worse, Judgement::Better, Judgement::Unsure, Judgement::Alike, Judgement::OneTrial];
+    let mut out = Vec::new();
+    for judgement in order {
+        let mut words: Vec<(&str, usize)> = Vec::new();
+        for figure in figures.iter().filter(|figure| figure.judgement == judgement) {
+            match words.iter_mut().find(|(word, _)| *word == figure.word) {
+                Some((_, n)) => *n += 1,
+                None => words.push((&figure.word, 1)),
+            }
+        }
+        let with = if judgement == Judgement::OneTrial { "with " } else { "" };
+        out.extend(words.into_iter().map(|(word, n)| format!("{n} {with}{word}")));
+    }
+    if out.is_empty() { "no figure in common".to_owned() } else { out.join(", ") }
+}
+
+/// What an arm is, in facts.
+pub(super) fn facts(arm: &ComparedArm) -> Vec<String> {
+    let run = arm.baseline.as_ref().map_or_else(|| arm.run.clone(), |name| format!("baseline {name}"));
+    let trials = match arm.trials.len() {
+        1 => "1 trial".to_owned(),
+        n => format!("{n} trials"),
+    };
+    // The day and minute tell runs apart; the rest is in the result.
+    let began = arm.began.get(..16).unwrap_or(&arm.began).replace('T', " ");
+    [run, arm.arm.clone(), arm.store_version.clone(), trials, began]
+        .into_iter()
+        .filter(|fact| !fact.is_empty())
+        .collect()
+}
+
+/// `noisy-blocks (3)`, those of one level.
+pub(super) fn checks(verdicts: &[VerdictCount], level: Level) -> Option<String> {
+    let told = |v: &VerdictCount| if v.count == 1 { v.check.clone() } else { format!("{} ({})", v.check, v.count) };
+    let checks: Vec<String> = verdicts.iter().filter(|v| v.level == level).map(told).collect();
+    (!checks.is_empty()).then(|| checks.join(", "))
+}
+
+/// What a reader must know before any figure: what is unlike, and what is not whole.
+pub(super) fn reservations(result: &CompareResult) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut add = |text: String| {
+        if !out.contains(&text) {
+            out.push(text);
+        }
+    };
+    for pair in &result.pairs {
+        let (a, b) = (pair.a.label(), pair.b.label());
+        pair.differences.iter().for_each(|d| add(format!("{a} and {b} are not alike: {}", d.place_and_text())));
+        for arm in [&pair.a, &pair.b] {
+            let left_out = arm.left_out.iter();
+            left_out.for_each(|t| add(format!("{}, trial {} is in no figure: {}", arm.label(), t.trial, t.why)));
+        }
+    }
+    out
+}
+
+/// What a reader should know of a pair besides its figures.
+pub(super) fn notes(pair: &ComparedPair) -> Vec<String> {
+    let mut notes = pair.notes.clone();
+    if pair.figures.iter().any(|figure| figure.judgement == Judgement::OneTrial) {
+        notes.push(ONE_TRIAL.to_owned());
+    }
+    notes
+}
+
+/// Arms without another, in words.
+pub(super) fn unmatched(result: &CompareResult) -> Vec<String> {
+    result.unmatched.iter().map(|left| format!("only {} has the arm {}", left.run, left.arm)).collect()
+}
+
+/// What came of a gate, in words.
+pub(super) fn outcome(outcome: GateOutcome) -> &'static str {
+    match outcome {
+        GateOutcome::Held => "held",
+        GateOutcome::NotSure => "not sure",
+        GateOutcome::Failed => "FAILED",
+        GateOutcome::NotJudged => "not judged",
+    }
+}

@@ -1,0 +1,213 @@
+//! Gates: what must not have become worse, as `--fail-on` says it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use storebench_core::workload::did_you_mean;
+
+use super::error::{CompareError, list};
+use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult};
+
+/// More phases and operations than these are not listed where a gate names no figure.
+const PLACES_AT_MOST: usize = 12;
+
+/// `read.response.p99 > +5%`: fails when B / A of that figure lies beyond the line, wholly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// As it was typed.
+    pub text: String,
+    /// `[PHASE.][OP.]MEASURE`.
+    pub path: String,
+    /// Whether what is above the line fails; otherwise what is below.
+    pub above: bool,
+    /// The ratio B / A.
+    pub line: f64,
+}
+
+/// A gate that cannot be read: where, and what was expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateError {
+    text: String,
+    /// In characters.
+    at: usize,
+    expected: String,
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = format!("{:at$}^", "", at = self.at);
+        write!(
+            f,
+            "--fail-on: {}\n  {}\n  {mark}\nwrite it such as 'read.response.p99 > +5%', 'throughput < -5%' or 'disk > x1.1'",
+            self.expected, self.text
+        )
+    }
+}
+
+impl std::error::Error for GateError {}
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let wrong = |at_byte: usize, expected: &str| GateError {
+            text: text.to_owned(),
+            at: text[..at_byte].chars().count(),
+            expected: expected.to_owned(),
+        };
+        let Some(sign) = text.find(['>', '<']) else {
+            let end = text.trim_end().len();
+            return Err(wrong(text.find('=').unwrap_or(end), "expected > or < between the figure and the line"));
+        };
+        let path = text[..sign].trim();
+        if path.is_empty() {
+            return Err(wrong(0, "expected the figure: [PHASE.][OP.]MEASURE"));
+        }
+        if let Some(space) = path.find(char::is_whitespace) {
+            let before = text.len() - text.trim_start().len();
+            return Err(wrong(before + space, "expected > or < behind the figure"));
+        }
+        let rest = &text[sign + 1..];
+        let value = rest.trim();
+        let value_at = sign + 1 + (rest.len() - rest.trim_start().len());
+        if value.starts_with('=') {
+            return Err(wrong(value_at, "expected > or <, without ="));
+        }
+        let line = line(value).map_err(|(at, expected)| wrong(value_at + at, expected))?;
+        Ok(Self { text: text.trim().to_owned(), path: path.to_owned(), above: text[sign..].starts_with('>'), line })
+    }
+}
+
+/// `+5%`, `-5 %`, `x1.05`: the ratio. An error has the place in bytes.
+fn line(value: &str) -> Result<f64, (usize, &'static str)> {
+    if let Some(factor) = value.strip_prefix(['x', '×']) {
+        let at = value.len() - factor.len();
+        return number(factor).filter(|factor| *factor > 0.0).ok_or((at, "expected a factor above 0, such as x1.05"));
+    }
+    if !value.starts_with(['+', '-', '−']) {
+        return Err((0, "expected a change with its sign, such as +5% or -5%, or a factor such as x1.05"));
+    }
+    let (share, change) = value.strip_suffix('%').map_or((false, value), |change| (true, change.trim_end()));
+    let percent = number(&change.replace('−', "-")).ok_or((0, "expected a number of percent"))?;
+    if !share {
+        return Err((value.len(), "expected % behind the number"));
+    }
+    if percent <= -100.0 {
+        return Err((0, "expected more than -100%: nothing falls by all of itself"));
+    }
+    Ok(1.0 + percent / 100.0)
+}
+
+/// A plain number: `f64` would also take `inf` and `1e3`.
+fn number(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let plain = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    text.parse().ok().filter(|number: &f64| plain && number.is_finite())
+}
+
+/// The threshold of what matters: `2%` is 0.02.
+///
+/// # Errors
+/// It is no percentage from 0 to 100.
+pub fn parse_threshold(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|percent| number(percent.trim_end()));
+    percent
+        .filter(|percent| (0.0..100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "a threshold is a percentage below 100, such as 2%".to_owned())
+}
+
+/// Judges each gate on each figure that it names.
+pub(super) fn judge_gates(gates: &[Gate], pairs: &[ComparedPair]) -> Result<Vec<GateResult>, CompareError> {
+    let mut results = Vec::new();
+    for gate in gates {
+        for (n, pair) in pairs.iter().enumerate() {
+            let before = results.len();
+            for figure in pair.figures.iter().filter(|figure| names(&gate.path, figure)) {
+                results.push(GateResult {
+                    gate: gate.text.clone(),
+                    pair: n as u32 + 1,
+                    figure: figure.figure.clone(),
+                    line: gate.line,
+                    ratio: figure.ratio,
+                    outcome: gate.judge(figure),
+                });
+            }
+            // A gate that looks at nothing must not pass.
+            if results.len() == before {
+                return Err(CompareError::NoFigure { gate: gate.text.clone(), what: no_figure(&gate.path, pair) });
+            }
+        }
+    }
+    Ok(results)
+}
+
+impl Gate {
+    fn judge(&self, figure: &ComparedFigure) -> GateOutcome {
+        let beyond = |ratio: f64| if self.above { ratio > self.line } else { ratio < self.line };
+        match (figure.ratio.low, figure.ratio.high) {
+            (Some(low), Some(high)) if beyond(low) && beyond(high) => GateOutcome::Failed,
+            (Some(_), Some(_)) if beyond(figure.ratio.value) => GateOutcome::NotSure,
+            (Some(_), Some(_)) => GateOutcome::Held,
+            _ => GateOutcome::NotJudged,
+        }
+    }
+}
+
+/// Whether a path means a figure: the end of its name, with the whole measure.
+fn names(path: &str, figure: &ComparedFigure) -> bool {
+    ends(path, &figure.measure)
+        && (ends(&figure.figure, path) || figure.also.as_deref().is_some_and(|name| ends(name, path)))
+}
+
+/// Whether a dotted name ends with this, at a dot.
+fn ends(name: &str, end: &str) -> bool {
+    name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+fn no_figure(path: &str, pair: &ComparedPair) -> String {
+    let none = format!("{} and {} have no figure `{path}` in common", pair.a.label(), pair.b.label());
+    if ends(path, "cost") {
+        return format!("{none}: they carry no cost");
+    }
+    if let Some(near) = other_time(path, pair) {
+        let why = if path.contains("response.") { ": a closed loop has service times only" } else { "" };
+        return format!("{none}{why}; use `{near}`");
+    }
+    let mut candidates: Vec<String> = Vec::new();
+    for figure in &pair.figures {
+        let op = figure.op.as_ref().map(|op| format!("{op}.{}", figure.measure));
+        for name in [Some(figure.measure.clone()), op, Some(figure.figure.clone()), figure.also.clone()] {
+            candidates.extend(name.filter(|name| !candidates.contains(name)));
+        }
+    }
+    if let Some(near) = did_you_mean(path, candidates.iter().map(String::as_str)) {
+        return format!("{none}; did you mean `{near}`?");
+    }
+    let (mut measures, mut places) = (Vec::new(), Vec::new());
+    for figure in &pair.figures {
+        let place = figure.op.as_ref().map_or_else(|| figure.phase.clone(), |op| format!("{}.{op}", figure.phase));
+        if !measures.contains(&figure.measure) {
+            measures.push(figure.measure.clone());
+        }
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let more = places.len().saturating_sub(PLACES_AT_MOST);
+    places.truncate(PLACES_AT_MOST);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{none}; there are {} of {}{rest}", list(&measures), list(&places))
+}
+
+/// A figure whose path differs only in which time it is: none was said, or the response time of a closed loop.
+fn other_time(path: &str, pair: &ComparedPair) -> Option<String> {
+    pair.figures.iter().find_map(|figure| {
+        let (kind, percentile) = figure.measure.split_once('.')?;
+        let before = path.strip_suffix(percentile)?;
+        let before = before.strip_suffix("response.").filter(|_| kind == "service").unwrap_or(before);
+        let near = format!("{before}{}", figure.measure);
+        names(&near, figure).then_some(near)
+    })
+}

@@ -1,0 +1,253 @@
+//! What `compare --json` prints. These types are the format; within it fields may be added.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stats::Estimate;
+use crate::verdicts::Level;
+
+/// The name of the format that this version writes.
+pub const COMPARE_FORMAT: &str = "storebench-compare/1";
+
+/// Arms beside each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompareResult {
+    /// Always `storebench-compare/1`.
+    pub format: String,
+    /// What is within this share is alike: 0.02 for 2 %.
+    pub threshold: f64,
+    /// Confidence of every interval: 0.95.
+    pub confidence: f64,
+    /// Whether what is partial, unlike or invalid was to be compared all the same.
+    pub anyway: bool,
+    /// Each two arms that were compared.
+    pub pairs: Vec<ComparedPair>,
+    /// Arms that only one of the runs has.
+    pub unmatched: Vec<UnmatchedArm>,
+    /// What was judged of each `--fail-on`, once for each figure that it names.
+    pub gates: Vec<GateResult>,
+}
+
+/// Two arms beside each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedPair {
+    /// What B is compared with.
+    pub a: ComparedArm,
+    /// The other.
+    pub b: ComparedArm,
+    /// Whether ratios were taken within blocks of one run. Otherwise a drift between A and B is in them.
+    pub paired_by_block: bool,
+    /// How their work, promises, copies or documents differ. Empty unless compared anyway.
+    pub differences: Vec<DifferenceResult>,
+    /// What else a reader should know.
+    pub notes: Vec<String>,
+    /// Every figure that both have.
+    pub figures: Vec<ComparedFigure>,
+}
+
+/// One arm of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedArm {
+    /// The run as it was named.
+    pub run: String,
+    /// The baseline's name, if it is one.
+    pub baseline: Option<String>,
+    /// The arm.
+    pub arm: String,
+    /// The study's title.
+    pub title: String,
+    /// When the run began (RFC 3339, UTC).
+    pub began: String,
+    /// Version of Storebench that measured it.
+    pub storebench_version: String,
+    /// Name and version of the store's engine or server.
+    pub store_version: String,
+    /// Trials that are in the figures.
+    pub trials: Vec<u32>,
+    /// Trials that are not whole, and so in no figure.
+    pub left_out: Vec<LeftOutTrial>,
+    /// Its verdicts at `caution` and `invalid`, worst first.
+    pub verdicts: Vec<VerdictCount>,
+}
+
+/// A trial that is in no figure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOutTrial {
+    /// Its number.
+    pub trial: u32,
+    /// Why it is not whole.
+    pub why: String,
+}
+
+/// How often a check said something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictCount {
+    /// Name of the check.
+    pub check: String,
+    /// What it said.
+    pub level: Level,
+    /// How often, over trials and phases.
+    pub count: u32,
+}
+
+/// One thing in which two arms differ that makes their figures incomparable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DifferenceResult {
+    /// `work`, `durability`, `replicas` or `payload`.
+    pub kind: String,
+    /// The phase, if it is about one.
+    pub phase: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// An arm that only one run has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnmatchedArm {
+    /// The run as it was named.
+    pub run: String,
+    /// The arm.
+    pub arm: String,
+}
+
+/// One figure of two arms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedFigure {
+    /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
+    pub figure: String,
+    /// The phase.
+    pub phase: String,
+    /// The operation; null for all together.
+    pub op: Option<String>,
+    /// What was measured: `throughput`, `response.p99`.
+    pub measure: String,
+    /// Its unit: `/s`, `ns`, `B`.
+    pub unit: String,
+    /// Which way it is better: `more` or `less`.
+    pub better: String,
+    /// A over its trials.
+    pub a: Estimate,
+    /// B over its trials.
+    pub b: Estimate,
+    /// B / A.
+    pub ratio: Estimate,
+    /// What of the difference is sure.
+    pub judgement: Judgement,
+    /// The same in the figure's own word: `faster`, `larger`, `alike`, …
+    pub word: String,
+    /// The figure's name with the operation, where the phase has a single one: gates may say it.
+    #[serde(skip)]
+    pub(crate) also: Option<String>,
+}
+
+/// What of a difference is sure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// B is better by more than the threshold, and the interval excludes that they are the same.
+    Better,
+    /// B is worse, likewise.
+    Worse,
+    /// The whole interval lies within the threshold.
+    Alike,
+    /// Neither: the trials do not tell.
+    Unsure,
+    /// A single trial has no interval.
+    OneTrial,
+}
+
+/// One gate on one figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GateResult {
+    /// The gate as it was typed.
+    pub gate: String,
+    /// Number of the pair in `pairs`, from 1.
+    pub pair: u32,
+    /// The figure.
+    pub figure: String,
+    /// The ratio B / A that it must not lie beyond.
+    pub line: f64,
+    /// B / A.
+    pub ratio: Estimate,
+    /// What came of it.
+    pub outcome: GateOutcome,
+}
+
+/// What came of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateOutcome {
+    /// The ratio is on the right side of the line.
+    Held,
+    /// The ratio is beyond the line, but its interval is not wholly: passes.
+    NotSure,
+    /// The whole interval is beyond the line.
+    Failed,
+    /// There is no interval: it cannot be judged.
+    NotJudged,
+}
+
+impl CompareResult {
+    /// The exit code: 4 when a run is invalid by its own verdicts (unless compared anyway), 1 when a gate failed, 4 when
+    /// one could not be judged, otherwise 0. The first that holds counts: a gate on figures that do not measure the
+    /// store says nothing.
+    pub fn exit_code(&self) -> u8 {
+        let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
+        if !self.anyway && !self.invalid().is_empty() {
+            4
+        } else if any(GateOutcome::Failed) {
+            1
+        } else if any(GateOutcome::NotJudged) {
+            4
+        } else {
+            0
+        }
+    }
+
+    /// What an exit code that is not 0 stands for, in words.
+    pub fn trouble(&self) -> Option<String> {
+        let of = |outcome| -> Vec<String> {
+            let gates = self.gates.iter().filter(|gate| gate.outcome == outcome);
+            gates.map(|gate| format!("{} ({})", gate.figure, gate.gate)).collect()
+        };
+        let invalid = self.invalid();
+        let (failed, not_judged) = (of(GateOutcome::Failed), of(GateOutcome::NotJudged));
+        if !self.anyway && !invalid.is_empty() {
+            let runs = invalid.join("; ");
+            Some(format!("invalid by its own verdicts: {runs}; measure again, or pass over it with --anyway"))
+        } else if !failed.is_empty() {
+            Some(format!("gate failed: {}", failed.join("; ")))
+        } else if !not_judged.is_empty() {
+            Some(format!(
+                "measurement invalid: one trial has no interval, so this cannot be judged: {}; use repeats",
+                not_judged.join("; ")
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Arms that are invalid, each with its checks.
+    fn invalid(&self) -> Vec<String> {
+        let mut out: Vec<String> = Vec::new();
+        for arm in self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]) {
+            let checks: Vec<&str> =
+                arm.verdicts.iter().filter(|v| v.level == Level::Invalid).map(|v| v.check.as_str()).collect();
+            let text = format!("{} ({})", arm.label(), checks.join(", "));
+            if !checks.is_empty() && !out.contains(&text) {
+                out.push(text);
+            }
+        }
+        out
+    }
+}
+
+impl ComparedArm {
+    /// How it is named in one word: `RUN#ARM`.
+    pub fn label(&self) -> String {
+        match &self.baseline {
+            Some(name) => format!("baseline {name}#{}", self.arm),
+            None => format!("{}#{}", self.run, self.arm),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The comparison as text for a terminal.
+
+use std::fmt::Write;
+
+use super::format::{
+    APART, PAIRED, checks, counts, facts, interval, notes, outcome, ratio, reservations, shown, spread, unmatched,
+    value,
+};
+use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
+use crate::human::percent;
+use crate::summary::table::{Align, Table, facts as in_lines, wrap};
+use crate::summary::{Paint, WIDTH};
+use crate::verdicts::Level;
+
+/// The comparison for a terminal of 120 columns. `all` shows every figure; `colour` adds terminal colours.
+pub fn text(result: &CompareResult, all: bool, colour: bool) -> String {
+    let paint = Paint(colour);
+    let mut out = String::new();
+    let reservations = reservations(result);
+    if !reservations.is_empty() {
+        let _ = writeln!(out, "{}", paint.with("1;31", "Compared anyway"));
+        reservations.iter().for_each(|text| paragraph(&mut out, "  ", text));
+        out.push('\n');
+    }
+    for (n, pair) in result.pairs.iter().enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        pair_text(&mut out, pair, all, paint);
+    }
+    let left = unmatched(result);
+    if !left.is_empty() {
+        out.push('\n');
+        left.iter().for_each(|text| paragraph(&mut out, "", text));
+    }
+    gates(&mut out, result, paint);
+    let _ = writeln!(out, "\nalike: the whole interval lies within {}", percent(result.threshold));
+    out
+}
+
+fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, paint: Paint) {
+    let _ = writeln!(out, "{}", paint.bold(&pair.a.title));
+    if pair.b.title != pair.a.title {
+        let _ = writeln!(out, "B: {}", paint.bold(&pair.b.title));
+    }
+    out.push_str(&in_lines("A  ", &facts(&pair.a), WIDTH));
+    out.push_str(&in_lines("B  ", &facts(&pair.b), WIDTH));
+    let _ = writeln!(out, "{}", if pair.paired_by_block { PAIRED } else { APART });
+    let figures = shown(pair, all);
+    out.push('\n');
+    if !figures.is_empty() {
+        out.push_str(&table(&figures, paint));
+        out.push('\n');
+    }
+    let _ = writeln!(out, "{}", counts(&figures));
+    for (side, arm) in [("A", &pair.a), ("B", &pair.b)] {
+        for (level, code) in [(Level::Invalid, "1;31"), (Level::Caution, "33")] {
+            if let Some(checks) = checks(&arm.verdicts, level) {
+                let head = paint.with(code, &format!("{side} {level}"));
+                let lines = wrap(&checks, WIDTH - 12).join("\n            ");
+                let _ = writeln!(out, "{head}: {lines}");
+            }
+        }
+    }
+    notes(pair).iter().for_each(|note| paragraph(out, "note: ", note));
+}
+
+/// The figures, those of each phase and operation under its name.
+fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
+    let mut table = Table::new(&[
+        ("", Align::Left),
+        ("A", Align::Right),
+        ("", Align::Right),
+        ("B", Align::Right),
+        ("", Align::Right),
+        ("B/A", Align::Right),
+        ("95 % interval", Align::Right),
+        ("", Align::Left),
+    ]);
+    for figure in figures {
+        let code = match figure.judgement {
+            Judgement::Better => "32",
+            Judgement::Worse => "31",
+            Judgement::Unsure | Judgement::OneTrial => "33",
+            Judgement::Alike => "0",
+        };
+        table.row(vec![
+            figure.measure.clone(),
+            value(figure, &figure.a),
+            spread(&figure.a),
+            value(figure, &figure.b),
+            spread(&figure.b),
+            ratio(figure.ratio.value),
+            interval(&figure.ratio),
+            paint.with(code, &figure.word),
+        ]);
+    }
+    let printed = table.print(2);
+    let mut lines = printed.lines();
+    let mut out = String::new();
+    out.extend(lines.next().map(|names| format!("{names}\n")));
+    let mut group = None;
+    for (figure, line) in figures.iter().zip(lines) {
+        let of = (&figure.phase, &figure.op);
+        if group != Some(of) {
+            let name = figure.op.as_ref().map_or_else(|| figure.phase.clone(), |op| format!("{}.{op}", figure.phase));
+            let _ = writeln!(out, "{}", paint.bold(&name));
+            group = Some(of);
+        }
+        let _ = writeln!(out, "{line}");
+    }
+    out
+}
+
+fn gates(out: &mut String, result: &CompareResult, paint: Paint) {
+    if result.gates.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{}", paint.bold("Gates"));
+    let several = result.pairs.len() > 1;
+    for gate in &result.gates {
+        let code = match gate.outcome {
+            GateOutcome::Held => "32",
+            GateOutcome::NotSure => "33",
+            GateOutcome::Failed | GateOutcome::NotJudged => "1;31",
+        };
+        let head = paint.with(code, &format!("{:<10}", outcome(gate.outcome)));
+        let mut facts = vec![gate.gate.clone(), gate.figure.clone()];
+        if let Some(pair) = result.pairs.get(gate.pair as usize - 1).filter(|_| several) {
+            facts.push(pair.b.label());
+        }
+        let interval = interval(&gate.ratio);
+        let ratio = ratio(gate.ratio.value);
+        facts.push(if interval.is_empty() { format!("B/A {ratio}") } else { format!("B/A {ratio} ({interval})") });
+        let lines = in_lines("", &facts, WIDTH - 14);
+        let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n              "));
+    }
+}
+
+/// A text in lines of the width, the first behind `head`.
+fn paragraph(out: &mut String, head: &str, text: &str) {
+    for (n, line) in wrap(text, WIDTH - head.len()).into_iter().enumerate() {
+        let _ = if n == 0 {
+            writeln!(out, "{head}{line}")
+        } else {
+            writeln!(out, "{:width$}{line}", "", width = head.len())
+        };
+    }
+}
