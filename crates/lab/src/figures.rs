@@ -34,6 +34,8 @@ pub const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
 pub const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
 /// The highest rate at which the study's limits hold.
 pub const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
+/// Money for a million operations, by the price sheet of the run. Made by [`crate::cost`].
+pub const COST: Measure = measure("cost", Better::Less, " a million");
 /// Bytes of the store's files after the phase.
 pub const DISK: Measure = measure("disk", Better::Less, "B");
 
@@ -54,7 +56,7 @@ pub fn measures() -> Vec<Measure> {
     let mut all = vec![THROUGHPUT, DOCUMENTS];
     all.extend(PERCENTILES.map(|(name, ..)| measure(name, Better::Less, "ns")));
     all.extend(PERCENTILES.map(|(_, name, _)| measure(name, Better::Less, "ns")));
-    all.extend([DISK, RATE_WITHIN_LIMITS]);
+    all.extend([DISK, RATE_WITHIN_LIMITS, COST]);
     all
 }
 

@@ -10,10 +10,11 @@ use super::model::{
     COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, Judgement, VerdictCount,
 };
 use super::sides::{Arm, Source, matched};
+use crate::cost::cost_figure;
 use crate::alike::{Difference, DifferenceKind, differences};
 use crate::figures::{Better, Figure, of_trial};
 use crate::human::bytes;
-use crate::results::TrialResult;
+use crate::results::{RunResult, TrialResult};
 use crate::stats::{CONFIDENCE, Estimate, geometric_mean, paired_ratio, unpaired_ratio};
 use crate::verdicts::Level;
 
@@ -90,7 +91,7 @@ fn compare_arms(a: &Arm<'_>, b: &Arm<'_>, threshold: f64) -> Result<ComparedPair
     let blocks = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.block).collect::<BTreeSet<_>>();
     let (blocks_a, blocks_b) = (blocks(&trials_a), blocks(&trials_b));
     let paired = a.source.is_run_of(b.source) && !blocks_a.is_disjoint(&blocks_b);
-    let (series_a, series_b) = (Series::of(&trials_a), Series::of(&trials_b));
+    let (series_a, series_b) = (Series::of(&a.source.run, &trials_a), Series::of(&b.source.run, &trials_b));
     let figures =
         series_a.iter().filter_map(|(name, of_a)| of_a.compare(series_b.get(name)?, paired, threshold)).collect();
     let mut notes = notes(a.source, b.source);
@@ -174,10 +175,10 @@ struct Series {
 
 impl Series {
     /// All of them by name, in the order of phases.
-    fn of(trials: &[&TrialResult]) -> IndexMap<String, Self> {
+    fn of(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Self> {
         let mut all: IndexMap<String, Self> = IndexMap::new();
         for trial in trials {
-            for figure in of_trial(trial) {
+            for figure in of_trial(trial).into_iter().chain(cost_figure(run, trial)) {
                 let value = (trial.block, figure.value);
                 match all.get_mut(&figure.name()) {
                     Some(series) => series.values.push(value),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CompareError;
+use crate::arms::arm_of;
 use super::model::{LeftOutTrial, UnmatchedArm};
 use crate::results::{RESULT_FILE, RunResult, TrialResult, read_run};
 
@@ -83,7 +84,9 @@ impl Source {
 
     /// Every arm, whatever was asked for.
     pub(super) fn all_arms(&self) -> Vec<Arm<'_>> {
-        let mut arms: Vec<Arm<'_>> = Vec::new();
+        // Trials run in shuffled order: arms stand in the order of the plan.
+        let planned = self.run.plan.arms.iter().map(|arm| arm.arm.as_str());
+        let mut arms: Vec<Arm<'_>> = planned.map(|name| Arm { source: self, name, trials: Vec::new() }).collect();
         for trial in &self.run.trials {
             let name = arm_of(trial);
             match arms.iter_mut().find(|arm| arm.name == name) {
@@ -91,6 +94,7 @@ impl Source {
                 None => arms.push(Arm { source: self, name, trials: vec![trial] }),
             }
         }
+        arms.retain(|arm| !arm.trials.is_empty());
         arms
     }
 
@@ -109,11 +113,6 @@ impl Source {
             None
         }
     }
-}
-
-/// An arm's name; runs of earlier versions have stores only.
-fn arm_of(trial: &TrialResult) -> &str {
-    if trial.arm.is_empty() { &trial.store } else { &trial.arm }
 }
 
 /// Trials of one arm of a run.

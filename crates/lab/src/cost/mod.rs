@@ -16,6 +16,6 @@ pub use arms::{
     ArmCost, ArmCostInput, At, AtRate, DiskCost, HOURS_PER_MONTH, HOURS_PER_YEAR, Money, PerMillion, PlanCost,
     UsageCost, cheapest, not_told_apart, plan_cost,
 };
-pub use of_run::cost_of_run;
+pub use of_run::{cost_figure, cost_of_run};
 pub use result::CostResult;
 pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

@@ -1,9 +1,9 @@
 //! What the arms of a run cost: which of their figures are priced.
 
-use super::{ArmCostInput, CostResult, PriceSheet};
+use super::{ArmCostInput, CostResult, PriceSheet, UsageCost};
 use crate::arms::arm_of;
-use crate::figures::{DISK, RATE_WITHIN_LIMITS, THROUGHPUT};
-use crate::results::{ArmResult, PhaseResult, RunResult};
+use crate::figures::{COST, DISK, Figure, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::results::{ArmResult, PhaseResult, RunResult, TrialResult};
 
 /// The cost of every arm of a run. Operations are those of its last measured phase. The rate within the limits is the
 /// one that was searched for, or the throughput of a phase whose limits held in every trial.
@@ -20,6 +20,17 @@ pub fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let mut cost = CostResult::of(sheet.clone(), &inputs, limit);
     cost.notes.push(format!("operations are those of the phase `{}`", phase.name));
     cost
+}
+
+/// Money for a million operations in one trial, by the prices that its run was given: a figure `PHASE.cost`.
+pub fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
+    let cost = result.cost.as_ref()?.arms.iter().find(|cost| cost.arm == arm_of(trial))?;
+    let phase = trial.phases.iter().rfind(|p| !p.loads && !p.warm_up).or(trial.phases.last())?;
+    let per_s: f64 = phase.ops.values().map(|op| op.throughput_per_s).sum();
+    let usage = cost.usage.as_ref().map_or(0.0, UsageCost::per_million);
+    let value = cost.per_hour.without_clients / (per_s * 3_600.0) * 1e6 + usage;
+    let phase = phase.name.clone();
+    (value.is_finite() && value > 0.0).then_some(Figure { phase, op: None, measure: COST, value })
 }
 
 fn input(result: &RunResult, arm: &ArmResult, phase: &str) -> Option<ArmCostInput> {

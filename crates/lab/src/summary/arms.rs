@@ -99,6 +99,8 @@ fn cut(name: &str) -> String {
 /// A figure, ± half of its interval where there is one.
 pub(super) fn with_width(text: String, estimate: &Estimate) -> String {
     match estimate.relative_half_width() {
+        // Beyond its own size a width says one thing only.
+        Some(half) if half > 1.0 => format!("{text} ±>100 %"),
         Some(half) if half.is_finite() => format!("{text} ±{}", percent(half)),
         _ => text,
     }

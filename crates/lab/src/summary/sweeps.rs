@@ -7,12 +7,20 @@ use storebench_core::workload::{short_names, shown_level};
 use super::Paint;
 use super::arms::{shown_ratio, with_width};
 use super::table::{Align, Table};
-use crate::human::{digits, rate};
+use crate::human::{count, digits, rate};
 use crate::results::{FactorSweep, RunResult};
 use crate::sweep::Beyond;
 
 /// Sweeps that are shown; all are in the result.
 const MOST_SHOWN: usize = 8;
+
+/// Factors of which twice as many should do twice as much.
+const PARALLEL: [&str; 4] = [".workers", ".tasks", ".connections", ".in_flight"];
+
+/// A level as the study says it.
+fn shown(level: f64) -> String {
+    if level.fract() == 0.0 && level < 1e15 { count(level as u64) } else { level.to_string() }
+}
 
 /// A table for each sweep of three levels or more. Two levels are in the table of arms already.
 pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
@@ -28,18 +36,21 @@ pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
         }
         let factor = name(&swept.factor);
         let _ = writeln!(out, "\n{}, {place}: {}", paint.bold(&factor), swept.figure);
+        // What one more of a factor should bring is known only of what works side by side.
+        let parallel = PARALLEL.iter().any(|key| swept.factor.ends_with(key));
         let mut table = Table::new(&[
             (&factor, Align::Right),
             ("per second", Align::Right),
             ("to the lowest level", Align::Left),
-            ("efficiency", Align::Right),
+            (if parallel { "efficiency" } else { "" }, Align::Right),
         ]);
-        for level in &swept.sweep.curve {
+        for (nth, level) in swept.sweep.curve.iter().enumerate() {
+            let ratio = level.speed_up.as_ref().filter(|_| nth > 0);
             table.row(vec![
-                digits(level.level),
+                shown(level.level),
                 level.figure.as_ref().map_or_else(|| "-".into(), |f| with_width(rate(f.value), f)),
-                level.speed_up.as_ref().map_or_else(String::new, shown_ratio),
-                level.efficiency.as_ref().map_or_else(String::new, |e| digits(e.value)),
+                ratio.map_or_else(String::new, shown_ratio),
+                level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
             ]);
         }
         out.push_str(&table.print(2));
@@ -55,15 +66,15 @@ pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
 fn said(swept: &FactorSweep, factor: &str) -> String {
     let sweep = &swept.sweep;
     match (sweep.sweet_spot, sweep.beyond) {
-        (Some(spot), Some(Beyond::Unseen)) => format!("up to {factor} = {} more helps; what lies beyond was not measured", digits(spot)),
-        (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", digits(spot)),
+        (Some(spot), Some(Beyond::Unseen)) => format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot)),
+        (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", shown(spot)),
         (Some(spot), Some(Beyond::Worse)) => {
-            let worse = sweep.worse_from.map_or_else(String::new, |from| format!(" from {} on", digits(from)));
-            format!("{factor} = {} is enough; more is worse{worse}", digits(spot))
+            let worse = sweep.worse_from.map_or_else(String::new, |from| format!(" from {} on", shown(from)));
+            format!("{factor} = {} is enough; more is worse{worse}", shown(spot))
         }
-        (Some(spot), _) => format!("{factor} = {} is enough; whether more is worse is not sure", digits(spot)),
+        (Some(spot), _) => format!("{factor} = {} is enough; whether more is worse is not sure", shown(spot)),
         (None, _) => match sweep.likely {
-            Some(likely) => format!("{factor} = {} looks enough, but it is not sure: more repeats would tell", digits(likely)),
+            Some(likely) => format!("{factor} = {} looks enough, but it is not sure: more repeats would tell", shown(likely)),
             None => "not sure: more repeats would tell".to_owned(),
         },
     }

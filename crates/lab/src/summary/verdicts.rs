@@ -9,6 +9,9 @@ use crate::verdicts::{Level, Verdict};
 /// Columns before the text of a verdict: level and name of the check.
 const INDENT: usize = 33;
 
+/// Findings of one check and level that are shown.
+const MOST_FINDINGS: usize = 6;
+
 /// Adds the verdicts. Those of one check and level stand together, under one advice.
 pub(super) fn verdicts(out: &mut String, verdicts: &[Verdict], paint: Paint) {
     if verdicts.is_empty() {
@@ -54,11 +57,15 @@ fn group(out: &mut String, verdicts: &[&Verdict], check: &str, level: &str) {
         }
     }
     let mut lines = Vec::new();
-    for (text, mut places) in saw {
+    let more = saw.len().saturating_sub(MOST_FINDINGS);
+    for (text, mut places) in saw.into_iter().take(MOST_FINDINGS) {
         places.retain(|p| !p.is_empty());
         places.dedup();
         let text = if places.is_empty() { text.to_owned() } else { format!("{}: {text}", places.join(", ")) };
         lines.extend(wrap(&text, WIDTH - INDENT));
+    }
+    if more > 0 {
+        lines.push(format!("and {more} more; run.json holds them all"));
     }
     lines.extend(wrap(&format!("[{}]", first.threshold), WIDTH - INDENT));
     if !first.advice.is_empty() {
