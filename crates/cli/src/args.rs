@@ -123,6 +123,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "into_existing")]
     pub(crate) keep: bool,
 
+    /// Go on with the run in this folder: trials that ended whole are kept, the others run
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) resume: Option<PathBuf>,
+
     /// Price what is measured with this sheet (TOML), which the result keeps; see docs/cost.md
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,

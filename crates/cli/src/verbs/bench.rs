@@ -34,6 +34,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         arms: ArmRequest::of_stores(&built.study, &documents, 1.0, stores),
         study: built.study,
         prices: None,
+        resume: None,
         study_text: built.text,
         study_file: None,
         overrides: Vec::new(),

@@ -35,6 +35,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         study: opened.study,
         arms,
         prices,
+        resume: args.resume.clone(),
         study_text: opened.text,
         study_file: Some(opened.file),
         overrides: opened.overrides,

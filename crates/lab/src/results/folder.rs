@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use storebench_core::measure::PhaseRecord;
 
+use super::earlier::{Earlier, rows_of};
 use super::hlog::histogram_log;
 use super::model::RunResult;
 use super::secrets::Secrets;
@@ -67,6 +68,14 @@ fn writing(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError + use<> {
     |source| FolderError::Write { path, source }
 }
 
+/// Held while a run goes on; gone with the process, however it ends.
+fn lock(file: &File, path: &Path) -> Result<(), FolderError> {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| FolderError::Corrupt {
+        path: path.to_owned(),
+        what: "another process writes this run; wait until it has ended".into(),
+    })
+}
+
 /// A run folder while it is written.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -105,7 +114,32 @@ impl RunFolder {
     pub fn at(path: PathBuf, secrets: Secrets) -> Result<Self, FolderError> {
         let events = path.join(EVENTS_GROWING);
         let file = File::create_new(&events).map_err(writing(&events))?;
+        lock(&file, &events)?;
         Ok(Self { path, tables: Tables::default(), events: BufWriter::new(file), secrets, logs: HashSet::new() })
+    }
+
+    /// Goes on with a run folder: what it holds of these trials stays, and events are added to those that are there.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or another process writes it.
+    pub fn reopen(path: &Path, trials: &[u32], secrets: Secrets) -> Result<Self, FolderError> {
+        let (growing, whole) = (path.join(EVENTS_GROWING), path.join(EVENTS_FILE));
+        if whole.exists() && !growing.exists() {
+            std::fs::rename(&whole, &growing).map_err(writing(&growing))?;
+        }
+        let file = File::options().append(true).create(true).open(&growing).map_err(writing(&growing))?;
+        lock(&file, &growing)?;
+        let read = |name: &str| {
+            let file = path.join(name);
+            rows_of(&file, trials).map_err(|source| FolderError::Read { path: file, source })
+        };
+        let earlier = Earlier {
+            intervals: read(INTERVALS_FILE)?,
+            resources: read(RESOURCES_FILE)?,
+            store_stats: read(STORE_STATS_FILE)?,
+        };
+        let tables = Tables::after(earlier);
+        Ok(Self { path: path.to_owned(), tables, events: BufWriter::new(file), secrets, logs: HashSet::new() })
     }
 
     /// Where it is.

@@ -76,6 +76,10 @@ pub struct RunInfo {
     /// What was found by search while making documents (calibration, sizes, files): with it another
     /// run makes the same bytes without searching.
     pub frozen: serde_json::Value,
+    /// When it was gone on with after it had broken off (RFC 3339, UTC). A drift between then and before is within its
+    /// blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<String>,
     /// Whether it was interrupted. What was measured until then is kept.
     pub interrupted: bool,
     /// The run folder, where one was kept.

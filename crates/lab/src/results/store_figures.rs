@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Float64Array, StringArray};
+use arrow_array::{Float64Array, RecordBatch, StringArray};
 use indexmap::IndexMap;
 use parquet::errors::ParquetError;
 use storebench_core::measure::StoreStats;
@@ -38,14 +38,14 @@ impl StoreFigures {
     }
 
     /// `store_stats.parquet` as bytes.
-    pub(super) fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
+    pub(super) fn parquet(&self, earlier: &[RecordBatch]) -> Result<Vec<u8>, ParquetError> {
         let rows = &self.0;
         let mut columns = places(rows.iter().map(|r| &*r.place));
         columns.push(("at_ns".into(), u64s(rows, |r| r.at_ns)));
         columns.push(("took_ns".into(), u64s(rows, |r| r.took_ns)));
         columns.push(("figure".into(), Arc::new(StringArray::from_iter_values(rows.iter().map(|r| &r.figure)))));
         columns.push(("value".into(), Arc::new(Float64Array::from_iter_values(rows.iter().map(|r| r.value)))));
-        parquet(columns)
+        parquet(earlier, columns)
     }
 }
 

@@ -9,6 +9,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use storebench_core::measure::PhaseRecord;
 
+use super::earlier::Earlier;
 use super::gather::rfc3339;
 use super::model::Percentiles;
 use super::store_figures::StoreFigures;
@@ -68,6 +69,8 @@ struct ResourceRow {
 /// The rows of a run so far. Small: intervals by operations, samples every 17 ms.
 #[derive(Debug, Default)]
 pub struct Tables {
+    /// Rows of trials that ran before this process went on with the run.
+    earlier: Earlier,
     intervals: Vec<IntervalRow>,
     resources: Vec<ResourceRow>,
     store_figures: StoreFigures,
@@ -75,6 +78,11 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// Tables that begin with rows of trials that were kept.
+    pub(super) fn after(earlier: Earlier) -> Self {
+        Self { earlier, ..Self::default() }
+    }
+
     /// Adds the rows of a phase.
     pub fn add(&mut self, trial: u32, store: &str, record: &PhaseRecord) {
         let place = Arc::new(Place { trial, store: store.into(), phase: record.name.clone(), warm_up: record.warm_up });
@@ -167,7 +175,7 @@ impl Tables {
         add("run_queue_ns".into(), u64s(rows, |r| r.run_queue_ns));
         add("disconnects".into(), u64s(rows, |r| r.disconnects));
         add("splits".into(), u64s(rows, |r| r.splits));
-        parquet(columns)
+        parquet(&self.earlier.intervals, columns)
     }
 
     /// `resources.parquet` as bytes.
@@ -181,7 +189,7 @@ impl Tables {
         columns.push(("rss_bytes".into(), u64s(rows, |r| r.rss_bytes)));
         columns.push(("process_cpu_ns".into(), u64s(rows, |r| r.cpu_ns)));
         columns.push(("lateness_ns".into(), u64s(rows, |r| r.lateness_ns)));
-        parquet(columns)
+        parquet(&self.earlier.resources, columns)
     }
 
     /// `store_stats.parquet` as bytes.
@@ -189,7 +197,7 @@ impl Tables {
     /// # Errors
     /// What the Parquet writer says.
     pub fn store_stats_parquet(&self) -> Result<Vec<u8>, ParquetError> {
-        self.store_figures.parquet()
+        self.store_figures.parquet(&self.earlier.store_stats)
     }
 }
 
@@ -208,7 +216,7 @@ pub(super) fn places<'a>(rows: impl Iterator<Item = &'a Place> + Clone) -> Vec<C
     ]
 }
 
-pub(super) fn parquet(columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
+pub(super) fn parquet(earlier: &[RecordBatch], columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
     // Nulls are allowed everywhere but come only where a histogram is empty.
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| {
         let nullable = array.is_nullable() || name.ends_with("_ns");
@@ -219,7 +227,9 @@ pub(super) fn parquet(columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .build();
     let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))?;
-    writer.write(&batch)?;
+    for batch in earlier.iter().chain([&batch]) {
+        writer.write(batch)?;
+    }
     writer.into_inner()
 }
 

@@ -3,10 +3,13 @@
 //! Everything that can be refused is refused before the first store is touched. After each phase the
 //! run folder holds all that was measured so far.
 
+#[cfg(test)]
+mod arms_tests;
 mod error;
 mod foreign;
 mod observe;
 mod request;
+mod resume;
 mod runner;
 #[cfg(test)]
 mod server_tests;

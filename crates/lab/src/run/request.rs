@@ -129,6 +129,8 @@ pub struct RunRequest {
     pub arms: Vec<ArmRequest>,
     /// Prices of what the arms run on.
     pub prices: Option<PriceSheet>,
+    /// A run folder to go on with: its whole trials are kept, the others run.
+    pub resume: Option<PathBuf>,
     /// Where run folders are made; none to keep nothing.
     pub runs_dir: Option<PathBuf>,
     /// How stores are made ready.

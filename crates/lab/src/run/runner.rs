@@ -15,6 +15,7 @@ use storebench_core::workload::{Body, Collection, MixEntry, OpName, Study};
 use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::observe::Journal;
+use super::resume;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use crate::arms::{over_trials, sweeps_of};
 use crate::cost::{CostResult, cost_of_run};
@@ -144,14 +145,22 @@ fn run_with(
     let arms =
         request.arms.iter().enumerate().map(|(n, of)| arm(n, of, request.prepare)).collect::<Result<Vec<_>, _>>()?;
     let plan = plan_of(&request.study, &arms);
-    let folder = match &request.runs_dir {
-        Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
+    let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
+    let before = match &request.resume {
+        Some(path) => Some(resume::open(path, &info(None), &plan)?),
         None => None,
+    };
+    let folder = match (&request.resume, &request.runs_dir) {
+        (Some(path), _) => {
+            let kept: Vec<u32> = before.iter().flat_map(|before| &before.trials).map(|trial| trial.trial).collect();
+            Some(RunFolder::reopen(path, &kept, secrets.clone())?)
+        }
+        (None, Some(runs_dir)) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
+        (None, None) => None,
     };
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
     let environment = Environment::here(&paths);
-    let began = jiff::Timestamp::now().to_string();
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
     journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
@@ -169,7 +178,7 @@ fn run_with(
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
-        run: run_info(request, first, secrets, began, path.as_ref()),
+        run: info(path.as_ref()),
         plan,
         environment,
         documents: session.documents.first().cloned().unwrap_or_default(),
@@ -180,12 +189,22 @@ fn run_with(
         cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None)),
         verdicts: Vec::new(),
     };
+    if let Some(before) = before {
+        let (kept, of) = (before.trials.len(), result.plan.trials.len());
+        journal.note(format!("{kept} of {of} trials are kept, the others run"));
+        result.run.resumed = before.resumed;
+        result.run.resumed.push(std::mem::replace(&mut result.run.began, before.began));
+        result.trials = before.trials;
+    }
     keep_result(&mut journal, &mut result);
     let trials = result.plan.trials.clone();
     for planned in &trials {
         if stop.asked() {
             result.run.interrupted = true;
             break;
+        }
+        if result.trials.iter().any(|done| done.trial == planned.trial) {
+            continue;
         }
         let Some(arm) = arms.iter().find(|a| a.name == planned.arm) else { continue };
         let later = trials.iter().filter(|t| t.trial > planned.trial);
@@ -197,6 +216,7 @@ fn run_with(
             session.remove(arm, &mut result, &mut journal);
         }
     }
+    result.trials.sort_by_key(|trial| trial.trial);
     result.run.ended = Some(jiff::Timestamp::now().to_string());
     keep_result(&mut journal, &mut result);
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
@@ -327,6 +347,7 @@ fn run_info(
         overrides: request.overrides.iter().map(|o| redact(o)).collect(),
         study,
         frozen: serde_json::to_value(first.documents.catalog.frozen()).unwrap_or_default(),
+        resumed: Vec::new(),
         interrupted: false,
         folder: folder.map(|f| f.display().to_string()),
     }

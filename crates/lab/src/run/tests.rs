@@ -53,6 +53,7 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
         arms: ArmRequest::of_stores(&study, &documents, 1.0, stores.into_iter().map(|(name, store)| (name.to_owned(), store))),
         study,
         prices: None,
+        resume: None,
         study_text: text.into(),
         study_file: Some("books.toml".into()),
         overrides: Vec::new(),

@@ -324,7 +324,7 @@ impl Session<'_> {
         if phase.rate.is_none() && let Some((Rate::Constant(per_s), _)) = plan.rate {
             record.name = format!("{}@{}", record.name, per_s.round());
         }
-        journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record));
         record.name.clone_from(&plan.name);
         if let Some(message) = &record.store_stats.message {
             let times = record.store_stats.failed;

@@ -1,0 +1,215 @@
+//! Runs of several arms: factors, kept databases, searches, and going on with what broke off.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::engine::{Event, Stop};
+use storebench_core::store::{AnyStore, MemoryStore};
+use storebench_core::workload::Study;
+
+use super::*;
+use crate::cost::PriceSheet;
+use crate::results::read_run;
+
+const STUDY: &str = r#"
+title = "Sweep"
+seed = 3
+repeats = 3
+[collections.books]
+count = 400
+size = 300
+fields = { name = { words = 2 }, text = { text = "fill" } }
+[[phases]]
+name = "load"
+load = ["books"]
+batch = 100
+[[phases]]
+name = "mixed"
+mix = { read = 1, update = 1 }
+operations = 600
+check = 1.0
+[factors]
+"phases.mixed.workers" = [1, 2]
+"collections.books.count" = [200, 400]
+"#;
+
+fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
+    let file = Path::new("sweep.toml");
+    let study = Study::parse(text, file, &[]).unwrap();
+    let mut arms = Vec::new();
+    for name in names {
+        let store: Arc<dyn AnyStore> = Arc::new(MemoryStore::new());
+        for at in study.arms(text, file, &[]).unwrap() {
+            let documents = compile_documents(&at.study, 1.0, Path::new("."), None).unwrap();
+            let levels = at.levels_of(name);
+            let (store_name, store, scale) = ((*name).to_owned(), Arc::clone(&store), 1.0);
+            arms.push(ArmRequest { store_name, store, levels, study: at.study, documents, scale });
+        }
+    }
+    RunRequest {
+        name: "sweep".into(),
+        study,
+        arms,
+        prices: None,
+        resume: None,
+        study_text: text.into(),
+        study_file: None,
+        overrides: Vec::new(),
+        runs_dir: runs_dir.map(Path::to_owned),
+        prepare: PrepareMode::Fresh,
+        remove_after: false,
+        interval: Duration::from_millis(100),
+        commit: None,
+    }
+}
+
+fn quietly(request: &RunRequest) -> RunOutcome {
+    run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {}).unwrap()
+}
+
+#[test]
+fn every_block_holds_every_arm_once_and_arms_have_intervals() {
+    let result = quietly(&request(STUDY, &["a", "b"], None)).result;
+    assert_eq!((result.plan.arms.len(), result.trials.len()), (8, 24));
+    let mut blocks: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for trial in &result.trials {
+        blocks.entry(trial.block).or_default().push(&trial.arm);
+        assert_eq!(trial.documents["books"], trial.levels["collections.books.count"].as_u64().unwrap());
+        assert_eq!(u64::from(trial.phases[1].workers), trial.levels["phases.mixed.workers"].as_u64().unwrap());
+        assert_eq!(trial.phases[0].documents.count, trial.documents["books"]);
+        assert!(!trial.database_kept && trial.phases[1].ops["read"].wrong == 0);
+    }
+    let orders: Vec<Vec<&str>> = blocks.values().cloned().collect();
+    for mut order in blocks.into_values() {
+        order.sort_unstable();
+        order.dedup();
+        assert_eq!(order.len(), 8);
+    }
+    assert!(orders.windows(2).any(|pair| pair[0] != pair[1]), "orders are shuffled");
+    assert_eq!(result.arms[0].arm, "a workers=1 books.count=200");
+    for arm in &result.arms {
+        let throughput = &arm.figures["mixed.throughput"];
+        assert!(arm.trials == 3 && throughput.figure.low.is_some(), "{arm:?}");
+        assert_eq!(throughput.to_first.is_some(), arm.arm != result.arms[0].arm);
+    }
+    let swept: Vec<&str> = result.sweeps.iter().map(|s| s.factor.as_str()).collect();
+    assert!(swept.contains(&"phases.mixed.workers") && swept.contains(&"collections.books.count"), "{swept:?}");
+}
+
+#[test]
+fn a_kept_database_is_loaded_once_for_all_that_share_it() {
+    let text = STUDY.replace("title =", "database = \"kept\"\ntitle =");
+    let result = quietly(&request(&text, &["a"], None)).result;
+    let loads = result.trials.iter().filter(|t| t.phases.iter().any(|p| p.loads)).count();
+    // Two sizes take turns: each block loads each of them at most once.
+    assert!((2..=6).contains(&loads), "{loads}");
+    let kept: Vec<_> = result.trials.iter().filter(|t| t.database_kept).collect();
+    assert_eq!(kept.len(), 12 - loads);
+    assert!(kept.iter().all(|t| t.phases.len() == 1 && t.failure.is_none()));
+    // What an earlier trial wrote over is told from what is wrong.
+    assert!(result.trials.iter().flat_map(|t| &t.phases).all(|p| p.ops.values().all(|op| op.wrong == 0)));
+}
+
+#[test]
+fn a_run_that_broke_off_is_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = request(STUDY, &["a"], Some(dir.path()));
+    let stop = Arc::new(Stop::new());
+    let mut ended = 0;
+    let outcome = run(&whole, Arc::clone(&stop), &mut |event: &Event<'_>| {
+        if matches!(event, Event::PhaseEnded { .. }) {
+            ended += 1;
+            if ended == 9 {
+                stop.ask();
+            }
+        }
+    })
+    .unwrap();
+    let folder = outcome.folder.unwrap();
+    assert!(outcome.result.run.interrupted);
+    let rows = |name: &str| std::fs::metadata(folder.join(name)).unwrap().len();
+    let size = rows("intervals.parquet");
+
+    let again = RunRequest { resume: Some(folder.clone()), ..whole.clone() };
+    let result = quietly(&again).result;
+    assert!(!result.run.interrupted && result.run.resumed.len() == 1);
+    let numbers: Vec<u32> = result.trials.iter().map(|t| t.trial).collect();
+    assert_eq!(numbers, (1..=12).collect::<Vec<u32>>());
+    assert_eq!(result.trials[..4], outcome.result.trials[..4], "what was whole is kept");
+    assert_eq!(read_run(&folder).unwrap().trials.len(), 12);
+    assert!(rows("intervals.parquet") > size);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "hlog")).count(), 24);
+
+    // Nothing is left, and another study is another run.
+    let refused = |request: &RunRequest| {
+        run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {}).unwrap_err().to_string()
+    };
+    assert!(refused(&again).contains("nothing to go on with"), "{}", refused(&again));
+    let other = RunRequest { resume: Some(folder), ..request(&STUDY.replace("seed = 3", "seed = 4"), &["a"], None) };
+    assert!(refused(&other).contains("the study"), "{}", refused(&other));
+}
+
+/// What a store takes is not known here, only what a search makes of it: a limit that always holds, and one that never
+/// does.
+#[test]
+fn a_search_runs_the_phase_at_one_rate_after_another() {
+    let study = |limit: &str| {
+        format!(
+            r#"
+title = "Search"
+[collections.books]
+count = 50
+[[phases]]
+name = "load"
+load = ["books"]
+[[phases]]
+name = "steady"
+mix = {{ read = 1 }}
+workers = 1
+duration = "60ms"
+[limits]
+"steady.response.p50" = "{limit}"
+[search]
+phase = "steady"
+from = 200
+to = 800
+rest = "1ms"
+"#
+        )
+    };
+    let searched = |limit: &str| quietly(&request(&study(limit), &["a"], None)).result.trials.remove(0);
+    let holds = searched("1h");
+    let search = &holds.searches[0];
+    assert_eq!((search.rate, search.fails_at), (Some(800.0), None), "{search:?}");
+    assert!(search.probes.iter().all(|p| p.held && p.limits.len() == 1 && p.rested == Some(true)));
+    assert_eq!(holds.phases[1].rate.as_ref().unwrap().planned, 800.0);
+    let never = searched("1ns");
+    assert_eq!(never.searches[0].rate, None);
+    assert!(never.failure.is_none() && !never.phases[1].limits[0].held);
+    assert_eq!(never.phases[1].rate.as_ref().unwrap().planned, 200.0);
+}
+
+#[test]
+fn what_arms_cost_is_in_the_result() {
+    let sheet = r#"
+currency = "EUR"
+source = "made up"
+date = "2026-01-01"
+[nodes.box]
+per_hour = 3.6
+[stores.default]
+node = "box"
+"#;
+    let mut request = request(STUDY, &["a"], None);
+    request.prices = Some(PriceSheet::parse(sheet, Path::new("prices.toml")).unwrap());
+    let result = quietly(&request).result;
+    let cost = result.cost.as_ref().unwrap();
+    assert_eq!(cost.arms.len(), 4);
+    let per_s = result.arms[0].figures["mixed.throughput"].figure.value;
+    let million = cost.arms[0].measured.unwrap().per_million.without_clients.value;
+    assert!((million - 1e3 / per_s).abs() < 1e-6 * million, "{million} at {per_s}");
+    let text = crate::summary::summary(&result, false);
+    assert!(text.contains("EUR") && text.contains("made up"), "{text}");
+}
