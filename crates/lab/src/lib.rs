@@ -7,6 +7,7 @@
 pub mod alike;
 pub mod arms;
 pub mod compare;
+pub mod claims;
 pub mod copied;
 pub mod cost;
 pub mod doctor;

@@ -1,0 +1,363 @@
+//! What a published study says, and how a run of ours can be held against it: the `[[published]]` tables.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::check::Problem;
+
+/// Levels by factor: `{ workers = 16 }`. A factor is named by its path (`phases.load.workers`) or by as much of its end
+/// as no other factor has (`workers`); `store` is the store's name in the study.
+pub type Levels = IndexMap<String, serde_json::Value>;
+
+/// A statement of a published study.
+///
+/// ```toml
+/// [[published]]
+/// says    = "Larger batches load faster"
+/// figures = "1,250 docs/s at 10,000"
+/// test    = { ratio = "load.documents", of = { batch = 10_000 }, to = { batch = 10 }, between = [2] }
+/// ```
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// What it says, in one sentence.
+    pub says: String,
+    /// The figures as they were published. Other hardware, other versions: shown, never compared.
+    pub figures: String,
+    /// Where it was published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What it comes to in figures of a run. Either this or `not_testable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<ClaimTest>,
+    /// Why no run of this study can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_testable: Option<String>,
+    /// The least `--scale` at which it can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least_scale: Option<f64>,
+    /// The fewest repeats at which it can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least_trials: Option<u32>,
+}
+
+/// A claim in figures of a run, which are named `PHASE.MEASURE` or `PHASE.OP.MEASURE`. Which test it is shows in
+/// the key that names the figure: `ratio`, `rises`, `falls`, `share_within` or `peak`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ClaimTest {
+    /// How some arms compare with others.
+    Ratio(RatioTest),
+    /// A figure grows with a factor.
+    Rises(RisesTest),
+    /// A figure shrinks with a factor.
+    Falls(FallsTest),
+    /// How many operations a limit holds for.
+    ShareWithin(ShareTest),
+    /// Where over a factor a figure is best.
+    Peak(PeakTest),
+}
+
+/// A figure of some arms over that of others, all else equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RatioTest {
+    /// The figure.
+    pub ratio: String,
+    /// The arms above the line.
+    pub of: Levels,
+    /// The arms below it. What neither names is equal in each pair.
+    pub to: Levels,
+    /// Where the ratio lies if the claim is right.
+    pub between: Between,
+}
+
+/// A figure grows with a factor: it is greater at the greatest level than at the smallest, and falls at no step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RisesTest {
+    /// The figure.
+    pub rises: String,
+    /// The factor.
+    pub over: String,
+    /// Which arms, of all.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub at: Levels,
+    /// Where the figure at the greatest level over that at the smallest lies; without it, at least 1.05.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Between>,
+}
+
+/// A figure shrinks with a factor: it is less at the greatest level than at the smallest, and rises at no step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FallsTest {
+    /// The figure.
+    pub falls: String,
+    /// The factor.
+    pub over: String,
+    /// Which arms, of all.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub at: Levels,
+    /// Where the figure at the greatest level over that at the smallest lies (below 1); without it, at most 1 / 1.05.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Between>,
+}
+
+/// The share of attempts within a time that the study's `[limits]` name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShareTest {
+    /// The limit's path: `by-user.page.response.p99`.
+    pub share_within: String,
+    /// Which arms, of all.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub at: Levels,
+    /// Where the share lies, from 0 to 1.
+    pub between: Between,
+}
+
+/// The level at which a figure is best: greatest of throughput, least of times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PeakTest {
+    /// The figure.
+    pub peak: String,
+    /// The factor.
+    pub over: String,
+    /// Which arms, of all.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub at: Levels,
+    /// Between which of its levels the peak lies.
+    pub between: Between,
+}
+
+/// A range, both ends included: `[2, 5]`; `[2]` is 2 or more, `[0, 2]` at most 2.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Between {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end; none for none.
+    pub high: Option<f64>,
+}
+
+impl Between {
+    /// Whether it holds the whole of `low..=high`.
+    pub fn holds(&self, low: f64, high: f64) -> bool {
+        low >= self.low && self.high.is_none_or(|end| high <= end)
+    }
+
+    /// Whether it holds nothing of `low..=high`.
+    pub fn misses(&self, low: f64, high: f64) -> bool {
+        high < self.low || self.high.is_some_and(|end| low > end)
+    }
+}
+
+impl<'de> Deserialize<'de> for Between {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // An infinite end of a TOML file is null once it has been through JSON.
+        let ends = Vec::<Option<f64>>::deserialize(deserializer)?;
+        let (low, high) = match ends[..] {
+            [Some(low)] => (low, None),
+            [Some(low), high] => (low, high.filter(|high| *high != f64::INFINITY)),
+            _ => return Err(de::Error::custom("write a range as [2, 5], or [2] for 2 or more")),
+        };
+        if !low.is_finite() || high.is_some_and(|high| high.is_nan() || high < low) {
+            return Err(de::Error::custom("a range goes from a number up to a greater one: [2, 5]"));
+        }
+        Ok(Self { low, high })
+    }
+}
+
+impl Serialize for Between {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.high {
+            Some(high) => [self.low, high].serialize(serializer),
+            None => [self.low].serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Between {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Between".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A range, both ends included: [2, 5]; [2] is 2 or more.",
+            "type": "array", "items": { "type": "number" }, "minItems": 1, "maxItems": 2
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ClaimTest {
+    /// By the key that names the figure, so that what is wrong with a test is said about that test.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const KINDS: [&str; 5] = ["ratio", "rises", "falls", "share_within", "peak"];
+        fn read<T: de::DeserializeOwned, E: de::Error>(table: serde_json::Value) -> Result<T, E> {
+            T::deserialize(table).map_err(E::custom)
+        }
+        let table = serde_json::Map::deserialize(deserializer)?;
+        let kinds: Vec<&str> = KINDS.into_iter().filter(|kind| table.contains_key(*kind)).collect();
+        let table = serde_json::Value::Object(table);
+        match kinds[..] {
+            ["ratio"] => read(table).map(Self::Ratio),
+            ["rises"] => read(table).map(Self::Rises),
+            ["falls"] => read(table).map(Self::Falls),
+            ["share_within"] => read(table).map(Self::ShareWithin),
+            ["peak"] => read(table).map(Self::Peak),
+            [] => Err(de::Error::custom(format!("a test names its figure with one of {}", KINDS.join(", ")))),
+            _ => Err(de::Error::custom(format!("a test is one of {}; make two claims of it", kinds.join(" and ")))),
+        }
+    }
+}
+
+impl ClaimTest {
+    /// The levels that a test picks arms by, under their keys.
+    pub fn levels(&self) -> Vec<(&'static str, &Levels)> {
+        match self {
+            Self::Ratio(test) => vec![("of", &test.of), ("to", &test.to)],
+            Self::Rises(test) => vec![("at", &test.at)],
+            Self::Falls(test) => vec![("at", &test.at)],
+            Self::ShareWithin(test) => vec![("at", &test.at)],
+            Self::Peak(test) => vec![("at", &test.at)],
+        }
+    }
+
+    /// The factor that a test goes over.
+    pub fn over(&self) -> Option<&str> {
+        match self {
+            Self::Rises(test) => Some(&test.over),
+            Self::Falls(test) => Some(&test.over),
+            Self::Peak(test) => Some(&test.over),
+            Self::Ratio(_) | Self::ShareWithin(_) => None,
+        }
+    }
+}
+
+impl Claim {
+    /// What is wrong with it beyond its types; paths begin within the claim. Whether its factors, figures and limits exist is for
+    /// whoever knows the study.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut out = Vec::new();
+        let mut say = |path: &[&str], message: &str| {
+            out.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message: message.to_owned() });
+        };
+        if self.says.trim().is_empty() {
+            say(&["says"], "it says nothing; write the claim in one sentence");
+        }
+        if self.figures.trim().is_empty() {
+            say(&["figures"], "write the figures as they were published");
+        }
+        match (&self.test, &self.not_testable) {
+            (None, None) => say(&[], "it needs `test`, or `not_testable` with the reason"),
+            (Some(_), Some(_)) => say(&["not_testable"], "it has a `test`; remove one of the two"),
+            _ => {}
+        }
+        if self.at_least_scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
+            say(&["at_least_scale"], "a scale is above 0, such as 0.1");
+        }
+        if self.at_least_trials == Some(0) {
+            say(&["at_least_trials"], "0 repeats tell nothing; use 2 or more");
+        }
+        match &self.test {
+            Some(ClaimTest::Ratio(test)) => {
+                for (key, levels) in [("of", &test.of), ("to", &test.to)] {
+                    if levels.is_empty() {
+                        say(&["test", key], "name at least one level, such as { workers = 16 }");
+                    }
+                }
+                if test.of == test.to {
+                    say(&["test", "to"], "`of` and `to` name the same arms; their ratio is always 1");
+                }
+            }
+            Some(ClaimTest::ShareWithin(ShareTest { between, .. }))
+                if between.low < 0.0 || between.high.is_some_and(|high| high > 1.0) =>
+            {
+                say(&["test", "between"], "a share lies from 0 to 1: [0.9, 1]");
+            }
+            _ => {}
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct File {
+        published: Vec<Claim>,
+    }
+
+    fn read(test: &str) -> Result<Claim, String> {
+        let text = format!("[[published]]\nsays = \"s\"\nfigures = \"f\"\n{test}\n");
+        toml::from_str::<File>(&text).map(|mut file| file.published.remove(0)).map_err(|e| e.message().to_owned())
+    }
+
+    #[test]
+    fn each_kind_of_test_is_read_and_written() {
+        for test in [
+            r#"test = { ratio = "load.documents", of = { batch = 10_000 }, to = { batch = 10 }, between = [2] }"#,
+            r#"test = { rises = "load.documents", over = "tasks", between = [2, 5.5] }"#,
+            r#"test = { falls = "load.documents", over = "phases.load.tasks", at = { store = "a" } }"#,
+            r#"test = { share_within = "by-user.page.response.p99", between = [0.9, 1] }"#,
+            r#"test = { peak = "load.documents", over = "tasks", between = [16, 64] }"#,
+            r#"not_testable = "needs 50 nodes""#,
+        ] {
+            let claim = read(test).unwrap();
+            assert_eq!(claim.problems(), [], "{test}");
+            let json = serde_json::to_value(&claim).unwrap();
+            assert_eq!(serde_json::from_value::<Claim>(json.clone()).unwrap(), claim);
+            let schema = schemars::schema_for!(Claim).to_value();
+            assert!(jsonschema::is_valid(&schema, &json), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_range_may_be_open() {
+        let between = |text: &str| {
+            let claim = read(&format!("test = {{ peak = \"p.throughput\", over = \"w\", between = {text} }}"))?;
+            match claim.test {
+                Some(ClaimTest::Peak(test)) => Ok(test.between),
+                _ => Err("no peak".to_owned()),
+            }
+        };
+        assert_eq!(between("[2]"), Ok(Between { low: 2.0, high: None }));
+        assert_eq!(between("[2, inf]"), Ok(Between { low: 2.0, high: None }));
+        assert!(between("[5, 2]").unwrap_err().contains("up to a greater one"));
+        assert!(between("[]").unwrap_err().contains("write a range as"));
+        let open = Between { low: 2.0, high: None };
+        assert!(open.holds(2.0, 1e9) && open.misses(1.0, 1.9) && !open.holds(1.9, 3.0) && !open.misses(1.9, 3.0));
+        let closed = Between { low: 2.0, high: Some(3.0) };
+        assert!(closed.misses(3.1, 4.0) && closed.holds(2.0, 3.0));
+    }
+
+    #[test]
+    fn a_wrong_test_is_told_what_it_lacks() {
+        let wrong = |test: &str| read(test).unwrap_err();
+        assert!(wrong("test = { over = \"w\" }").contains("one of ratio, rises, falls, share_within, peak"));
+        assert!(wrong("test = { rises = \"a\", falls = \"b\", over = \"w\" }").contains("rises and falls"));
+        assert!(wrong("test = { peak = \"a\", between = [1] }").contains("missing field `over`"));
+        assert!(wrong("test = { peak = \"a\", over = \"w\", betwen = [1] }").contains("unknown field `betwen`"));
+        assert!(wrong("tests = 1").contains("unknown field `tests`"));
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_judged_says_why() {
+        let said = |text: &str| {
+            let problems = read(text).unwrap().problems();
+            problems.iter().map(|p| format!("{}: {}", p.path.join("."), p.message)).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(said(""), ": it needs `test`, or `not_testable` with the reason");
+        let ratio = r#"test = { ratio = "a.throughput", of = { w = 1 }, to = { w = 1 }, between = [2] }"#;
+        assert!(said(ratio).contains("test.to: `of` and `to` name the same arms"));
+        assert!(said(&ratio.replace("to = { w = 1 }", "to = {}")).contains("test.to: name at least one level"));
+        assert!(said(&format!("{ratio}\nnot_testable = \"x\"")).contains("remove one of the two"));
+        assert!(said("not_testable = \"x\"\nat_least_scale = 0.0").contains("above 0"));
+        assert!(said("not_testable = \"x\"\nat_least_trials = 0").contains("2 or more"));
+        assert!(said("test = { share_within = \"a\", between = [90, 100] }").contains("from 0 to 1"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What came of a claim.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stats::Estimate;
+
+/// How a claim stands against what was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimVerdict {
+    /// The interval lies where the claim says.
+    Matches,
+    /// The interval lies wholly elsewhere.
+    Differs,
+    /// The interval straddles, there is none, or groups of arms disagree.
+    Undecided,
+    /// This run cannot tell.
+    NotTestable,
+}
+
+impl fmt::Display for ClaimVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Matches => "matches in shape",
+            Self::Differs => "differs here",
+            Self::Undecided => "undecided",
+            Self::NotTestable => "not testable at this scale",
+        })
+    }
+}
+
+/// A claim and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimResult {
+    /// What was published, in one sentence.
+    pub says: String,
+    /// The figures as they were published.
+    pub figures: String,
+    /// Where it was published.
+    pub source: Option<String>,
+    /// How it stands.
+    pub verdict: ClaimVerdict,
+    /// What was found here, over all groups of arms: a ratio; a share from 0 to 1; of a peak the best level, with the
+    /// least and the greatest level that may be the best as its ends. Null where nothing was to be found.
+    pub found: Option<Estimate>,
+    /// What the claim comes to in figures of a run; empty without a test.
+    pub expected: String,
+    /// Why the verdict is what it is, and what else a reader should know.
+    pub why: String,
+    /// What was found for each group of arms that are alike but for what is compared; empty where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<ClaimPart>,
+}
+
+/// What was found for one group of arms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimPart {
+    /// What its arms share: `redb, batch = 100`.
+    pub arms: String,
+    /// How the claim stands for it alone.
+    pub verdict: ClaimVerdict,
+    /// As in [`ClaimResult`].
+    pub found: Estimate,
+}

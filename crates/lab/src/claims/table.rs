@@ -1,0 +1,105 @@
+//! Claims as text for a terminal.
+
+use std::fmt;
+
+use super::model::{ClaimResult, ClaimVerdict};
+use crate::human::{count, digits};
+use crate::stats::Estimate;
+
+/// Columns of text, of 120: the claim, what was published, what was found, the verdict; two spaces between.
+const WIDTHS: [usize; 4] = [42, 24, 24, 24];
+const INDENT: usize = 4;
+const WIDTH: usize = 120;
+
+/// Claims as a table of at most 120 columns; under each the test, what was found for each group of arms, and why
+/// the verdict is what it is.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimTable<'a>(pub &'a [ClaimResult]);
+
+impl fmt::Display for ClaimTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        row(f, ["claim", "published", "found here", "verdict"].map(str::to_owned))?;
+        for claim in self.0 {
+            let found = claim.found.as_ref().map_or("-".to_owned(), estimate);
+            row(f, [claim.says.clone(), claim.figures.clone(), found, claim.verdict.to_string()])?;
+            if !claim.expected.is_empty() {
+                note(f, &format!("expected: {}", claim.expected))?;
+            }
+            for part in &claim.each {
+                note(f, &format!("{}: {}, {}", part.arms, estimate(&part.found), part.verdict))?;
+            }
+            if !claim.why.is_empty() {
+                let why = if claim.verdict == ClaimVerdict::NotTestable { "because" } else { "why" };
+                note(f, &format!("{why}: {}", claim.why))?;
+            }
+            if let Some(source) = &claim.source {
+                note(f, &format!("source: {source}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `5.12 [4.80, 5.46], n = 5`.
+fn estimate(found: &Estimate) -> String {
+    let short = |n: f64| if n == n.trunc() && (0.0..1e15).contains(&n) { count(n as u64) } else { digits(n) };
+    match (found.low, found.high) {
+        (Some(low), Some(high)) => {
+            format!("{} [{}, {}], n = {}", short(found.value), short(low), short(high), found.trials)
+        }
+        _ => format!("{}, n = {}", short(found.value), found.trials),
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
+    let mut columns = Vec::new();
+    for (cell, width) in cells.iter().zip(WIDTHS) {
+        columns.push(wrap(cell, width));
+    }
+    let height = columns.iter().map(Vec::len).max().unwrap_or(0);
+    for line in 0..height {
+        let mut text = String::new();
+        for (column, width) in columns.iter().zip(WIDTHS) {
+            let part = column.get(line).map_or("", String::as_str);
+            // Padding by signs, not bytes.
+            text += &format!("{part:<width$}  ");
+        }
+        writeln!(f, "{}", text.trim_end())?;
+    }
+    Ok(())
+}
+
+fn note(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    for line in wrap(text, WIDTH - INDENT) {
+        writeln!(f, "{:INDENT$}{line}", "")?;
+    }
+    Ok(())
+}
+
+/// Lines of at most `width` signs, broken at spaces, and within words that are longer.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let signs: Vec<char> = word.chars().collect();
+        for (n, piece) in signs.chunks(width).enumerate() {
+            let space = usize::from(used > 0 && n == 0);
+            if used + space + piece.len() > width || n > 0 {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                if used > 0 {
+                    line.push(' ');
+                    used += 1;
+                }
+                line.extend(piece);
+            }
+            used += piece.len();
+        }
+    }
+    lines
+}
