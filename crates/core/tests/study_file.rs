@@ -117,6 +117,41 @@ fn the_rows_of_a_view_are_said_once() {
 }
 
 #[test]
+fn parents_are_drawn_where_there_are_any() {
+    let mix = |entry: &str| {
+        GOOD.replace(r#"page = { collection = "highlights", where = "user", limit = 10 }"#, entry)
+    };
+    let parents = r#"draw = "parents""#;
+    for entry in [
+        "page = { collection = \"highlights\", where = \"user\", DRAW }",
+        "prefix = { collection = \"highlights\", upto = \"seq\", DRAW }",
+        "scan = { collection = \"highlights\", DRAW }",
+        "read = { collection = \"highlights\", batch = 5, DRAW }",
+        "update = { collection = \"highlights\", DRAW }",
+        "view = { collection = \"highlights\", view = \"a/b\", where = \"user\", DRAW }",
+    ] {
+        let study = Study::parse(&mix(&entry.replace("DRAW", parents)), Path::new("study.toml"), &[]).unwrap();
+        let again = toml_edit::ser::to_string(&study).unwrap();
+        assert!(again.contains(parents), "{again}");
+        assert_eq!(Study::parse(&again, Path::new("again.toml"), &[]).unwrap(), study);
+    }
+    for (entry, told) in [
+        ("read = { collection = \"users\", DRAW }", "`users` has no parents to draw from; use a collection with `per`"),
+        ("insert = { collection = \"users\", DRAW }", "`draw` has no meaning for insert"),
+        ("insert = { collection = \"highlights\", DRAW }", "`draw` has no meaning for insert"),
+        ("view = { collection = \"highlights\", view = \"a/b\", DRAW }", "`draw` has no meaning for a view without"),
+        ("read = { collection = \"highlights\", draw = \"users\" }", "expected `documents` or `parents`"),
+    ] {
+        let message = refused(&mix(&entry.replace("DRAW", parents)), &[]);
+        assert!(message.contains(told), "{message}");
+        assert!(message.contains("draw"), "{message}");
+    }
+    let ledger = mix(&format!("update = {{ collection = \"highlights\", {parents} }}"));
+    let message = refused(&ledger, &["phases.by-user.ledger=true".into(), "phases.by-user.streams=disjoint".into()]);
+    assert!(message.contains("with a ledger each key has one writer"), "{message}");
+}
+
+#[test]
 fn the_schema_accepts_the_good_study_and_refuses_unknown_keys() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let mut json: serde_json::Value = toml_edit::de::from_str(GOOD).unwrap();

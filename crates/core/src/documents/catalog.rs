@@ -253,6 +253,19 @@ impl Documents {
         self.plan().relation.as_ref().map(|r| r.parent_collection)
     }
 
+    /// With `per`: how many parents have documents here. 0 without.
+    pub fn parents(&self) -> u64 {
+        self.plan().relation.as_ref().map_or(0, |r| r.parents)
+    }
+
+    /// With `per`: the first document of one of the [`parents`](Self::parents) that have any. Every number
+    /// below stands for another parent, in a seeded order that has nothing to do with how many documents
+    /// a parent has.
+    #[inline]
+    pub fn first_child(&self, number: u64) -> u64 {
+        self.plan().relation.as_ref().map_or(0, |r| r.first_child(number))
+    }
+
     /// The value of a field that is the same in every version; nested fields by their path (`a.b`).
     /// None for fields that do not exist, that change with the version, and for whole objects.
     pub fn index_value(&self, index: u64, field: &str) -> Option<Value> {

@@ -17,7 +17,7 @@ use super::fields;
 use super::own::{OwnFile, Source};
 use super::plan::{Part, Plan, Segment};
 use super::random::seed_of;
-use super::relation::Relation;
+use super::relation::{Parents, Relation};
 use super::size::Sizes;
 use super::template::{self, Piece};
 use crate::units::Count;
@@ -41,8 +41,9 @@ pub(crate) fn compile(
     }
     let mut plans: Vec<Plan> =
         collections.iter().map(|(name, c)| empty_plan(name, c, seed_of(name, options.seed))).collect();
+    let mut written = vec![0; plans.len()];
     for position in by_parent(collections)? {
-        count_documents(collections, position, &mut plans, options)?;
+        count_documents(collections, position, &mut plans, &mut written, options)?;
     }
     let mut corpora = Corpora { seed: options.seed, base: options.base_dir, made: HashMap::new() };
     for position in 0..plans.len() {
@@ -256,10 +257,12 @@ fn by_parent(collections: &IndexMap<String, Collection>) -> Result<Vec<usize>, D
     Ok(order)
 }
 
+/// How many documents a collection has, and as `written` for scale 1, which relations to it go by.
 fn count_documents(
     collections: &IndexMap<String, Collection>,
     position: usize,
     plans: &mut [Plan],
+    written: &mut [u64],
     options: &CatalogOptions<'_>,
 ) -> Result<(), DocumentError> {
     let (name, collection) = collections.get_index(position).expect("one plan for each collection");
@@ -269,13 +272,25 @@ fn count_documents(
         return Ok(());
     }
     if let Some(file) = &collection.from {
-        return read_own(file, collection, name, &mut plans[position], options);
+        written[position] = read_own(file, collection, name, &mut plans[position], options)?;
+        return Ok(());
     }
     if let Some(per) = &collection.per {
         let parent = collections.get_index_of(&per.parent).expect("parents were found before");
         let path = format!("{path}.per");
-        let relation =
-            Relation::new(&per.fan_out, parent, plans[parent].count, plans[parent].seed, options.scale, &path)?;
+        let parents = Parents {
+            collection: parent,
+            count: plans[parent].count,
+            written: written[parent],
+            seed: plans[parent].seed,
+        };
+        let relation = Relation::new(&per.fan_out, parents, &path)?;
+        let is_parent = collections.values().filter_map(|c| c.per.as_ref()).any(|per| per.parent == *name);
+        written[position] = if parents.count == parents.written || !is_parent {
+            relation.children
+        } else {
+            Relation::new(&per.fan_out, Parents { count: parents.written, ..parents }, &path)?.children
+        };
         if relation.children == 0 {
             return Err(DocumentError::new(
                 path,
@@ -286,6 +301,7 @@ fn count_documents(
         plans[position].relation = Some(relation);
     } else if let Some(count) = collection.count {
         plans[position].count = scaled(count.0);
+        written[position] = count.0;
         if plans[position].count > 1 << 53 {
             return Err(DocumentError::new(
                 format!("{path}.count"),
@@ -296,13 +312,14 @@ fn count_documents(
     Ok(())
 }
 
+/// Gives how many documents there are at scale 1.
 fn read_own(
     file: &Path,
     collection: &Collection,
     name: &str,
     plan: &mut Plan,
     options: &CatalogOptions<'_>,
-) -> Result<(), DocumentError> {
+) -> Result<u64, DocumentError> {
     let path = format!("collections.{name}");
     let key_path = format!("{path}.key");
     for piece in template::parse(&key_template(collection), &key_path)? {
@@ -354,12 +371,13 @@ fn read_own(
             ),
         ));
     }
+    let written = wanted.unwrap_or(own.count);
     if wanted.is_none() && options.scale < 1.0 {
         own.count = ((own.count as f64 * options.scale).round() as u64).max(1);
     }
     plan.count = own.count;
     plan.own = Some(own);
-    Ok(())
+    Ok(written)
 }
 
 /// The template of the key as written or by default.

@@ -8,7 +8,7 @@
 //! - `corpus`, `mixture`: text, plain and of calibrated compressibility
 //! - `template`, `naming`, `fields`, `compile`, `bounds`: from the study to a plan
 //! - `plan`, `numbers`, `escape`, `picker`, `size`: making a document
-//! - `relation`: children to parents and back by arithmetic
+//! - `relation`, `shares`: children to parents and back by arithmetic, and how many belong to whom
 //! - `own`, `reader`: the user's own documents
 //! - `sampled`: keys of documents that are in a store already
 //! - `calibrate`, `check`: measuring and comparing what was made
@@ -32,6 +32,7 @@ mod random;
 mod reader;
 mod relation;
 mod sampled;
+mod shares;
 mod size;
 mod template;
 

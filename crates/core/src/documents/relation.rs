@@ -7,14 +7,15 @@
 //! kind of child has most of every kind, and whoever has any of the rarer kind has some of the other.
 
 use super::error::DocumentError;
-use super::random::Permutation;
+use super::random::{Permutation, mix};
+use super::shares::Shares;
 use crate::units::Count;
 use crate::workload::{Bin, FanOut};
 
-/// A bin becomes at most so many runs of equal fan-out.
-const RUNS_PER_BIN: u64 = 64;
 /// Whole numbers up to here are exact in every JSON reader.
 const EXACT: u64 = 1 << 53;
+/// Keeps the order in which parents are drawn apart from the one that says who has most.
+const DRAWN: u64 = 0x6472_6177_6e2d_7061;
 
 /// `parents` parents with `fan_out` children each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,19 @@ struct Run {
     first_child: u64,
     fan_out: u64,
     parents: u64,
+}
+
+/// The collection that a relation's parents are in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parents {
+    /// Its position.
+    pub(crate) collection: usize,
+    /// How many documents it has.
+    pub(crate) count: u64,
+    /// How many the study describes: more or fewer than there are with a scale.
+    pub(crate) written: u64,
+    /// Its seed.
+    pub(crate) seed: u64,
 }
 
 /// A relation between a collection and its parents.
@@ -38,63 +52,57 @@ pub(crate) struct Relation {
     pub(crate) most: u64,
     runs: Vec<Run>,
     scatter: Permutation,
+    drawn: Permutation,
 }
 
 impl Relation {
-    /// `parent_count` is after scaling; bins and their total are scaled here.
-    pub(crate) fn new(
-        fan_out: &FanOut,
-        parent_collection: usize,
-        parent_count: u64,
-        parent_seed: u64,
-        scale: f64,
-        path: &str,
-    ) -> Result<Self, DocumentError> {
+    /// Bins and their total are as written; they are brought to as many parents as there are.
+    pub(crate) fn new(fan_out: &FanOut, parents: Parents, path: &str) -> Result<Self, DocumentError> {
         let wrong = |message: String| DocumentError::new(path, message);
+        let shares = |bins: &[Bin]| Shares::new(bins, parents.count, parents.written, parents.seed);
         let mut groups = match fan_out {
             FanOut::Uniform(range) => {
-                let bin = Bin { least: range.min, below: range.max.saturating_add(1), parents: parent_count };
-                spread(&[bin], 0.0)
+                let below = range.max.saturating_add(1);
+                shares(&[Bin { least: range.min, below, parents: parents.written }]).spread(0.0)
             }
             FanOut::Bins { bins, total } => {
                 if bins.iter().any(|b| b.least >= b.below || b.below > EXACT || b.parents > EXACT) {
                     return Err(wrong("the numbers of a bin lie below 2^53, the least under the greatest".into()));
                 }
-                let wanted: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
-                let bins = scaled(bins, scale);
-                let given: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
-                if given > u128::from(parent_count) {
+                let held: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
+                if held > u128::from(parents.written) {
                     return Err(wrong(format!(
                         "the bins hold {} parents but the parent collection has {}; raise its `count` or lower the bins",
-                        Count(wanted.min(u64::MAX.into()) as u64),
-                        Count(if scale == 1.0 { parent_count } else { (parent_count as f64 / scale).round() as u64 })
+                        Count(held.min(u64::MAX.into()) as u64),
+                        Count(parents.written)
                     )));
                 }
                 match total {
-                    None => spread(&bins, 0.0),
-                    Some(total) => meet(&bins, *total, scale).map_err(wrong)?,
+                    None => shares(bins).spread(0.0),
+                    Some(total) => shares(bins).meet(*total).map_err(wrong)?,
                 }
             }
         };
         groups.retain(|(fan_out, parents)| *fan_out > 0 && *parents > 0);
         groups.sort_unstable_by(|a, b| b.cmp(a));
         let (mut runs, mut rank, mut child) = (Vec::with_capacity(groups.len()), 0u64, 0u64);
-        for (fan_out, parents) in groups {
-            runs.push(Run { first_rank: rank, first_child: child, fan_out, parents });
-            rank += parents;
+        for (fan_out, alike) in groups {
+            runs.push(Run { first_rank: rank, first_child: child, fan_out, parents: alike });
+            rank += alike;
             child = fan_out
-                .checked_mul(parents)
+                .checked_mul(alike)
                 .and_then(|more| child.checked_add(more))
                 .filter(|sum| *sum < EXACT)
                 .ok_or_else(|| wrong("the relation makes more than 2^53 documents; lower the fan-out".into()))?;
         }
         Ok(Self {
-            parent_collection,
+            parent_collection: parents.collection,
             children: child,
             parents: rank,
             most: runs.first().map_or(0, |r| r.fan_out),
             runs,
-            scatter: Permutation::new(parent_count, parent_seed),
+            scatter: Permutation::new(parents.count, parents.seed),
+            drawn: Permutation::new(rank, mix(parents.seed, DRAWN)),
         })
     }
 
@@ -120,154 +128,24 @@ impl Relation {
             _ => 0..0,
         }
     }
-}
 
-/// Bins with their parents scaled, the sum rounded as a whole (largest remainder).
-fn scaled(bins: &[Bin], scale: f64) -> Vec<Bin> {
-    if scale == 1.0 {
-        return bins.to_vec();
+    /// The first child of one of the parents that have any: each of the numbers below
+    /// [`parents`](Self::parents) stands for another parent. In an order of their own, so that
+    /// neighbours and the first ones are not those who have most.
+    #[inline]
+    pub(crate) fn first_child(&self, number: u64) -> u64 {
+        let rank = self.drawn.forward(number);
+        let at = self.runs.partition_point(|r| r.first_rank <= rank);
+        let Some(run) = at.checked_sub(1).and_then(|at| self.runs.get(at)) else { return 0 };
+        run.first_child + (rank - run.first_rank) * run.fan_out
     }
-    let weights: Vec<f64> = bins.iter().map(|b| b.parents as f64).collect();
-    let sum: f64 = weights.iter().sum();
-    // Rounded down, so that bins holding every parent still fit the scaled parents.
-    let parents = apportion(&weights, (sum * scale + 1e-9).floor() as u64);
-    bins.iter().zip(parents).map(|(bin, parents)| Bin { parents, ..*bin }).collect()
-}
-
-/// `n` shared out by weight in whole numbers: the largest remainders are rounded up.
-fn apportion(weights: &[f64], n: u64) -> Vec<u64> {
-    let sum: f64 = weights.iter().sum();
-    if sum <= 0.0 {
-        return vec![0; weights.len()];
-    }
-    let exact: Vec<f64> = weights.iter().map(|w| w / sum * n as f64).collect();
-    let mut parts: Vec<u64> = exact.iter().map(|x| x.floor() as u64).collect();
-    let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by(|&a, &b| (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())).then(a.cmp(&b)));
-    let mut given: u64 = parts.iter().sum();
-    for &i in order.iter().cycle().take(4 * parts.len()) {
-        if given < n {
-            parts[i] += 1;
-            given += 1;
-        } else if given > n && parts[i] > 0 {
-            parts[i] -= 1;
-            given -= 1;
-        }
-    }
-    parts
-}
-
-/// The fan-outs a bin is divided into: every one when there are few, else evenly spaced on a
-/// logarithmic scale, first and last included.
-fn steps(bin: &Bin) -> Vec<u64> {
-    let (least, most) = (bin.least, bin.below.saturating_sub(1).max(bin.least));
-    if most - least < RUNS_PER_BIN {
-        return (least..=most).collect();
-    }
-    let base = least.max(1) as f64;
-    let ratio = most as f64 / base;
-    let mut all: Vec<u64> = (0..RUNS_PER_BIN)
-        .map(|i| (base * ratio.powf(i as f64 / (RUNS_PER_BIN - 1) as f64)).round() as u64)
-        .map(|v| v.clamp(least, most))
-        .collect();
-    all[0] = least;
-    all[RUNS_PER_BIN as usize - 1] = most;
-    all.dedup();
-    all
-}
-
-/// Divides the parents of each bin over its fan-outs with a density ∝ fan-out^-exponent.
-fn spread(bins: &[Bin], exponent: f64) -> Vec<(u64, u64)> {
-    let mut groups = Vec::new();
-    for bin in bins.iter().filter(|b| b.parents > 0) {
-        let steps = steps(bin);
-        // Each step stands for the fan-outs halfway to its neighbours.
-        let edge = |i: usize| if i == 0 { steps[0] as f64 } else { (steps[i - 1] + steps[i]) as f64 / 2.0 };
-        let last = steps.len();
-        let end = steps[last - 1] as f64;
-        let log_weight = |i: usize| {
-            let width = if last == 1 || bin.below - bin.least <= RUNS_PER_BIN {
-                1.0
-            } else {
-                (if i + 1 == last { end } else { edge(i + 1) }) - edge(i)
-            };
-            width.max(1e-9).ln() - exponent * (steps[i].max(1) as f64).ln()
-        };
-        // In logarithms and relative to the greatest, since steep exponents overflow.
-        let logs: Vec<f64> = (0..last).map(log_weight).collect();
-        let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let weights: Vec<f64> = logs.iter().map(|l| (l - top).exp()).collect();
-        groups.extend(steps.iter().copied().zip(apportion(&weights, bin.parents)));
-    }
-    groups
-}
-
-fn children(groups: &[(u64, u64)]) -> u128 {
-    groups.iter().map(|(fan_out, parents)| u128::from(*fan_out) * u128::from(*parents)).sum()
-}
-
-/// Groups whose children are exactly `total` (scaled).
-fn meet(bins: &[Bin], total: u64, scale: f64) -> Result<Vec<(u64, u64)>, String> {
-    let least: u128 = bins.iter().map(|b| u128::from(b.least) * u128::from(b.parents)).sum();
-    let most: u128 =
-        bins.iter().map(|b| u128::from(b.below.saturating_sub(1).max(b.least)) * u128::from(b.parents)).sum();
-    let mut wanted = if scale == 1.0 { u128::from(total) } else { (total as f64 * scale).round() as u128 };
-    if wanted < least || wanted > most {
-        if scale == 1.0 {
-            let shown = |n: u128| Count(n.min(u64::MAX.into()) as u64);
-            return Err(format!(
-                "the bins hold from {} to {} children, so the total cannot be {}; correct `total` or the bins",
-                shown(least),
-                shown(most),
-                Count(total)
-            ));
-        }
-        // Rounding few parents may leave the total just out of reach.
-        wanted = wanted.clamp(least, most);
-    }
-    // More exponent means fewer children: bisect, and keep the side that does not exceed the total.
-    let (mut low, mut high) = (-400.0, 400.0);
-    for _ in 0..80 {
-        let middle = (low + high) / 2.0;
-        if children(&spread(bins, middle)) > wanted { low = middle } else { high = middle }
-    }
-    let mut groups = spread(bins, high);
-    let mut missing = wanted.saturating_sub(children(&groups));
-    if children(&groups) > wanted {
-        // Only where even the steepest density rounds too high: begin with the least of every bin.
-        groups = bins.iter().map(|b| (b.least, b.parents)).collect();
-        missing = wanted - least;
-    }
-    // What rounding left over goes to the largest groups first, one more child a parent.
-    let limit_of = |fan_out: u64, bins: &[Bin]| {
-        bins.iter().filter(|b| (b.least..b.below).contains(&fan_out)).map(|b| b.below - 1).max().unwrap_or(fan_out)
-    };
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse(groups[i].1));
-    for i in order {
-        let (fan_out, parents) = groups[i];
-        let room = limit_of(fan_out, bins) - fan_out;
-        if missing == 0 || parents == 0 || room == 0 {
-            continue;
-        }
-        let each = (missing / u128::from(parents)) as u64;
-        let left = (missing % u128::from(parents)) as u64;
-        if each < room {
-            groups[i] = (fan_out + each, parents - left);
-            groups.push((fan_out + each + 1, left));
-            missing = 0;
-        } else {
-            groups[i] = (fan_out + room, parents);
-            missing -= u128::from(room) * u128::from(parents);
-        }
-    }
-    Ok(groups)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::shares::GROUPS_PER_BIN;
     use super::*;
     use crate::units::Range;
 
@@ -289,9 +167,14 @@ mod tests {
         ]
     }
 
-    fn made(bins: &[Bin], total: Option<u64>, parents: u64, scale: f64) -> Relation {
+    /// So many of `written` parents are there.
+    fn of(count: u64, written: u64, seed: u64) -> Parents {
+        Parents { collection: 0, count, written, seed }
+    }
+
+    fn made(bins: &[Bin], total: Option<u64>, parents: Parents) -> Relation {
         let fan_out = FanOut::Bins { bins: bins.to_vec(), total };
-        Relation::new(&fan_out, 0, parents, 11, scale, "p").unwrap()
+        Relation::new(&fan_out, parents, "p").unwrap()
     }
 
     /// Parents whose children are within a bin.
@@ -302,14 +185,14 @@ mod tests {
     #[test]
     fn the_published_histogram_is_met_exactly() {
         let users = 69_380_000;
-        let relation = made(&highlights(), Some(497_030_000), users, 1.0);
+        let relation = made(&highlights(), Some(497_030_000), of(users, users, 11));
         assert_eq!(relation.children, 497_030_000);
         for bin in highlights() {
             assert_eq!(parents_in(&relation, &bin), bin.parents, "{bin:?}");
         }
         assert_eq!(relation.parents, highlights().iter().map(|b| b.parents).sum::<u64>());
         assert_eq!(relation.most, 203_550);
-        assert!(relation.runs.len() <= 8 * RUNS_PER_BIN as usize + 1, "{} runs", relation.runs.len());
+        assert!(relation.runs.len() <= 8 * GROUPS_PER_BIN as usize + 1, "{} runs", relation.runs.len());
         // Both directions agree, from the first child to the last.
         for i in 0..100_000u64 {
             let child = i * 4_970 + i % 4_970;
@@ -325,25 +208,114 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_keeps_the_shape() {
-        for scale in [0.1, 0.01, 0.001] {
+    fn a_smaller_scale_keeps_the_shape() {
+        for (scale, seed) in [0.3, 0.1, 0.01, 0.001].into_iter().flat_map(|s| [1, 2, 3, 4].map(|seed| (s, seed))) {
             let users = (69_380_000.0 * scale) as u64;
-            let relation = made(&highlights(), Some(497_030_000), users, scale);
+            let relation = made(&highlights(), Some(497_030_000), of(users, 69_380_000, seed));
             assert_eq!(relation.children, (497_030_000.0 * scale) as u64);
-            let most: f64 = parents_in(&relation, &bin(2, 10, 0)) as f64;
-            assert!((most / (10_158_123.0 * scale) - 1.0).abs() < 0.001);
+            for bin in highlights() {
+                let expected = bin.parents as f64 * scale;
+                let got = parents_in(&relation, &bin);
+                assert!((got as f64 - expected).abs() <= 1.0, "{scale}: {bin:?} has {got}");
+            }
+            let all: f64 = highlights().iter().map(|b| b.parents as f64 * scale).sum();
+            assert!((relation.parents as f64 - all).abs() <= 1.0, "{scale}: {}", relation.parents);
         }
+    }
+
+    #[test]
+    fn rounding_favours_no_bin() {
+        // Over seeds a bin of one user at 3 % is there in 3 % of them, and nothing is lost or gained.
+        let bins = highlights();
+        let seeds = 4_000u64;
+        let mut sums = vec![0u64; bins.len()];
+        for seed in 0..seeds {
+            let relation = made(&bins, None, of(69_380_000 * 3 / 100, 69_380_000, seed.wrapping_mul(0x9e37_79b9)));
+            for (sum, bin) in sums.iter_mut().zip(&bins) {
+                *sum += parents_in(&relation, bin);
+            }
+        }
+        for (sum, bin) in sums.iter().zip(&bins) {
+            let mean = *sum as f64 / seeds as f64;
+            let expected = bin.parents as f64 * 0.03;
+            // One draw is 0 or 1 above its whole part: the deviation of the mean is at most 0.5/√seeds.
+            assert!((mean - expected).abs() < 4.0 * 0.5 / (seeds as f64).sqrt(), "{bin:?}: {mean}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn few_parents_of_a_wide_bin_are_spread_over_it() {
+        // Without a total the density is even, so the mean over seeds is that of all the parents.
+        let bins = [bin(10_000, 100_000, 10_000)];
+        let all = made(&bins, None, of(10_000, 10_000, 1));
+        let mean = all.children as f64 / 10_000.0;
+        let few: f64 = (0..200u64)
+            .map(|seed| made(&bins, None, of(10, 10_000, seed)))
+            .map(|r| r.children as f64 / r.parents as f64 / 200.0)
+            .sum();
+        assert!((few / mean - 1.0).abs() < 0.01, "{few}, not {mean}");
+    }
+
+    #[test]
+    fn the_rarer_kind_stays_within_the_other_at_every_scale() {
+        let other = [bin(4, 40, 1_000), bin(300, 301, 1), bin(1, 4, 500)];
+        let rarer = [bin(1, 2, 1_200), bin(2, 9, 301)];
+        for (count, seed) in (1..200u64).flat_map(|count| [5, 6, 7].map(|seed| (count, seed))) {
+            let parents = of(count, 1_501, seed);
+            let (other, rarer) = (made(&other, None, parents), made(&rarer, None, parents));
+            assert_eq!((other.parents, rarer.parents), (count, count), "all parents, so all that there are");
+        }
+        let rarer = [bin(1, 2, 700), bin(2, 9, 301)];
+        for (count, seed) in (1..3_000u64).flat_map(|count| [5, 6, 7].map(|seed| (count, seed))) {
+            let parents = of(count, 2_000, seed);
+            assert!(made(&rarer, None, parents).parents <= made(&other, None, parents).parents, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_total_out_of_reach_is_refused_as_written_and_neared_where_bins_came_out_empty() {
+        // Half of the seeds keep the one parent with most of the children.
+        let bins = [bin(1_000, 1_001, 1), bin(1, 3, 100)];
+        let mut totals = std::collections::BTreeSet::new();
+        for seed in 0..20 {
+            totals.insert(made(&bins, Some(1_150), of(100, 200, seed)).children);
+        }
+        assert_eq!(totals.into_iter().collect::<Vec<_>>(), [100, 1_050]);
+        for count in [200, 100] {
+            let fan_out = FanOut::Bins { bins: bins.to_vec(), total: Some(1_201) };
+            let message = Relation::new(&fan_out, of(count, 200, 1), "p").unwrap_err().message;
+            assert!(message.contains("from 1,100 to 1,200 children"), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_number_draws_another_parent() {
+        let users = 69_380;
+        let relation = made(&highlights(), Some(497_030_000), of(users, 69_380_000, 9));
+        let mut asked = vec![false; users as usize];
+        let mut first = 0;
+        for number in 0..relation.parents {
+            let child = relation.first_child(number);
+            let (parent, seq) = relation.parent_of(child);
+            assert_eq!(seq, 0);
+            assert!(!std::mem::replace(&mut asked[parent as usize], true), "{parent} twice");
+            // The first tenth of the numbers has about a tenth of the users with a hundred or more.
+            first += usize::from(number < relation.parents / 10 && relation.children_of(parent).count() >= 100);
+        }
+        let all: u64 = relation.runs.iter().filter(|r| r.fan_out >= 100).map(|r| r.parents).sum();
+        assert!(all.abs_diff(98) < 4, "{all}");
+        assert!((2..=20).contains(&first), "{first} of {all}");
     }
 
     #[test]
     fn the_density_falls_within_a_bin() {
         // The total of the ends: everybody at the least, everybody at the greatest.
         for (total, fan_out) in [(1_000 * 10, 10), (1_000 * 99, 99)] {
-            let relation = made(&[bin(10, 100, 1_000)], Some(total), 1_000, 1.0);
+            let relation = made(&[bin(10, 100, 1_000)], Some(total), of(1_000, 1_000, 11));
             assert_eq!(relation.children, total);
             assert!(relation.runs.iter().all(|r| r.fan_out == fan_out));
         }
-        let relation = made(&[bin(10, 100, 100_000)], Some(3_000_000), 100_000, 1.0);
+        let relation = made(&[bin(10, 100, 100_000)], Some(3_000_000), of(100_000, 100_000, 11));
         let few = parents_in(&relation, &bin(10, 20, 0));
         let many = parents_in(&relation, &bin(90, 100, 0));
         assert!(few > 4 * many && many > 0, "{few} {many}");
@@ -351,12 +323,18 @@ mod tests {
 
     #[test]
     fn an_even_range_is_even() {
-        let relation = Relation::new(&FanOut::Uniform(Range { min: 0, max: 4 }), 0, 5_000, 1, 1.0, "p").unwrap();
+        let even = |min, max, count, written| {
+            Relation::new(&FanOut::Uniform(Range { min, max }), of(count, written, 1), "p").unwrap()
+        };
+        let relation = even(0, 4, 5_000, 5_000);
         assert_eq!(relation.children, 1_000 * (1 + 2 + 3 + 4));
         assert_eq!(relation.parents, 4_000);
-        let wide = Relation::new(&FanOut::Uniform(Range { min: 1, max: 10_000 }), 0, 100_000, 1, 1.0, "p").unwrap();
+        let wide = even(1, 10_000, 100_000, 100_000);
         let mean = wide.children as f64 / 100_000.0;
         assert!((mean - 5_000.0).abs() < 100.0, "{mean}");
+        let few = even(1, 10_000, 50, 100_000);
+        assert!((few.children as f64 / 50.0 - mean).abs() < 200.0, "{}", few.children);
+        assert_eq!(even(5, 16, 694, 69_380).parents, 694);
     }
 
     proptest! {
@@ -374,7 +352,7 @@ mod tests {
             let most: u64 = bins.iter().map(|b| (b.below - 1) * b.parents).sum();
             let total = least + ((most - least) as f64 * pick) as u64;
             let fan_out = FanOut::Bins { bins, total: Some(total) };
-            let relation = Relation::new(&fan_out, 0, parents, seed, 1.0, "p").unwrap();
+            let relation = Relation::new(&fan_out, of(parents, parents, seed), "p").unwrap();
             prop_assert_eq!(relation.children, total);
             let mut next = vec![0u64; parents as usize];
             for child in 0..total {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::plan::{Amount, PhasePlan};
+use super::plan::{Amount, PhasePlan, Recipe};
 use crate::documents::{Catalog, Documents};
 use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
 use crate::ledger::Ledger;
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, ViewRows};
-use crate::workload::{Popularity, Streams};
+use crate::workload::{Draw, Popularity, Streams};
 
 /// One operation to be done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,6 +47,8 @@ struct Brief {
     writes: bool,
     inserts: bool,
     checkable: bool,
+    /// Parents that have documents, where one of them is drawn in place of a document.
+    parents: Option<u64>,
 }
 
 /// Draws tasks and writes their requests into buffers of its own.
@@ -99,6 +101,9 @@ impl Maker {
             Streams::Disjoint => Ownership::Disjoint { worker, workers },
         };
         let phase_seed = mix64(seed, plan.number);
+        let parents_of = |recipe: &Recipe| {
+            (recipe.draw == Draw::Parents).then(|| catalog.get(recipe.label.collection).parents())
+        };
         let streams = plan
             .recipes
             .iter()
@@ -107,7 +112,7 @@ impl Maker {
                     return Ok(None);
                 }
                 let collection = recipe.label.collection;
-                let count = catalog.get(collection).count();
+                let count = parents_of(recipe).unwrap_or_else(|| catalog.get(collection).count());
                 // The popular keys of a collection are the same in every phase.
                 KeyStream::new(plan.popularity, count, ownership, mix64(seed, collection as u64), worker).map(Some)
             })
@@ -122,6 +127,7 @@ impl Maker {
                 writes: r.label.kind.writes(),
                 inserts: r.label.kind.inserts(),
                 checkable: r.checkable && !r.label.kind.writes(),
+                parents: parents_of(r),
             })
             .collect();
         let total: f64 = plan.recipes.iter().map(|r| r.weight).sum();
@@ -237,14 +243,18 @@ impl Maker {
     fn draw(&mut self, at: usize, brief: Brief) -> u64 {
         let Brief { collection, count: loaded, .. } = brief;
         let count = loaded + self.base[collection];
-        let index = match &mut self.streams[at] {
+        let index = match (&mut self.streams[at], brief.parents) {
             // New documents are numbered so that no two workers make the same one.
-            None => {
+            (None, _) => {
                 let number = self.inserted[collection];
                 self.inserted[collection] += 1;
                 count + number * self.workers + self.worker
             }
-            Some(stream) => {
+            // No phase adds parents, and a ledger follows no writes to what is drawn so.
+            (Some(stream), Some(parents)) => {
+                self.catalog.get(collection).first_child(stream.next(&mut self.rng, parents))
+            }
+            (Some(stream), None) => {
                 let newest = count + self.inserted[collection] * self.workers;
                 let mut index = stream.next(&mut self.rng, newest);
                 if self.latest && index >= count {

@@ -17,6 +17,8 @@ mod plan;
 mod read_back;
 mod run;
 #[cfg(test)]
+mod drawn;
+#[cfg(test)]
 mod simulated;
 #[cfg(test)]
 mod simulated_bulk;

@@ -8,7 +8,7 @@ use crate::measure::Label;
 use crate::schedule::{Arrival, Rate};
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
 use crate::workload::{
-    ArrivalSpec, Body, MixEntry, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study,
+    ArrivalSpec, Body, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study,
     collection_of,
 };
 
@@ -24,6 +24,8 @@ pub struct Recipe {
     pub weight: f64,
     /// `page`: the indexed field; `view`: the field that is its key, where one is asked for by it.
     pub field: String,
+    /// Whether documents are drawn, or parents that have any.
+    pub draw: Draw,
     /// `page`, `prefix`, `scan`, `view`: at most so many documents.
     pub limit: u32,
     /// `prefix`: the placeholder the key is cut before; none for the last one.
@@ -256,6 +258,16 @@ impl PhasePlan {
         let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
         for recipe in self.recipes.iter().filter(|r| !r.label.kind.inserts()) {
             let documents = catalog.get(recipe.label.collection);
+            if recipe.draw == Draw::Parents && documents.parents() < least {
+                return Err(StoreError::NotSupported(format!(
+                    "phase `{}`: `{}` has documents of {} parents, too few to give each of {} workers a share; use more \
+                     parents or fewer workers",
+                    self.name,
+                    documents.name(),
+                    documents.parents(),
+                    self.workers
+                )));
+            }
             if documents.count() < least && (sampled || !documents.is_existing()) {
                 return Err(StoreError::NotSupported(format!(
                     "phase `{}`: `{}` has {} documents, too few to give each of {} workers a share; use more documents or \
@@ -325,6 +337,7 @@ impl Recipe {
             label,
             weight: 1.0,
             field: String::new(),
+            draw: Draw::Documents,
             limit: 10,
             upto: None,
             size_bytes: 16,
@@ -362,6 +375,7 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                 label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
                 weight: entry.weight,
                 field: entry.field.clone().unwrap_or_default(),
+                draw: entry.draw,
                 limit: entry.limit.unwrap_or(10),
                 upto: entry.upto.clone(),
                 size_bytes: entry.size.map_or(16, |s| s.0),

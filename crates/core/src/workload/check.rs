@@ -4,7 +4,7 @@ use strsim::damerau_levenshtein;
 
 use super::collections::{Body, Field};
 use super::factors::Database;
-use super::phases::{MixEntry, OpName, Phase, RateSpec, Streams};
+use super::phases::{Draw, MixEntry, OpName, Phase, RateSpec, Streams};
 use super::study::Study;
 use crate::store::OpKind;
 
@@ -362,6 +362,27 @@ impl Checker<'_> {
             (OpKind::View, Some(_)) => {}
             (_, Some(_)) => self.say(&at, "`where` goes only with page and view"),
             _ => {}
+        }
+        if entry.draw == Draw::Parents {
+            let at = [at[0], at[1], at[2], at[3], "draw"];
+            if kind.inserts() {
+                self.say(&at, format!("`draw` has no meaning for {kind}, which makes new documents; leave it out"));
+            } else if c.per.is_none() {
+                self.say(
+                    &at,
+                    format!(
+                        "`{collection}` has no parents to draw from; use a collection with `per`, or leave `draw` out"
+                    ),
+                );
+            } else if kind == OpKind::View && entry.field.is_none() {
+                self.say(&at, "`draw` has no meaning for a view without `where`, which takes no document's value; leave it out");
+            } else if phase.ledger && kind.writes() {
+                self.say(
+                    &at,
+                    "with a ledger each key has one writer, who owns documents and not parents; leave `draw` out, or \
+                     `ledger`",
+                );
+            }
         }
         for (key, given, allowed) in [
             (

@@ -19,7 +19,7 @@ pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::{Override, StudyError, StudyErrors};
-pub use phases::{ArrivalSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
+pub use phases::{ArrivalSpec, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
 pub use study::{Stores, Study};

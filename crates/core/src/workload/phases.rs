@@ -169,6 +169,17 @@ pub enum Streams {
     Disjoint,
 }
 
+/// What an operation of a mix draws, to take one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// A document, so that a parent is met the more often the more documents it has.
+    #[default]
+    Documents,
+    /// One of the parents that have documents, whose first one is taken.
+    Parents,
+}
+
 /// How arrivals are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -340,6 +351,8 @@ pub struct MixEntry {
     /// `page`: the indexed field; `view`: the field that is the key of the view. The value asked for is
     /// that of a document drawn by popularity.
     pub field: Option<String>,
+    /// Whether documents are drawn, or parents that have any; default: documents.
+    pub draw: Draw,
     /// `page`, `prefix`, `scan`, `view`: at most so many documents; default 10.
     pub limit: Option<u32>,
     /// Makes it the bulk form of so many documents.
@@ -370,6 +383,7 @@ impl MixEntry {
             weight,
             collection: None,
             field: None,
+            draw: Draw::Documents,
             limit: None,
             batch: None,
             upto: None,
@@ -396,6 +410,9 @@ struct MixTable {
     /// `page`: the indexed field; `view`: the field that is the view's key.
     #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
     field: Option<String>,
+    /// For collections with `per`: whether documents are drawn, or parents that have any.
+    #[serde(default, skip_serializing_if = "is_default")]
+    draw: Draw,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -465,6 +482,7 @@ impl<'de> Deserialize<'de> for MixEntry {
                     weight: checked_weight(t.weight)?,
                     collection: t.collection,
                     field: t.field,
+                    draw: t.draw,
                     limit: t.limit,
                     batch: t.batch,
                     upto: t.upto,
@@ -493,6 +511,7 @@ impl Serialize for MixEntry {
             weight: m.weight,
             collection: m.collection,
             field: m.field,
+            draw: m.draw,
             limit: m.limit,
             batch: m.batch,
             upto: m.upto,

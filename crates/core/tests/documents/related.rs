@@ -83,3 +83,77 @@ fn scale_keeps_the_fan_out() {
         assert!((highlights / (3_000.0 * scale) - 1.0).abs() < 0.01, "{highlights}");
     }
 }
+
+/// The bookseller's service as published; the total of users-books as 10.58 a user.
+const PUBLISHED: &str = r#"
+[collections.users]
+count = 69_380_000
+[collections.users-books]
+per    = { users = [5, 16] }
+key    = "users-books/{parent}/{seq:04}"
+[collections.highlights]
+key    = "highlights/{user}/{seq:014}"
+index  = [["user"]]
+fields = { user = "{parent}", book = { ref = "users-books", same_parent = true } }
+[collections.highlights.per.users]
+total = 497_030_000
+bins  = [
+    [203_550, 1], [100_000, 200_000, 428], [10_000, 100_000, 10_622], [1_000, 10_000, 20_340],
+    [100, 1_000, 67_249], [10, 100, 59_827], [2, 10, 10_158_123], [1, 43_425_405],
+]
+"#;
+
+#[test]
+fn the_published_service_is_made_at_any_scale() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = try_catalog(PUBLISHED, 1.0, dir.path(), None).unwrap();
+    assert_eq!(full.get(2).count(), 497_030_000);
+    assert_eq!(full.get(2).parents(), 53_741_995);
+    for scale in [0.01, 0.001, 0.000_1] {
+        let scaled = try_catalog(PUBLISHED, scale, dir.path(), None).unwrap();
+        let (users, books, highlights) = (scaled.get(0), scaled.get(1), scaled.get(2));
+        assert_eq!(users.count(), (69_380_000.0 * scale) as u64);
+        assert_eq!(books.parents(), users.count(), "every user has books");
+        assert_eq!(highlights.count(), (497_030_000.0 * scale) as u64);
+        assert!((highlights.parents() as f64 - 53_741_995.0 * scale).abs() <= 1.0);
+        for index in (0..highlights.count()).step_by(997) {
+            let v = value(highlights, index, 0);
+            let book = v["book"].as_str().unwrap();
+            assert!(book.starts_with(&format!("users-books/{}/", v["user"].as_str().unwrap())), "{v}");
+        }
+        // The same study at the same scale makes the same documents again.
+        let again = try_catalog(PUBLISHED, scale, dir.path(), Some(&scaled.frozen())).unwrap();
+        for index in [0, 1, highlights.count() / 2, highlights.count() - 1] {
+            assert_eq!(value(again.get(2), index, 0), value(highlights, index, 0));
+        }
+    }
+}
+
+#[test]
+fn bins_of_parents_that_are_children_themselves_are_scaled_with_them() {
+    let chain = r#"
+[collections.users]
+count = 1_000
+[collections.posts]
+per = { users = { bins = [[1, 400], [2, 10, 90], [1_000, 10]] } }
+[collections.comments]
+per = { posts = { bins = [[1, 5_000], [2, 4, 5_500], [50, 300]] } }
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    for scale in [0.001, 0.003, 0.01, 0.05, 0.5, 1.0, 2.5] {
+        // With very few users there may be none with a post, which is told.
+        match try_catalog(chain, scale, dir.path(), None) {
+            Ok(made) => {
+                let share = made.get(2).parents() as f64 / made.get(1).count() as f64;
+                let posts = try_catalog(chain, 1.0, dir.path(), None).unwrap().get(1).count() as f64;
+                assert!((share - 10_800.0 / posts).abs() * made.get(1).count() as f64 <= 1.0, "{scale}: {share}");
+            }
+            Err(e) => assert!(scale < 0.01 && e.to_string().contains("no parent has a child"), "{scale}: {e}"),
+        }
+    }
+    let many = chain.replace("[50, 300]", "[50, 3_000]");
+    for scale in [0.01, 1.0, 3.0] {
+        let message = try_catalog(&many, scale, dir.path(), None).unwrap_err().to_string();
+        assert!(message.contains("hold 13,500 parents") && message.contains("has 10,8"), "{message}");
+    }
+}
