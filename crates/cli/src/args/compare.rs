@@ -52,9 +52,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", default_value = DEFAULT_THRESHOLD, value_parser = parse_threshold)]
     pub(crate) threshold: f64,
 
-    /// Exit with 1 when the whole interval of B/A lies beyond a line: '[PHASE.][OP.]MEASURE > +5%', or < -5%, or
-    /// > x1.05; may be given several times
-    #[arg(long, value_name = "GATE")]
+    // As text: in documentation its brackets would be links.
+    #[arg(
+        long,
+        value_name = "GATE",
+        help = "Exit with 1 when the whole interval of B/A lies beyond a line: '[PHASE.][OP.]MEASURE > +5%', or < -5%, or \
+                > x1.05; may be given several times"
+    )]
     pub(crate) fail_on: Vec<String>,
 
     /// Compare what is partial, unlike or invalid all the same; differences stand above the figures

@@ -34,7 +34,9 @@ impl Source {
             .find(|(path, _)| Path::new(path).exists())
             .or_else(|| text.rsplit_once('#').map(|(path, arm)| (path, Some(arm))))
             .unwrap_or((text, None));
-        Self::read(path.to_owned(), None, Path::new(path), arm)
+        // Shells complete folders with a slash.
+        let name = Some(path.trim_end_matches('/')).filter(|name| !name.is_empty()).unwrap_or(path);
+        Self::read(name.to_owned(), None, Path::new(path), arm)
     }
 
     pub(super) fn read(

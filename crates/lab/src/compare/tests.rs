@@ -460,6 +460,8 @@ fn a_path_may_hold_the_sign_of_an_arm() {
     assert_eq!(odd.arm, None);
     let text = dir.path().join("issue#7#x");
     assert_eq!(Source::open(text.to_str().unwrap()).unwrap().arm.as_deref(), Some("x"));
+    let slash = format!("{}/", dir.path().join("issue#7").display());
+    assert_eq!(format!("{}/", Source::open(&slash).unwrap().name), slash);
     let error = Source::open("nowhere#x").unwrap_err().to_string();
     assert!(error.starts_with("nowhere: cannot be read"), "{error}");
 }
