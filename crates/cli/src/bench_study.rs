@@ -161,6 +161,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         data_to_memory: None,
         presets: IndexMap::new(),
         flaws: Vec::new(),
+        published: Vec::new(),
     };
     let study = study.validate("the flags of bench")?;
     let kept = without_password(&args.url);

@@ -118,9 +118,7 @@ fn the_rows_of_a_view_are_said_once() {
 
 #[test]
 fn parents_are_drawn_where_there_are_any() {
-    let mix = |entry: &str| {
-        GOOD.replace(r#"page = { collection = "highlights", where = "user", limit = 10 }"#, entry)
-    };
+    let mix = |entry: &str| GOOD.replace(r#"page = { collection = "highlights", where = "user", limit = 10 }"#, entry);
     let parents = r#"draw = "parents""#;
     for entry in [
         "page = { collection = \"highlights\", where = \"user\", DRAW }",

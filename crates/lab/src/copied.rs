@@ -168,6 +168,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         trials: vec![trial],
         arms: Vec::new(),
         sweeps: Vec::new(),
+        claims: Vec::new(),
         cost: None,
         verdicts: Vec::new(),
     };

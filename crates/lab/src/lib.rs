@@ -6,8 +6,8 @@
 
 pub mod alike;
 pub mod arms;
-pub mod compare;
 pub mod claims;
+pub mod compare;
 pub mod copied;
 pub mod cost;
 pub mod doctor;

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use table::{Align, Table};
 
+use crate::claims::ClaimTable;
 use crate::human::{bytes, count, duration, percent, rate};
 use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TrialResult};
 
@@ -49,6 +50,9 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
     out.push_str(&sweeps::tables(result, paint));
     if let Some(cost) = &result.cost {
         let _ = write!(out, "\n{cost}");
+    }
+    if !result.claims.is_empty() {
+        let _ = write!(out, "\n{}\n{}", paint.bold("What was published"), ClaimTable(&result.claims));
     }
     let of = result.trials.len();
     let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());

@@ -101,9 +101,8 @@ impl Maker {
             Streams::Disjoint => Ownership::Disjoint { worker, workers },
         };
         let phase_seed = mix64(seed, plan.number);
-        let parents_of = |recipe: &Recipe| {
-            (recipe.draw == Draw::Parents).then(|| catalog.get(recipe.label.collection).parents())
-        };
+        let parents_of =
+            |recipe: &Recipe| (recipe.draw == Draw::Parents).then(|| catalog.get(recipe.label.collection).parents());
         let streams = plan
             .recipes
             .iter()

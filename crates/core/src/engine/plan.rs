@@ -8,8 +8,8 @@ use crate::measure::Label;
 use crate::schedule::{Arrival, Rate};
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
 use crate::workload::{
-    ArrivalSpec, Body, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams, Study,
-    collection_of,
+    ArrivalSpec, Body, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams,
+    Study, collection_of,
 };
 
 /// Documents in one bulk operation of a load, where the study does not say.

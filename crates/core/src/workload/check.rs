@@ -54,6 +54,12 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
         checker.phase(position, phase);
     }
     checker.problems.extend(super::existing::check(study));
+    for (position, claim) in study.published.iter().enumerate() {
+        checker.problems.extend(claim.problems().into_iter().map(|problem| Problem {
+            path: ["published".to_owned(), position.to_string()].into_iter().chain(problem.path).collect(),
+            message: problem.message,
+        }));
+    }
     let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
     checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
     checker.problems
@@ -74,7 +80,8 @@ impl Checker<'_> {
         if self.study.database == Database::Kept {
             for (position, phase) in self.study.phases.iter().enumerate() {
                 let op = |(name, entry): (&String, &MixEntry)| entry.op.or_else(|| OpName::find(name));
-                let changes = [OpName::Insert, OpName::Delete, OpName::Append, OpName::Prepend, OpName::Counter, OpName::Touch];
+                let changes =
+                    [OpName::Insert, OpName::Delete, OpName::Append, OpName::Prepend, OpName::Counter, OpName::Touch];
                 if phase.mix.iter().filter_map(op).any(|op| changes.contains(&op)) {
                     self.say(
                         &["phases", &position.to_string(), "mix"],
@@ -375,7 +382,10 @@ impl Checker<'_> {
                     ),
                 );
             } else if kind == OpKind::View && entry.field.is_none() {
-                self.say(&at, "`draw` has no meaning for a view without `where`, which takes no document's value; leave it out");
+                self.say(
+                    &at,
+                    "`draw` has no meaning for a view without `where`, which takes no document's value; leave it out",
+                );
             } else if phase.ledger && kind.writes() {
                 self.say(
                     &at,

@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::check::Problem;
-
-/// Levels by factor: `{ workers = 16 }`. A factor is named by its path (`phases.load.workers`) or by as much of its end
-/// as no other factor has (`workers`); `store` is the store's name in the study.
-pub type Levels = IndexMap<String, serde_json::Value>;
+use super::factors::Levels;
 
 /// A statement of a published study.
+///
+/// Levels in its test (`{ workers = 16 }`) name a factor by its path (`phases.load.workers`) or by as much of its end
+/// as no other factor has (`workers`); `store` is the store's name in the study.
 ///
 /// ```toml
 /// [[published]]

@@ -13,7 +13,7 @@ mod presets;
 mod study;
 
 pub use check::{Problem, collection_of, did_you_mean};
-pub use claims::{Between, Claim, ClaimTest, FallsTest, Levels, PeakTest, RatioTest, RisesTest, ShareTest};
+pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};

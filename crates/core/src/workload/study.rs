@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::claims::Claim;
 use super::collections::Collection;
 use super::factors::{Database, Design};
 use super::limits::{Limit, RateSearch};
@@ -57,6 +58,9 @@ pub struct Study {
     /// The study at other sizes, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub presets: IndexMap<String, Preset>,
+    /// What the published study that this one follows says, and how a run can be held against it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Claim>,
     /// What readers found wrong with the published study that this one follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<Flaw>,

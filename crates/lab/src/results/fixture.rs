@@ -216,6 +216,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
         }],
         arms: Vec::new(),
         sweeps: Vec::new(),
+        claims: Vec::new(),
         cost: None,
         verdicts: Vec::new(),
     }

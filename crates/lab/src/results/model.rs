@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::claims::ClaimResult;
 use crate::cost::CostResult;
 use crate::environment::Environment;
 use crate::plan::Plan;
@@ -39,6 +40,9 @@ pub struct RunResult {
     /// What each factor with numbers as levels does to each measured phase. Made of the trials.
     #[serde(default)]
     pub sweeps: Vec<FactorSweep>,
+    /// What was published of the study, and how it stands against what was measured.
+    #[serde(default)]
+    pub claims: Vec<ClaimResult>,
     /// What the arms cost, with the price sheet; null where none was given.
     #[serde(default)]
     pub cost: Option<CostResult>,

@@ -10,7 +10,7 @@ use storebench_core::documents::Documents;
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
 use storebench_core::ledger::version_at;
 use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
-use storebench_core::workload::{Body, Collection, MixEntry, OpName, Study};
+use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study};
 
 use super::error::LabError;
 use super::foreign::{self, Foreign};
@@ -18,6 +18,7 @@ use super::observe::Journal;
 use super::resume;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use crate::arms::{over_trials, sweeps_of};
+use crate::claims::judge_claims;
 use crate::cost::{CostResult, cost_of_run};
 use crate::environment::Environment;
 use crate::plan::{Outline, Plan, load_key};
@@ -185,6 +186,7 @@ fn run_with(
         trials: Vec::new(),
         arms: Vec::new(),
         sweeps: Vec::new(),
+        claims: Vec::new(),
         // The sheet stands from the first moment on, and the figures follow the trials.
         cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None)),
         verdicts: Vec::new(),
@@ -196,7 +198,7 @@ fn run_with(
         result.run.resumed.push(std::mem::replace(&mut result.run.began, before.began));
         result.trials = before.trials;
     }
-    keep_result(&mut journal, &mut result);
+    keep_result(&request.study.published, &mut journal, &mut result);
     let trials = result.plan.trials.clone();
     for planned in &trials {
         if stop.asked() {
@@ -218,19 +220,21 @@ fn run_with(
     }
     result.trials.sort_by_key(|trial| trial.trial);
     result.run.ended = Some(jiff::Timestamp::now().to_string());
-    keep_result(&mut journal, &mut result);
+    keep_result(&request.study.published, &mut journal, &mut result);
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
     let folder_error = journal.finish();
     Ok(RunOutcome { result, folder: path, folder_error })
 }
 
 /// Judges what there is and writes it down.
-pub(super) fn keep_result(journal: &mut Journal<'_>, result: &mut RunResult) {
+pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result: &mut RunResult) {
     journal.hide(result);
     result.arms = over_trials(&result.plan, &result.trials);
     result.sweeps = sweeps_of(result);
     result.cost = result.cost.take().map(|cost| cost_of_run(&cost.sheet, result));
     result.verdicts = judge(result);
+    // Behind the verdicts: what was measured badly decides no claim.
+    result.claims = judge_claims(published, result);
     journal.keep(|folder| folder.write_result(result));
 }
 

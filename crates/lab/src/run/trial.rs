@@ -80,7 +80,7 @@ impl Session<'_> {
                     if let Err(error) = ended {
                         fail(result, &arm.plans[position].name, &error);
                     }
-                    keep_result(journal, result);
+                    keep_result(&self.request.study.published, journal, result);
                     if result.trials[at].failure.is_some() || result.run.interrupted {
                         break;
                     }
@@ -103,7 +103,7 @@ impl Session<'_> {
             journal.note(format!("{} ended early, in {}: {}", arm.name, failure.during, failure.message));
         }
         journal.log(serde_json::json!({ "event": "trial-ended" }));
-        keep_result(journal, result);
+        keep_result(&self.request.study.published, journal, result);
     }
 
     /// Removes what a store still holds after the last trial: one that was interrupted, or whose later
