@@ -138,7 +138,7 @@ fn parents_are_drawn_where_there_are_any() {
         ("insert = { collection = \"users\", DRAW }", "`draw` has no meaning for insert"),
         ("insert = { collection = \"highlights\", DRAW }", "`draw` has no meaning for insert"),
         ("view = { collection = \"highlights\", view = \"a/b\", DRAW }", "`draw` has no meaning for a view without"),
-        ("read = { collection = \"highlights\", draw = \"users\" }", "expected `documents` or `parents`"),
+        ("read = { collection = \"highlights\", draw = \"users\" }", "known: `documents`, `parents`"),
     ] {
         let message = refused(&mix(&entry.replace("DRAW", parents)), &[]);
         assert!(message.contains(told), "{message}");

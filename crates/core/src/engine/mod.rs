@@ -8,6 +8,8 @@
 mod calibrate;
 mod caller;
 mod clock;
+#[cfg(test)]
+mod drawn;
 mod drive;
 mod events;
 mod explain;
@@ -16,8 +18,6 @@ mod maker;
 mod plan;
 mod read_back;
 mod run;
-#[cfg(test)]
-mod drawn;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]
