@@ -4,6 +4,7 @@
 //! a [run folder](results) and says what the result is worth ([verdicts]). The [summary] is a
 //! pure function of the result. This crate names no driver.
 
+pub mod alike;
 pub mod copied;
 pub mod doctor;
 pub mod environment;
