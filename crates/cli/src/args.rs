@@ -442,7 +442,7 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AssetsArgs {
-    /// Folder that gets man/, completions/, schema/ and stores.md
+    /// Folder that gets man/, completions/, schema/, stores.md and verdicts.md
     pub(crate) dir: PathBuf,
 }
 

@@ -16,7 +16,7 @@ use crate::verdicts::judge;
 
 /// What a copy is judged by. The other checks ask how well a store was measured; a copy draws no keys and checks
 /// documents otherwise.
-const JUDGED: &[&str] = &["single-run", "client-shares-host", "client-saturated", "errors"];
+const JUDGED: &[&str] = &["single-run", "client-shares-host", "client-saturated", "parallelism-not-reached", "errors"];
 
 /// A copy that has ended or was interrupted.
 #[derive(Clone, Copy)]

@@ -1,5 +1,5 @@
-//! `assets DIR`, hidden: man pages, completions, the schema and the page of stores, each from its one
-//! definition.
+//! `assets DIR`, hidden: man pages, completions, the schema and the pages of stores and verdicts, each from its
+//! one definition.
 
 use std::fs;
 use std::path::Path;
@@ -15,6 +15,7 @@ pub(crate) fn assets(args: &AssetsArgs) -> Result<u8, Failure> {
     let refused = |e: std::io::Error| Failure::bad_input(format!("{}: {e}; use another folder", args.dir.display()));
     write_all(&args.dir).map_err(refused)?;
     fs::write(args.dir.join("stores.md"), stores_page::page()?).map_err(refused)?;
+    fs::write(args.dir.join("verdicts.md"), storebench_lab::verdicts::page()).map_err(refused)?;
     Ok(0)
 }
 

@@ -1,11 +1,11 @@
-//! Man pages, completions, schema and the page of stores are those of this version.
+//! Man pages, completions, schema and the pages of stores and verdicts are those of this version.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::common::Cli;
 
-const PARTS: [&str; 4] = ["man", "completions", "schema/study.schema.json", "stores.md"];
+const PARTS: [&str; 5] = ["man", "completions", "schema/study.schema.json", "stores.md", "verdicts.md"];
 
 /// Every file below, by its path.
 fn read(root: &Path, part: &str, files: &mut BTreeMap<String, String>) {

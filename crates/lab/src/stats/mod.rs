@@ -14,4 +14,4 @@ mod steady;
 pub use interval::{CONFIDENCE, Estimate, geometric_mean, paired_ratio, unpaired_ratio};
 pub use outliers::{OUTLYING, outlying};
 pub use series::{Band, band, effective_size};
-pub use steady::{SeriesEvent, SeriesEventKind, Steadiness, steadiness};
+pub use steady::{CHANGE, STALLED, SeriesEvent, SeriesEventKind, Steadiness, steadiness};

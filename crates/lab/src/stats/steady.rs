@@ -7,9 +7,9 @@ use super::outliers::median;
 use super::series::effective_size;
 
 /// Below this share of the median a second is a stall.
-const STALLED: f64 = 0.1;
+pub const STALLED: f64 = 0.1;
 /// Changes smaller than this share of the mean are no events, however sure they are.
-const CHANGE: f64 = 0.10;
+pub const CHANGE: f64 = 0.10;
 /// A change of level is one from so many standard errors on: the place of the largest of many differences is chosen,
 /// so that more is needed than of one difference.
 const SURE: f64 = 4.0;

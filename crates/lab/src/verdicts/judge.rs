@@ -1,108 +1,35 @@
 //! Runs every check, and says what a run's exit code is.
 
+use super::check::{Arms, Looks, Scene};
+use super::checks::CHECKS;
 use super::model::{Level, Verdict};
-use super::{client, design, outcome, payload, queries, schedule};
-use crate::results::{PhaseResult, RunResult, TrialResult};
-
-/// What a check of a phase looks at.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scene<'a> {
-    pub(super) result: &'a RunResult,
-    pub(super) trial: &'a TrialResult,
-    pub(super) phase: &'a PhaseResult,
-}
-
-impl Scene<'_> {
-    /// The phase is what the study wants to know: no load, no warm-up.
-    pub(super) fn measures(&self) -> bool {
-        !self.phase.loads && !self.phase.warm_up
-    }
-
-    /// The store's own scheme, without decorators.
-    pub(super) fn scheme(&self) -> &str {
-        let scheme = self.trial.url.split(':').next().unwrap_or_default();
-        scheme.rsplit('+').next().unwrap_or_default()
-    }
-
-    pub(super) fn operations(&self) -> f64 {
-        self.phase.ops.values().map(|op| op.count as f64).sum()
-    }
-}
-
-/// What a check found, before it is known where.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Finding {
-    pub(super) level: Level,
-    pub(super) saw: String,
-    pub(super) threshold: String,
-    pub(super) advice: String,
-}
-
-impl Finding {
-    /// The advice goes with every level but *pass*.
-    pub(super) fn new(
-        level: Level,
-        saw: impl Into<String>,
-        threshold: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        let advice = if level == Level::Pass { String::new() } else { advice.into() };
-        Self { level, saw: saw.into(), threshold: threshold.into(), advice }
-    }
-
-    fn at(self, check: &str, trial: Option<&TrialResult>, phase: Option<&PhaseResult>) -> Verdict {
-        Verdict {
-            check: check.to_owned(),
-            level: self.level,
-            saw: self.saw,
-            threshold: self.threshold,
-            advice: self.advice,
-            trial: trial.map(|t| t.trial),
-            store: trial.map(|t| t.store.clone()),
-            phase: phase.map(|p| p.name.clone()),
-        }
-    }
-}
-
-/// A check of one phase: none where it has no meaning.
-type PhaseCheck = fn(&Scene<'_>) -> Option<Finding>;
-
-const PHASE_CHECKS: [(&str, PhaseCheck); 13] = [
-    ("partial-run", outcome::partial_run),
-    ("lost-writes", outcome::lost_writes),
-    ("wrong-content", outcome::wrong_content),
-    ("errors", outcome::errors),
-    ("misses", outcome::misses),
-    ("client-saturated", client::client_saturated),
-    ("schedule-slip", schedule::schedule_slip),
-    ("too-few-connections", schedule::too_few_connections),
-    ("rate-not-held", schedule::rate_not_held),
-    ("closed-loop-latency", schedule::closed_loop_latency),
-    ("full-scan", queries::full_scan),
-    ("few-distinct-keys", payload::few_distinct_keys),
-    ("too-short", design::too_short),
-];
+use crate::results::RunResult;
 
 /// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
 /// judged only for what they lost or found wrong.
 pub fn judge(result: &RunResult) -> Vec<Verdict> {
-    let mut verdicts = vec![design::single_run(result).at("single-run", None, None)];
-    verdicts.extend(
-        payload::compressible_payload(result).into_iter().map(|found| found.at("compressible-payload", None, None)),
-    );
+    let mut verdicts = Vec::new();
+    let arms = Arms::of(result);
+    let looks = || CHECKS.iter().flat_map(|check| check.looks.iter().map(move |looks| (check, looks)));
+    for (check, looks) in looks() {
+        let found = match looks {
+            Looks::Run(look) => look(result),
+            Looks::Arms(look) => look(&arms),
+            Looks::Trial(_) | Looks::Phase(_) => continue,
+        };
+        verdicts.extend(found.into_iter().map(|found| found.at(check.name, None, None)));
+    }
     for trial in &result.trials {
-        verdicts.push(client::client_shares_host(trial).at("client-shares-host", Some(trial), None));
-        if let Some(found) = outcome::failed_trial(trial) {
-            verdicts.push(found.at("partial-run", Some(trial), None));
+        for (check, looks) in looks() {
+            if let Looks::Trial(look) = looks {
+                verdicts.extend(look(result, trial).map(|found| found.at(check.name, Some(trial), None)));
+            }
         }
         for phase in &trial.phases {
             let scene = Scene { result, trial, phase };
-            for (name, check) in PHASE_CHECKS {
-                if phase.warm_up && !matches!(name, "lost-writes" | "wrong-content" | "partial-run") {
-                    continue;
-                }
-                if let Some(found) = check(&scene) {
-                    verdicts.push(found.at(name, Some(trial), Some(phase)));
+            for (check, looks) in looks().filter(|(check, _)| check.warm_ups || !phase.warm_up) {
+                if let Looks::Phase(look) = looks {
+                    verdicts.extend(look(&scene).map(|found| found.at(check.name, Some(trial), Some(phase))));
                 }
             }
         }
@@ -132,4 +59,78 @@ pub fn exit_code(result: &RunResult) -> u8 {
         return 130;
     }
     if result.verdicts.iter().any(|v| v.level == Level::Invalid) { 4 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Failure, fixture};
+    use crate::verdicts::testing::{NOTE, closed, level};
+
+    #[test]
+    fn warm_ups_are_judged_only_for_what_they_lost() {
+        let result = closed(|p| {
+            p.warm_up = true;
+            p.ops[0].errors = p.ops[0].count;
+            p.ops[0].wrong = 1;
+        });
+        let phase: Vec<String> = judge(&result).into_iter().filter(|v| v.phase.is_some()).map(|v| v.check).collect();
+        assert_eq!(phase, ["wrong-content"]);
+    }
+
+    #[test]
+    fn exit_codes_in_order_of_weight() {
+        let mut result = closed(|_| ());
+        result.verdicts = judge(&result);
+        assert_eq!(exit_code(&result), 0);
+        result.verdicts[0].level = Level::Invalid;
+        assert_eq!(exit_code(&result), 4);
+        result.run.interrupted = true;
+        assert_eq!(exit_code(&result), 130);
+        for (kind, code) in [("failed", 1), ("unreachable", 3), ("not-ours", 2), ("bad-url", 2), ("not-supported", 2)] {
+            result.trials[0].failure = Some(Failure { kind: kind.into(), ..Default::default() });
+            assert_eq!(exit_code(&result), code, "{kind}");
+        }
+        result.trials[0].failure = Some(Failure { kind: "unreachable".into(), ..Default::default() });
+        result.trials[0].phases[0].ops[0].wrong = 1;
+        assert_eq!(exit_code(&result), 1);
+    }
+
+    /// What the demo measures on two cores: closed loop, both workers busy, taking turns with the
+    /// store's own threads.
+    #[test]
+    fn a_saturating_embedded_run_is_not_invalid() {
+        let mut result = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
+        for phase in &mut result.trials[0].phases {
+            let client = &mut phase.client;
+            client.busiest_worker_share = 0.97;
+            client.cpu_us_per_op = Some(0.5);
+            client.process_cpu_us_per_op = Some(8.0);
+            client.worker_cpu_s = phase.elapsed_ns as f64 / 1e9 * 1.4;
+            client.run_queue_s = phase.elapsed_ns as f64 / 1e9 * 0.6;
+            client.process_cpu_s = Some(phase.elapsed_ns as f64 / 1e9 * 1.9);
+        }
+        result.verdicts = judge(&result);
+        assert_eq!(exit_code(&result), 0, "{:#?}", result.verdicts);
+        assert_eq!(level(&result, "client-shares-host"), NOTE);
+    }
+
+    /// A run of one arm has nothing to compare.
+    #[test]
+    fn one_arm_is_not_compared() {
+        let names: Vec<String> = judge(&closed(|_| ())).into_iter().map(|v| v.check).collect();
+        for check in ["durability-differs", "replicas-differ", "work-differs", "noisy-blocks"] {
+            assert!(!names.iter().any(|name| name == check), "{check}");
+        }
+    }
+
+    #[test]
+    fn arms_of_old_results_are_stores() {
+        let mut result = closed(|_| ());
+        result.trials.push(result.trials[0].clone());
+        assert_eq!(Arms::of(&result).arms.len(), 1);
+        result.trials[1].arm = "sqlite batch=9".into();
+        let names: Vec<String> = Arms::of(&result).arms.iter().map(|arm| arm.name.to_owned()).collect();
+        assert_eq!(names, ["sqlite", "sqlite batch=9"]);
+    }
 }

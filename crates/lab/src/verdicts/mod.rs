@@ -1,18 +1,19 @@
 //! What a result is worth: named checks over the data of a run.
 //!
 //! Each check is a pure function of the [result](crate::results::RunResult), so verdicts can be had
-//! again from a run folder. `docs/verdicts.md` says what each one sees, and what to do.
+//! again from a run folder. Each has a file of its own under `checks`; [`page`] says what every one sees, and
+//! what to do.
 
-mod client;
-mod design;
+mod check;
+mod checks;
 mod judge;
+mod memory;
 mod model;
-mod outcome;
-mod payload;
-mod queries;
-mod schedule;
+mod page;
 #[cfg(test)]
-mod tests;
+mod testing;
+mod unlike;
 
 pub use judge::{exit_code, judge};
 pub use model::{Level, Verdict};
+pub use page::page;

@@ -1,9 +1,11 @@
-//! Was enough measured?
+//! `too-short`: was the phase long enough for its figures?
 
-use super::judge::{Finding, Scene};
-use super::model::Level;
 use crate::human::{count, duration};
-use crate::results::RunResult;
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "too-short", group: Group::Enough, page, looks: &[Looks::Phase(look)], warm_ups: false };
 
 /// A measured phase, in ns.
 const LONG_ENOUGH_NS: f64 = 10e9;
@@ -11,8 +13,19 @@ const ENOUGH_OPERATIONS: f64 = 1_000.0;
 /// Values that a percentile should have beyond it.
 const ENOUGH_BEYOND: f64 = 100.0;
 
+fn page() -> String {
+    format!(
+        "A measured phase that sent for less than {length} s, or ended fewer than {operations} operations: caution. A note
+where fewer than {beyond} values of an operation lie beyond its p99.9. What to do: lengthen the phase, to minutes where
+the store writes: caches, flushes and compactions have barely begun.",
+        length = LONG_ENOUGH_NS / 1e9,
+        operations = count(ENOUGH_OPERATIONS as u64),
+        beyond = ENOUGH_BEYOND
+    )
+}
+
 /// Whether the phase was long enough for its figures.
-pub(super) fn too_short(scene: &Scene<'_>) -> Option<Finding> {
+fn look(scene: &Scene<'_>) -> Option<Finding> {
     if !scene.measures() {
         return None;
     }
@@ -51,14 +64,27 @@ pub(super) fn too_short(scene: &Scene<'_>) -> Option<Finding> {
     ))
 }
 
-/// Whether there is a spread to see.
-pub(super) fn single_run(result: &RunResult) -> Finding {
-    let repeats = result.plan.repeats.max(1);
-    let level = if repeats == 1 { Level::Note } else { Level::Pass };
-    Finding::new(
-        level,
-        format!("{} repeat{}", count(repeats.into()), if repeats == 1 { "" } else { "s" }),
-        "note at 1 repeat",
-        "one run shows no spread: set `repeats` to 3 or more before you call a difference real",
-    )
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level};
+
+    #[test]
+    fn too_short() {
+        for (sent_ns, count, expected) in [
+            (10_000_000_000, 100_000, PASS),
+            (9_998_000_000, 100_000, CAUTION),
+            (10_000_000_000, 99_999, NOTE),
+            (10_000_000_000, 1_000, NOTE),
+            (10_000_000_000, 999, CAUTION),
+        ] {
+            let result = closed(|p| {
+                p.sending_ns = sent_ns;
+                p.ops.shift_remove("update");
+                p.ops[0].count = count;
+                p.ops[0].service_ns.count = count;
+            });
+            assert_eq!(level(&result, "too-short"), expected, "{sent_ns} ns, {count}");
+        }
+        assert_eq!(level(&closed(|p| p.loads = true), "too-short"), None);
+    }
 }

@@ -1,21 +1,31 @@
-//! Were the documents and keys worth asking for?
+//! `compressible-payload`: do documents compress further than real ones?
 
-use super::judge::{Finding, Scene};
-use super::model::Level;
-use crate::human::{count, percent};
+use crate::human::percent;
 use crate::results::RunResult;
+use crate::verdicts::check::{Check, Finding, Group, Looks};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "compressible-payload", group: Group::Documents, page, looks: &[Looks::Run(look)], warm_ups: false };
 
 /// Documents that zstd over pages leaves less of than this are unlike real ones.
 const COMPRESSED: f64 = 0.25;
 /// How far below the pages' ratio a long window may come before text that repeats is behind it.
 const REPEATS: f64 = 0.10;
-/// Fewer keys than this stay in any cache.
-const FEW_KEYS: f64 = 1_000.0;
-/// Distinct keys over operations.
-const FEW_FOR_OPERATIONS: f64 = 0.01;
+
+fn page() -> String {
+    format!(
+        "zstd level 3 over 32 KiB pages leaves less than {least} of made documents: caution, since
+stores that compress look better than they are. Set `compress_to`. Caution also where a long window finds {repeats} of
+the bytes again: the text repeats from document to document. The user's own documents get a note:
+they are what they are.",
+        least = percent(COMPRESSED),
+        repeats = percent(REPEATS)
+    )
+}
 
 /// Whether a store that compresses, or a disk that does, gains more than it would on real documents.
-pub(super) fn compressible_payload(result: &RunResult) -> Vec<Finding> {
+fn look(result: &RunResult) -> Vec<Finding> {
     let threshold = format!(
         "caution below {}, or where a long window finds {} of the bytes again",
         percent(COMPRESSED),
@@ -62,24 +72,20 @@ pub(super) fn compressible_payload(result: &RunResult) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether the same few keys were asked for again and again. Short phases touch few keys whatever is
-/// drawn, so half the operations is the bound there.
-pub(super) fn few_distinct_keys(scene: &Scene<'_>) -> Option<Finding> {
-    let operations = scene.operations();
-    if !scene.measures() || operations == 0.0 {
-        return None;
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level};
+
+    #[test]
+    fn compressible_payload() {
+        let with = |page: f64, own: bool| {
+            let mut result = closed(|_| ());
+            result.documents[0].own = own;
+            result.documents[0].compression.as_mut().unwrap().page_zstd3 = page;
+            level(&result, "compressible-payload")
+        };
+        assert_eq!(with(0.25, false), PASS);
+        assert_eq!(with(0.249, false), CAUTION);
+        assert_eq!(with(0.01, true), NOTE);
     }
-    let keys = scene.phase.documents.distinct_keys as f64;
-    let least = FEW_KEYS.min(operations / 2.0).max(FEW_FOR_OPERATIONS * operations);
-    let level = if keys < least { Level::Caution } else { Level::Pass };
-    Some(Finding::new(
-        level,
-        format!("{} distinct keys in {} operations", count(keys as u64), count(operations as u64)),
-        format!(
-            "caution below {} keys (half of the operations, if that is less) or {} of the operations",
-            count(FEW_KEYS as u64),
-            percent(FEW_FOR_OPERATIONS)
-        ),
-        "a cache answers most of this: use more documents or a flatter `popularity`, or say that a hot set was meant",
-    ))
 }

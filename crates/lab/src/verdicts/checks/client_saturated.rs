@@ -1,9 +1,12 @@
-//! Was it the client that was measured?
+//! `client-saturated`: was it the client that was measured?
 
-use super::judge::{Finding, Scene};
-use super::model::Level;
 use crate::human::{duration, percent};
-use crate::results::{ClientUse, TrialResult};
+use crate::results::ClientUse;
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "client-saturated", group: Group::Client, page, looks: &[Looks::Phase(look)], warm_ups: false };
 
 /// Embedded stores: share of the processor time of an operation that is the client's.
 const EMBEDDED: (f64, f64) = (0.25, 0.60);
@@ -21,8 +24,41 @@ const MOSTLY_QUEUED: f64 = 0.60;
 /// Share of the processor time that was wanted and could have been had, but was not given.
 const WITHHELD: (f64, f64) = (0.25, 0.75);
 
+fn page() -> String {
+    format!(
+        "The worst of four signs:
+- *Embedded store*: the client's own processor time for an operation (calibrated on the null store) over
+  that of the whole process. Caution above {embedded}, invalid above {embedded_invalid}. A note at most where workers
+  computed less than {waiting} of their time (they waited: for a disk, a rate, a decorator); caution at most on
+  `memory:`, which has little else to do; on `null:` always a note, since it measures the client itself.
+- *Store of its own*: the busiest worker's processor time, without active waiting, over its time. Caution
+  above {busy}, invalid above {busy_invalid}.
+- *Kept from running*: a thread that only sleeps, woken too late (5 ms and more each), summed over the phase.
+  Caution above {starved}, invalid above {starved_invalid}. This sees a stopped or throttled process (`SIGSTOP`,
+  `cpulimit`).
+- *Waiting for a processor*: workers ready but not running for more than {queued} of their time is a caution. Where
+  the process meanwhile got less than {got} of the processor time it was ready to use, others or a quota had
+  it: caution, and invalid below {got_invalid} if they waited for more than {mostly} of their time. Workers that only
+  wait for each other do not count as that.
+
+What to do: more or faster processors for the client, fewer workers than processors, larger documents;
+or lift what holds the process back.",
+        embedded = percent(EMBEDDED.0),
+        embedded_invalid = percent(EMBEDDED.1),
+        waiting = percent(MOSTLY_WAITING),
+        busy = percent(BUSY.0),
+        busy_invalid = percent(BUSY.1),
+        starved = percent(STARVED.0),
+        starved_invalid = percent(STARVED.1),
+        queued = percent(QUEUED),
+        got = percent(1.0 - WITHHELD.0),
+        got_invalid = percent(1.0 - WITHHELD.1),
+        mostly = percent(MOSTLY_QUEUED)
+    )
+}
+
 /// Whether the client itself was the limit: it filled its threads, or did not get to run.
-pub(super) fn client_saturated(scene: &Scene<'_>) -> Option<Finding> {
+fn look(scene: &Scene<'_>) -> Option<Finding> {
     if scene.operations() == 0.0 {
         return None;
     }
@@ -139,32 +175,84 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
     })
 }
 
-/// Whether client and store compete for the same processors.
-pub(super) fn client_shares_host(trial: &TrialResult) -> Finding {
-    let (level, saw) = if trial.embedded {
-        (Level::Note, "the store runs within the client's process".to_owned())
-    } else if let Some(host) = loopback(&trial.url) {
-        (Level::Note, format!("the store is on this machine ({host})"))
-    } else {
-        (Level::Pass, "the store is on another host".to_owned())
-    };
-    Finding::new(
-        level,
-        saw,
-        "note when client and store share a machine",
-        "client and store share processors, memory and disk: do not read these figures as those of a store with a machine of its own",
-    )
-}
+#[cfg(test)]
+mod tests {
+    use crate::results::{RunResult, WorkerUseResult};
+    use crate::verdicts::testing::{CAUTION, INVALID, NOTE, PASS, closed, level, separate};
 
-/// The host of a URL, if it is this one.
-fn loopback(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let host = authority.rsplit('@').next()?;
-    let name = match host.strip_prefix('[') {
-        Some(six) => six.split(']').next()?,
-        None => host.split(':').next()?,
-    };
-    let local = matches!(name, "localhost" | "::1" | "0.0.0.0" | "") || name.starts_with("127.");
-    local.then_some(name)
+    fn embedded(scheme: &str, own_us: f64, all_us: f64, busy: f64) -> RunResult {
+        let mut result = closed(|p| {
+            p.client.cpu_us_per_op = Some(own_us);
+            p.client.process_cpu_us_per_op = Some(all_us);
+            p.client.busiest_worker_share = busy;
+        });
+        result.trials[0].url = format!("{scheme}:x");
+        result
+    }
+
+    #[test]
+    fn client_saturated_on_an_embedded_store() {
+        for (own, scheme, busy, expected) in [
+            (2.5, "sqlite", 0.9, PASS),
+            (2.6, "sqlite", 0.9, CAUTION),
+            (6.0, "sqlite", 0.9, CAUTION),
+            (6.1, "sqlite", 0.9, INVALID),
+            (12.0, "sqlite", 0.9, INVALID),
+            (9.0, "sqlite", 0.49, NOTE),
+            (9.0, "memory", 0.9, CAUTION),
+            (9.0, "slow+memory", 0.9, CAUTION),
+            (9.0, "null", 0.9, NOTE),
+            (1.0, "null", 0.9, NOTE),
+        ] {
+            let result = embedded(scheme, own, 10.0, busy);
+            assert_eq!(level(&result, "client-saturated"), expected, "{scheme} {own} {busy}");
+        }
+        let mut unknown = embedded("sqlite", 1.0, 10.0, 0.9);
+        unknown.trials[0].phases[0].client.cpu_us_per_op = None;
+        assert_eq!(level(&unknown, "client-saturated"), None);
+    }
+
+    #[test]
+    fn client_saturated_beside_a_store_of_its_own() {
+        for (busy, expected) in [(0.70, PASS), (0.71, CAUTION), (0.90, CAUTION), (0.91, INVALID)] {
+            let result = separate(closed(|p| p.client.busiest_worker_share = busy));
+            assert_eq!(level(&result, "client-saturated"), expected, "{busy}");
+        }
+    }
+
+    #[test]
+    fn client_saturated_when_it_is_kept_from_running() {
+        for (late_s, expected) in [(0.6, PASS), (0.61, CAUTION), (3.0, CAUTION), (3.1, INVALID)] {
+            let result = separate(closed(|p| {
+                p.client.busiest_worker_share = 0.1;
+                p.client.starved_s = late_s;
+            }));
+            assert_eq!(level(&result, "client-saturated"), expected, "{late_s}");
+        }
+        // Whatever the store: also null is not exempt from this.
+        let mut null = embedded("null", 1.0, 1.0, 0.9);
+        null.trials[0].phases[0].client.starved_s = 11.0;
+        assert_eq!(level(&null, "client-saturated"), INVALID);
+    }
+
+    #[test]
+    fn client_saturated_when_workers_queue_for_processors() {
+        let queued = |cpu_s: f64, queue_s: f64, process_s: f64| {
+            separate(closed(|p| {
+                p.client.worker_use = vec![WorkerUseResult { wall_ns: 12_000_000_000, ..Default::default() }];
+                p.client.busiest_worker_share = 0.1;
+                (p.client.worker_cpu_s, p.client.run_queue_s) = (cpu_s, queue_s);
+                p.client.process_cpu_s = Some(process_s);
+            }))
+        };
+        assert_eq!(level(&queued(9.0, 2.4, 9.0), "client-saturated"), PASS);
+        // Its own threads take turns on both processors: a matter of too many workers.
+        assert_eq!(level(&queued(24.0, 24.0, 24.0), "client-saturated"), CAUTION);
+        // A tenth of a processor, where it was always ready to use one.
+        assert_eq!(level(&queued(1.2, 10.8, 1.2), "client-saturated"), INVALID);
+        assert_eq!(level(&queued(4.0, 8.0, 4.0), "client-saturated"), CAUTION);
+        // Short bursts beside a busy neighbour: a fifth of what was wanted, but mostly nothing was wanted.
+        assert_eq!(level(&queued(1.0, 7.2, 1.0), "client-saturated"), CAUTION);
+        assert_eq!(level(&queued(1.0, 7.3, 1.0), "client-saturated"), INVALID);
+    }
 }

@@ -1,0 +1,185 @@
+//! What a check is, what it looks at, and what it finds.
+
+use super::model::{Level, Verdict};
+use crate::results::{PhaseResult, RunResult, TrialResult};
+
+/// A named check: all that the list, the page and the running of it need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Check {
+    /// Its name in verdicts and on the page.
+    pub(super) name: &'static str,
+    /// Under which question the page has it.
+    pub(super) group: Group,
+    /// What the page says of it, in Markdown: what it sees, its levels, why, what to do.
+    pub(super) page: fn() -> String,
+    /// What it looks at.
+    pub(super) looks: &'static [Looks],
+    /// Whether warm-ups are judged too: they are no result, but what they lose is lost.
+    pub(super) warm_ups: bool,
+}
+
+/// The questions of the page, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Was it the client?
+    Client,
+    /// Was the schedule kept?
+    Schedule,
+    /// Did operations do what was asked?
+    Answers,
+    /// Were documents and keys worth asking for?
+    Documents,
+    /// Was the store in a state that lasts?
+    State,
+    /// Was enough measured?
+    Enough,
+    /// Are the arms alike?
+    Arms,
+}
+
+impl Group {
+    /// All of them, in the page's order.
+    pub(super) const ALL: [Self; 7] =
+        [Self::Client, Self::Schedule, Self::Answers, Self::Documents, Self::State, Self::Enough, Self::Arms];
+
+    /// The heading on the page.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Client => "Was it the client?",
+            Self::Schedule => "Was the schedule kept?",
+            Self::Answers => "Did operations do what was asked?",
+            Self::Documents => "Were documents and keys worth asking for?",
+            Self::State => "Was the store in a state that lasts?",
+            Self::Enough => "Was enough measured?",
+            Self::Arms => "Are the arms alike?",
+        }
+    }
+}
+
+/// What a check looks at, and the function that does. One that has no meaning here gives nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Looks {
+    /// The run as a whole.
+    Run(fn(&RunResult) -> Vec<Finding>),
+    /// What was compared, beside each other.
+    Arms(fn(&Arms<'_>) -> Vec<Finding>),
+    /// One store measured once.
+    Trial(fn(&RunResult, &TrialResult) -> Option<Finding>),
+    /// One phase of it.
+    Phase(fn(&Scene<'_>) -> Option<Finding>),
+}
+
+/// What a check of a phase looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) result: &'a RunResult,
+    pub(super) trial: &'a TrialResult,
+    pub(super) phase: &'a PhaseResult,
+}
+
+impl Scene<'_> {
+    /// The phase is what the study wants to know: no load, no warm-up.
+    pub(super) fn measures(&self) -> bool {
+        !self.phase.loads && !self.phase.warm_up
+    }
+
+    /// The store's own scheme, without decorators.
+    pub(super) fn scheme(&self) -> &str {
+        let scheme = self.trial.url.split(':').next().unwrap_or_default();
+        scheme.rsplit('+').next().unwrap_or_default()
+    }
+
+    /// Operations that ended.
+    pub(super) fn operations(&self) -> f64 {
+        self.phase.ops.values().map(|op| op.count as f64).sum()
+    }
+}
+
+/// The arms of a run, in the order in which they were first measured by trial number.
+#[derive(Debug, Clone)]
+pub(super) struct Arms<'a> {
+    pub(super) result: &'a RunResult,
+    pub(super) arms: Vec<Arm<'a>>,
+}
+
+/// The trials of one arm.
+#[derive(Debug, Clone)]
+pub(super) struct Arm<'a> {
+    pub(super) name: &'a str,
+    pub(super) trials: Vec<&'a TrialResult>,
+}
+
+impl<'a> Arms<'a> {
+    /// Groups the trials of a run. Results of older versions name stores only.
+    pub(super) fn of(result: &'a RunResult) -> Self {
+        let mut arms: Vec<Arm<'a>> = result.arms.iter().map(|arm| Arm { name: &arm.arm, trials: Vec::new() }).collect();
+        for trial in &result.trials {
+            let name = if trial.arm.is_empty() { &trial.store } else { &trial.arm };
+            match arms.iter_mut().find(|arm| arm.name == name) {
+                Some(arm) => arm.trials.push(trial),
+                None => arms.push(Arm { name, trials: vec![trial] }),
+            }
+        }
+        arms.retain(|arm| !arm.trials.is_empty());
+        Self { result, arms }
+    }
+}
+
+/// What a check found, before it is known where.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    pub(super) saw: String,
+    pub(super) threshold: String,
+    pub(super) advice: String,
+}
+
+impl Finding {
+    /// The advice goes with every level but *pass*.
+    pub(super) fn new(
+        level: Level,
+        saw: impl Into<String>,
+        threshold: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let advice = if level == Level::Pass { String::new() } else { advice.into() };
+        Self { level, saw: saw.into(), threshold: threshold.into(), advice }
+    }
+
+    /// The verdict, now that it is known where.
+    pub(super) fn at(self, check: &str, trial: Option<&TrialResult>, phase: Option<&PhaseResult>) -> Verdict {
+        Verdict {
+            check: check.to_owned(),
+            level: self.level,
+            saw: self.saw,
+            threshold: self.threshold,
+            advice: self.advice,
+            trial: trial.map(|t| t.trial),
+            store: trial.map(|t| t.store.clone()),
+            phase: phase.map(|p| p.name.clone()),
+        }
+    }
+}
+
+/// The host of a URL, if it is this one.
+pub(super) fn loopback(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let name = match host.strip_prefix('[') {
+        Some(six) => six.split(']').next()?,
+        None => host.split(':').next()?,
+    };
+    let local = matches!(name, "localhost" | "::1" | "0.0.0.0" | "") || name.starts_with("127.");
+    local.then_some(name)
+}
+
+/// The first few of a list, and how many more there are: a study may have hundreds of arms.
+pub(super) fn some(texts: &[String]) -> String {
+    const MOST: usize = 4;
+    let mut out = texts.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");
+    if texts.len() > MOST {
+        out += &format!("; and {} more", texts.len() - MOST);
+    }
+    out
+}

@@ -1,0 +1,53 @@
+//! `client-shares-host`: do client and store compete for one machine?
+
+use crate::results::{RunResult, TrialResult};
+use crate::verdicts::check::{Check, Finding, Group, Looks, loopback};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "client-shares-host", group: Group::Client, page, looks: &[Looks::Trial(look)], warm_ups: false };
+
+fn page() -> String {
+    "A note when the store is embedded or its URL is of this machine. Both then share
+processors, memory and disk: not the figures of a store with a machine of its own. What to do: run the store on another
+machine, or say that it shared this one."
+        .to_owned()
+}
+
+/// Whether client and store compete for the same processors.
+fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
+    let (level, saw) = if trial.embedded {
+        (Level::Note, "the store runs within the client's process".to_owned())
+    } else if let Some(host) = loopback(&trial.url) {
+        (Level::Note, format!("the store is on this machine ({host})"))
+    } else {
+        (Level::Pass, "the store is on another host".to_owned())
+    };
+    Some(Finding::new(
+        level,
+        saw,
+        "note when client and store share a machine",
+        "client and store share processors, memory and disk: do not read these figures as those of a store with a machine of its own",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{NOTE, PASS, closed, level, separate};
+
+    #[test]
+    fn client_shares_host() {
+        let at = |url: &str| {
+            let mut result = separate(closed(|_| ()));
+            result.trials[0].url = url.into();
+            level(&result, "client-shares-host")
+        };
+        assert_eq!(level(&closed(|_| ()), "client-shares-host"), NOTE);
+        for here in ["a://localhost:8091/b", "a://127.0.0.1", "a://me:x@[::1]:80/b"] {
+            assert_eq!(at(here), NOTE, "{here}");
+        }
+        for away in ["a://db.example.org:8091/localhost", "a://10.0.0.1"] {
+            assert_eq!(at(away), PASS, "{away}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `closed-loop-latency`: was latency taken where a slow store is asked less?
+
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "closed-loop-latency", group: Group::Schedule, page, looks: &[Looks::Phase(look)], warm_ups: false };
+
+fn page() -> String {
+    "A note on every measured phase without a rate: a slow store is asked less, so
+response time is unknown. Give a `rate` to know it."
+        .to_owned()
+}
+
+/// Whether latency was taken in closed loop, where a slow store is asked less.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    if !scene.measures() {
+        return None;
+    }
+    let (level, saw) = match &scene.phase.rate {
+        Some(_) => (Level::Pass, "open loop: response time counts from the intended start"),
+        None => (Level::Note, "closed loop: each worker waited for one answer before it asked again"),
+    };
+    Some(Finding::new(
+        level,
+        saw,
+        "note in closed loop",
+        "response time is unknown here: read service times as those of a store that is asked no faster than it answers, or give a `rate`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{NOTE, PASS, closed, level, open};
+
+    #[test]
+    fn only_an_open_loop_knows_response_time() {
+        assert_eq!(level(&closed(|_| ()), "closed-loop-latency"), NOTE);
+        assert_eq!(level(&open(|_| ()), "closed-loop-latency"), PASS);
+        assert_eq!(level(&closed(|p| p.loads = true), "closed-loop-latency"), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! `few-distinct-keys`: were the same few keys asked for again and again?
+
+use crate::human::{count, percent};
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "few-distinct-keys", group: Group::Documents, page, looks: &[Looks::Phase(look)], warm_ups: false };
+
+/// Fewer keys than this stay in any cache.
+const FEW_KEYS: f64 = 1_000.0;
+/// Distinct keys over operations.
+const FEW_FOR_OPERATIONS: f64 = 0.01;
+
+fn page() -> String {
+    format!(
+        "Fewer than {keys} distinct keys touched (half of the operations, in phases of under {short}),
+or fewer than {share} of the operations: caution. A cache answers most of that. Use more documents or a
+flatter popularity, or say that a hot set was meant.",
+        keys = count(FEW_KEYS as u64),
+        short = count(2 * FEW_KEYS as u64),
+        share = percent(FEW_FOR_OPERATIONS)
+    )
+}
+
+/// Whether the same few keys were asked for again and again. Short phases touch few keys whatever is
+/// drawn, so half the operations is the bound there.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let operations = scene.operations();
+    if !scene.measures() || operations == 0.0 {
+        return None;
+    }
+    let keys = scene.phase.documents.distinct_keys as f64;
+    let least = FEW_KEYS.min(operations / 2.0).max(FEW_FOR_OPERATIONS * operations);
+    let level = if keys < least { Level::Caution } else { Level::Pass };
+    Some(Finding::new(
+        level,
+        format!("{} distinct keys in {} operations", count(keys as u64), count(operations as u64)),
+        format!(
+            "caution below {} keys (half of the operations, if that is less) or {} of the operations",
+            count(FEW_KEYS as u64),
+            percent(FEW_FOR_OPERATIONS)
+        ),
+        "a cache answers most of this: use more documents or a flatter `popularity`, or say that a hot set was meant",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{CAUTION, PASS, closed, level};
+
+    #[test]
+    fn few_distinct_keys() {
+        for (keys, operations, expected) in [
+            (1_000, 50_000, PASS),
+            (999, 50_000, CAUTION),
+            (100, 200, PASS),
+            (99, 200, CAUTION),
+            (10_000, 1_000_000, PASS),
+            (9_999, 1_000_000, CAUTION),
+        ] {
+            let result = closed(|p| {
+                p.documents.distinct_keys = keys;
+                (p.ops[0].count, p.ops[1].count) = (operations, 0);
+            });
+            assert_eq!(level(&result, "few-distinct-keys"), expected, "{keys} in {operations}");
+        }
+        assert_eq!(level(&closed(|p| p.loads = true), "few-distinct-keys"), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! `lost-writes`: is what was acknowledged still there?
+
+use crate::human::count;
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "lost-writes", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: true };
+
+fn page() -> String {
+    "With a ledger: one acknowledged write that is gone, or cannot be read back: invalid, exit
+code 1. Compare with the durability that was promised."
+        .to_owned()
+}
+
+/// Whether what was acknowledged is still there.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let ledger = scene.phase.ledger.as_ref()?;
+    let level = if ledger.lost > 0 || ledger.unverifiable > 0 { Level::Invalid } else { Level::Pass };
+    Some(Finding::new(
+        level,
+        format!(
+            "of {} keys written and followed {} confirmed, {} lost, {} could not be read",
+            count(ledger.keys),
+            count(ledger.confirmed),
+            count(ledger.lost),
+            count(ledger.unverifiable)
+        ),
+        "invalid when a single acknowledged write is lost or cannot be verified",
+        "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability that was promised",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::results::LedgerResult;
+    use crate::verdicts::testing::{INVALID, PASS, closed, level};
+    use crate::verdicts::{exit_code, judge};
+
+    #[test]
+    fn lost_writes() {
+        let with = |lost, unverifiable| {
+            closed(|p| {
+                p.ledger = Some(LedgerResult { keys: 9, confirmed: 9, lost, unverifiable, ..Default::default() })
+            })
+        };
+        assert_eq!(level(&closed(|_| ()), "lost-writes"), None);
+        assert_eq!(level(&with(0, 0), "lost-writes"), PASS);
+        for mut result in [with(1, 0), with(0, 1)] {
+            assert_eq!(level(&result, "lost-writes"), INVALID);
+            result.verdicts = judge(&result);
+            assert_eq!(exit_code(&result), 1);
+        }
+    }
+}

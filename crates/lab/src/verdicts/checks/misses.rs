@@ -1,0 +1,89 @@
+//! `misses`: did operations find nothing where documents should have been?
+
+use crate::human::{count, percent};
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "misses", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: false };
+
+/// Share of operations that find nothing.
+const MISSES: f64 = 0.01;
+
+fn page() -> String {
+    format!(
+        "Above {misses} of an operation's: caution; fewer: note. A note at most where this or an earlier phase
+deletes documents or lets them expire. What to do: load the collection whole before the phase, at the same scale and
+seed.",
+        misses = percent(MISSES)
+    )
+}
+
+/// Whether operations found nothing where there should have been documents.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let operations = scene.operations();
+    if operations == 0.0 || scene.phase.loads {
+        return None;
+    }
+    let missed: f64 = scene.phase.ops.values().map(|op| op.misses as f64).sum();
+    let share = missed / operations;
+    let worst = scene
+        .phase
+        .ops
+        .iter()
+        .filter(|(_, op)| op.count > 0)
+        .map(|(name, op)| (op.misses as f64 / op.count as f64, name))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let most = worst.as_ref().map_or(0.0, |(share, _)| *share);
+    let removes = removed_before(scene);
+    let level = match () {
+        () if missed == 0.0 => Level::Pass,
+        () if most > MISSES && !removes => Level::Caution,
+        () => Level::Note,
+    };
+    let mut saw = format!("{} of {} operations found no document", count(missed as u64), count(operations as u64));
+    if let Some((most, name)) = worst.filter(|_| missed > 0.0) {
+        saw += &format!(" ({}; of {name} {})", percent(share), percent(most));
+    }
+    let advice = if removes {
+        "documents were deleted or expired, so misses are to be expected; they are not counted as successes"
+    } else {
+        "keys were asked for that are not there: load the collection whole before this phase, at the same scale and seed"
+    };
+    Some(Finding::new(
+        level,
+        saw,
+        format!("caution above {} of an operation, unless documents are deleted", percent(MISSES)),
+        advice,
+    ))
+}
+
+/// Whether this phase or an earlier one of the trial deletes documents or lets them expire.
+fn removed_before(scene: &Scene<'_>) -> bool {
+    let until = scene.trial.phases.iter().position(|p| std::ptr::eq(p, scene.phase)).unwrap_or(0);
+    scene
+        .trial
+        .phases
+        .iter()
+        .take(until + 1)
+        .flat_map(|p| p.ops.values())
+        .any(|op| matches!(op.kind.as_str(), "delete" | "bulk-delete" | "touch"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level};
+
+    #[test]
+    fn misses() {
+        let count = 6_000;
+        let of = |misses: u64| closed(|p| (p.ops[0].count, p.ops[0].misses) = (count, misses));
+        assert_eq!(level(&of(0), "misses"), PASS);
+        assert_eq!(level(&of(1), "misses"), NOTE);
+        assert_eq!(level(&of(60), "misses"), NOTE);
+        assert_eq!(level(&of(61), "misses"), CAUTION);
+        let mut deletes = of(3_000);
+        deletes.trials[0].phases[0].ops[1].kind = "delete".into();
+        assert_eq!(level(&deletes, "misses"), NOTE);
+    }
+}

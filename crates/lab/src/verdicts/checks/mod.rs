@@ -1,0 +1,58 @@
+//! Every check in a file of its own, and the order in which they are run and stand on the page.
+
+mod client_saturated;
+mod client_shares_host;
+mod closed_loop_latency;
+mod compaction_pending;
+mod compressible_payload;
+mod durability_differs;
+mod errors;
+mod few_distinct_keys;
+mod fits_in_memory;
+mod full_scan;
+mod lost_writes;
+mod misses;
+mod noisy_blocks;
+mod not_steady;
+mod parallelism_not_reached;
+mod partial_run;
+mod rate_not_held;
+mod regime_differs;
+mod replicas_differ;
+mod schedule_slip;
+mod single_run;
+mod too_few_connections;
+mod too_short;
+mod work_differs;
+mod wrong_content;
+
+use super::check::Check;
+
+/// All of them: what concerns the run first, then from what is worst.
+pub(super) const CHECKS: &[Check] = &[
+    single_run::CHECK,
+    compressible_payload::CHECK,
+    work_differs::CHECK,
+    durability_differs::CHECK,
+    replicas_differ::CHECK,
+    noisy_blocks::CHECK,
+    client_shares_host::CHECK,
+    partial_run::CHECK,
+    lost_writes::CHECK,
+    wrong_content::CHECK,
+    errors::CHECK,
+    misses::CHECK,
+    client_saturated::CHECK,
+    schedule_slip::CHECK,
+    too_few_connections::CHECK,
+    parallelism_not_reached::CHECK,
+    rate_not_held::CHECK,
+    closed_loop_latency::CHECK,
+    not_steady::CHECK,
+    full_scan::CHECK,
+    few_distinct_keys::CHECK,
+    too_short::CHECK,
+    compaction_pending::CHECK,
+    fits_in_memory::CHECK,
+    regime_differs::CHECK,
+];

@@ -1,0 +1,153 @@
+//! `noisy-blocks`: do the trials of an arm agree?
+
+use indexmap::IndexMap;
+
+use crate::human::{percent, rate};
+use crate::stats::{CONFIDENCE, geometric_mean, outlying};
+use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks, some};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "noisy-blocks", group: Group::Enough, page, looks: &[Looks::Arms(look)], warm_ups: false };
+
+/// Fewer trials of an arm tell no spread worth judging.
+const LEAST_TRIALS: usize = 3;
+/// Half width of the interval over the figure: from here on differences that people ask about are hidden.
+const WIDE: f64 = 0.05;
+/// From here on the trials did not measure one and the same thing.
+const WILD: f64 = 0.25;
+
+fn page() -> String {
+    format!(
+        "With {trials} trials of an arm or more: half the width of the {confidence} interval of the throughput of a measured
+phase, over the throughput. Caution above {wide}: differences of that size cannot be seen. Caution in stronger words above
+{wild}: the trials did not measure one and the same thing. A note names trials that are unlike the others of their arm
+(from five trials on, by their distance from the median); they stay in every figure. What to do: more repeats, longer
+phases, a machine on which nothing else runs; look at what the outlying trial did.",
+        trials = LEAST_TRIALS,
+        confidence = percent(CONFIDENCE),
+        wide = percent(WIDE),
+        wild = percent(WILD),
+    )
+}
+
+/// How far the trials of each arm lie apart.
+fn look(arms: &Arms<'_>) -> Vec<Finding> {
+    let (mut wide, mut wild, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+    let mut widest: Option<(f64, String)> = None;
+    for arm in &arms.arms {
+        for (phase, figures) in throughput(arm) {
+            let values: Vec<f64> = figures.iter().map(|(_, value)| *value).collect();
+            let Some(figure) = geometric_mean(&values).filter(|_| values.len() >= LEAST_TRIALS) else { continue };
+            let Some(half) = figure.relative_half_width().filter(|half| half.is_finite()) else { continue };
+            let place = format!("{} {phase}", arm.name);
+            for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| figures.get(at)) {
+                odd.push(format!(
+                    "{place}: {}/s in trial {trial} where the mean is {}/s",
+                    rate(*value),
+                    rate(figure.value)
+                ));
+            }
+            let saw = format!("{place}: {}/s ± {} over {} trials", rate(figure.value), percent(half), values.len());
+            match half {
+                _ if half > WILD => wild.push(saw.clone()),
+                _ if half > WIDE => wide.push(saw.clone()),
+                _ => {}
+            }
+            if widest.as_ref().is_none_or(|(other, _)| half > *other) {
+                widest = Some((half, saw));
+            }
+        }
+    }
+    let threshold = format!(
+        "caution above ± {} at {} confidence, or for an outlying trial a note",
+        percent(WIDE),
+        percent(CONFIDENCE)
+    );
+    let mut findings = Vec::new();
+    let mut add = |level, saw: &[String], advice: &str| {
+        if !saw.is_empty() {
+            findings.push(Finding::new(level, some(saw), threshold.clone(), advice));
+        }
+    };
+    add(
+        Level::Caution,
+        &wild,
+        "the trials did not measure one and the same thing: take no figure from them before you know what changed \
+         between them (other load, a throttled disk, data that grew)",
+    );
+    add(
+        Level::Caution,
+        &wide,
+        "differences of that size cannot be seen: raise `repeats`, lengthen the phase, and end what else runs",
+    );
+    add(
+        Level::Note,
+        &odd,
+        "it is in every figure: look at what happened in it before you decide whether it is noise or the store",
+    );
+    if let (true, Some((_, saw))) = (findings.is_empty(), widest) {
+        findings.push(Finding::new(Level::Pass, format!("at most {saw}"), threshold, ""));
+    }
+    findings
+}
+
+/// Operations each second of each measured phase, by its name, with the trial's number. What failed or ended early is
+/// left out, as it is from every figure.
+fn throughput<'a>(arm: &Arm<'a>) -> IndexMap<&'a str, Vec<(u32, f64)>> {
+    let mut figures: IndexMap<&str, Vec<(u32, f64)>> = IndexMap::new();
+    for trial in arm.trials.iter().filter(|trial| trial.failure.is_none()) {
+        for phase in trial.phases.iter().filter(|p| !p.loads && !p.warm_up && p.partial.is_none()) {
+            let per_s = phase.ops.values().map(|op| op.throughput_per_s).sum();
+            figures.entry(&phase.name).or_default().push((trial.trial, per_s));
+        }
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::results::RunResult;
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, all, closed, level};
+
+    /// One arm whose trials had these throughputs.
+    fn trials(per_s: &[f64]) -> RunResult {
+        let mut result = closed(|_| ());
+        let trial = result.trials.remove(0);
+        for (at, per_s) in per_s.iter().enumerate() {
+            let mut trial = trial.clone();
+            trial.trial = at as u32 + 1;
+            trial.phases[0].ops.values_mut().for_each(|op| op.throughput_per_s = per_s / 2.0);
+            result.trials.push(trial);
+        }
+        result
+    }
+
+    #[test]
+    fn trials_that_agree_and_trials_that_do_not() {
+        assert_eq!(level(&trials(&[1_000.0, 1_005.0, 995.0]), "noisy-blocks"), PASS);
+        // 3 trials: half of the interval is 2.48 standard deviations.
+        assert_eq!(level(&trials(&[1_000.0, 1_019.0, 981.0]), "noisy-blocks"), PASS);
+        assert_eq!(level(&trials(&[1_000.0, 1_021.0, 979.0]), "noisy-blocks"), CAUTION);
+        let wild = all(&trials(&[1_000.0, 1_500.0, 600.0]), "noisy-blocks");
+        assert!(wild[0].advice.contains("one and the same thing"), "{wild:?}");
+        assert_eq!(Some(wild[0].level), CAUTION);
+    }
+
+    #[test]
+    fn few_trials_and_failed_ones_tell_nothing() {
+        assert_eq!(level(&trials(&[1_000.0, 2_000.0]), "noisy-blocks"), None);
+        let mut failed = trials(&[1_000.0, 1_000.0, 2_000.0]);
+        failed.trials[2].failure = Some(crate::results::Failure::default());
+        assert_eq!(level(&failed, "noisy-blocks"), None);
+        assert_eq!(level(&trials(&[0.0, 0.0, 0.0]), "noisy-blocks"), None);
+    }
+
+    #[test]
+    fn an_outlying_trial_is_named() {
+        let result = trials(&[1_000.0, 1_001.0, 999.0, 1_000.0, 1_002.0, 1_000.0, 998.0, 1_001.0, 960.0, 1_000.0]);
+        let found = all(&result, "noisy-blocks");
+        assert_eq!(level(&result, "noisy-blocks"), NOTE);
+        assert!(found[0].saw.starts_with("sqlite mixed: 960/s in trial 9"), "{found:?}");
+    }
+}

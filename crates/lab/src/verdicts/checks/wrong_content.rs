@@ -1,0 +1,74 @@
+//! `wrong-content`: were the documents read back those that were written?
+
+use crate::human::count;
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "wrong-content", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: true };
+
+const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
+
+fn page() -> String {
+    "One document that differs from what was written: invalid, exit code 1. A note where
+nothing that was read was compared (`check = 0`, too few reads, a store that returns nothing, documents that
+Storebench did not make)."
+        .to_owned()
+}
+
+/// Whether documents read back were the documents written.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let mut reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str())).peekable();
+    let any_reads = reads.peek().is_some();
+    let (checked, wrong) = scene
+        .phase
+        .ops
+        .values()
+        .fold((0u64, 0u64), |(c, w), op| (c.saturating_add(op.checked), w.saturating_add(op.wrong)));
+    if !any_reads && checked == 0 {
+        return None;
+    }
+    let theirs = |name: &str| scene.result.documents.iter().any(|c| c.collection == name && c.existing.is_some());
+    if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) {
+        return Some(Finding::new(
+            Level::Note,
+            "documents that Storebench did not make were read, and not compared",
+            "invalid from one wrong document; note when none was checked",
+            "only who made them knows what they should be: check them by other means",
+        ));
+    }
+    let (level, saw, advice) = match (checked, wrong) {
+        (_, 1..) => (
+            Level::Invalid,
+            format!("{} of {} checked documents differ from what was written", count(wrong), count(checked)),
+            "the store returned other data than it was given: see `wrong_examples`; no figure of this run counts",
+        ),
+        (0, _) => (
+            Level::Note,
+            "no document that was read was compared with what it should be".to_owned(),
+            "set `check` above 0, or run longer, to know that the store returns what it was given",
+        ),
+        _ => (Level::Pass, format!("{} documents checked, none wrong", count(checked)), ""),
+    };
+    Some(Finding::new(level, saw, "invalid from one wrong document; note when none was checked", advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verdicts::testing::{INVALID, NOTE, PASS, closed, level};
+    use crate::verdicts::{exit_code, judge};
+
+    #[test]
+    fn wrong_content() {
+        assert_eq!(level(&closed(|_| ()), "wrong-content"), PASS);
+        assert_eq!(level(&closed(|p| p.ops[0].checked = 0), "wrong-content"), NOTE);
+        let mut wrong = closed(|p| p.ops[0].wrong = 1);
+        assert_eq!(level(&wrong, "wrong-content"), INVALID);
+        wrong.verdicts = judge(&wrong);
+        assert_eq!(exit_code(&wrong), 1);
+        let writes = closed(|p| {
+            p.ops.shift_remove("read");
+        });
+        assert_eq!(level(&writes, "wrong-content"), None);
+    }
+}
