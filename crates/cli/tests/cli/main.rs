@@ -18,4 +18,5 @@ mod refused;
 mod secrets;
 mod servers;
 mod squeezed;
+mod studies;
 mod verify;

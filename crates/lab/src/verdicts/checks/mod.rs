@@ -10,6 +10,7 @@ mod errors;
 mod few_distinct_keys;
 mod fits_in_memory;
 mod full_scan;
+mod limit_not_held;
 mod lost_writes;
 mod misses;
 mod noisy_blocks;
@@ -20,6 +21,7 @@ mod rate_not_held;
 mod regime_differs;
 mod replicas_differ;
 mod schedule_slip;
+mod search_unsure;
 mod single_run;
 mod too_few_connections;
 mod too_short;
@@ -47,6 +49,8 @@ pub(super) const CHECKS: &[Check] = &[
     too_few_connections::CHECK,
     parallelism_not_reached::CHECK,
     rate_not_held::CHECK,
+    limit_not_held::CHECK,
+    search_unsure::CHECK,
     closed_loop_latency::CHECK,
     not_steady::CHECK,
     full_scan::CHECK,

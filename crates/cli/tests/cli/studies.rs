@@ -1,0 +1,246 @@
+//! The built-in studies, each run at a tiny scale, and what is said of their published claims.
+
+use serde_json::Value;
+
+use crate::common::{Cli, Done};
+use crate::server::Server;
+
+/// What makes a study tiny: every phase that has a length, shortened.
+fn tiny(name: &str) -> Vec<&'static str> {
+    match name {
+        "bulk-insert" => vec![
+            "repeats=2",
+            "collections.inserted.count=1000",
+            "factors.'collections.stored.count'=[500, 2000]",
+            "phases.read.operations=300",
+            "phases.query.operations=100",
+            "phases.insert.settle=1s",
+        ],
+        "million-writes" => vec![
+            "phases.overwrite.operations=2000",
+            "phases.steady.duration=200ms",
+            "search.from=100",
+            "search.to=400",
+            "search.rest=100ms",
+        ],
+        "one-setting" => vec![
+            "repeats=2",
+            "phases.random-cold.duration=150ms",
+            "phases.random.duration=150ms",
+            "phases.sequential.duration=150ms",
+            "phases.overwrite.duration=150ms",
+            "phases.mixed.duration=150ms",
+        ],
+        "reading-list" => vec![
+            "factors.'phases.*.rate'=[250, 500]",
+            "phases.cold.duration=150ms",
+            "phases.by-key.duration=200ms",
+            "phases.by-user.duration=200ms",
+            "phases.in-book.duration=200ms",
+        ],
+        "parallel-transfer" => vec![
+            "factors.'phases.import.tasks'=[1, 4]",
+            "factors.'phases.export.tasks'=[1, 4]",
+            "repeats=2",
+        ],
+        other => panic!("{other} has no tiny form here"),
+    }
+}
+
+fn run(cli: &Cli, name: &str, scale: &str, more: &[&str]) -> Done {
+    let mut args = vec!["run", name, "--preset", "laptop", "--scale", scale, "--json", "--out", "runs", "--quiet"];
+    for setting in tiny(name) {
+        args.extend(["--set", setting]);
+    }
+    args.extend(more);
+    cli.run_args(&args)
+}
+
+/// Every trial went through every phase, nothing failed or was wrong, and every published claim has its word.
+fn ran_whole(done: &Done, name: &str) -> Value {
+    done.assert_measured();
+    let result: Value = serde_json::from_str(&done.out).unwrap();
+    let trials = result["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), result["plan"]["trials"].as_array().unwrap().len(), "{name}");
+    for trial in trials {
+        assert!(trial["failure"].is_null(), "{name}: {}", trial["failure"]);
+        for phase in trial["phases"].as_array().unwrap() {
+            for (label, op) in phase["ops"].as_object().unwrap() {
+                let figure = |key: &str| op[key].as_u64().unwrap();
+                assert!(figure("succeeded") > 0, "{name} {} {label} did nothing", phase["name"]);
+                assert_eq!((figure("wrong"), figure("errors"), figure("misses")), (0, 0, 0), "{name} {label}: {op}");
+            }
+        }
+    }
+    let claims = result["claims"].as_array().unwrap();
+    assert!(!claims.is_empty());
+    for claim in claims {
+        let word = claim["verdict"].as_str().unwrap();
+        assert!(["matches", "differs", "undecided", "not-testable"].contains(&word), "{claim}");
+        assert!(!claim["why"].as_str().unwrap().is_empty(), "{name}: a word without a reason: {claim}");
+        println!("{name}: {} → {word}: {}", claim["says"], claim["why"]);
+    }
+    result
+}
+
+#[test]
+fn bulk_insert_runs_on_embedded_stores() {
+    let result = ran_whole(&run(&Cli::new(), "bulk-insert", "1", &[]), "bulk-insert");
+    let factors: Vec<&str> = result["sweeps"].as_array().unwrap().iter().map(|s| s["factor"].as_str().unwrap()).collect();
+    for factor in ["phases.insert.batch", "phases.insert.workers", "collections.stored.count"] {
+        assert!(factors.contains(&factor), "{factor}: {factors:?}");
+    }
+}
+
+#[test]
+fn million_writes_runs_on_an_embedded_store() {
+    let result = ran_whole(&run(&Cli::new(), "million-writes", "0.00001", &[]), "million-writes");
+    let search = &result["trials"][0]["searches"][0];
+    assert!(search["probes"].as_array().unwrap().len() > 1, "{search}");
+}
+
+#[test]
+fn one_setting_runs_on_embedded_stores() {
+    let result = ran_whole(&run(&Cli::new(), "one-setting", "0.0002", &[]), "one-setting");
+    let names: Vec<&str> = result["arms"].as_array().unwrap().iter().map(|a| a["arm"].as_str().unwrap()).collect();
+    assert_eq!(names, ["small-cache", "large-cache"]);
+    assert!(result["arms"][1]["figures"]["overwrite.throughput"]["to_first"]["low"].is_number());
+}
+
+#[test]
+fn reading_list_runs_on_an_embedded_store() {
+    let result = ran_whole(&run(&Cli::new(), "reading-list", "0.00003", &[]), "reading-list");
+    let kept = result["trials"].as_array().unwrap().iter().filter(|t| t["database_kept"] == true).count();
+    assert_eq!(kept, 3, "one trial of four loads");
+    let limits = result["trials"][0]["phases"].as_array().unwrap().iter().filter(|p| !p["limits"].as_array().unwrap().is_empty());
+    assert_eq!(limits.count(), 3);
+}
+
+macro_rules! studies_run_on {
+    ($($test:ident: $study:literal at $scale:literal on $server:literal with $more:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            let server = Server::start($server);
+            let mut more: Vec<&str> = vec!["--store", &server.url];
+            let set: &[&str] = &$more;
+            more.extend(set);
+            ran_whole(&run(&Cli::new(), $study, $scale, &more), $study);
+        }
+    )*};
+}
+
+/// One copy, synced to its disk: what a lone server can promise.
+const ONE_COPY: [&str; 6] = [
+    "--set",
+    "phases.load.durability=fsync",
+    "--set",
+    "phases.overwrite.durability=fsync",
+    "--set",
+    "phases.steady.durability=fsync",
+];
+/// The same of a Redis as it is started here, which keeps nothing on disk.
+const IN_MEMORY: [&str; 6] = [
+    "--set",
+    "phases.load.durability=none",
+    "--set",
+    "phases.overwrite.durability=none",
+    "--set",
+    "phases.steady.durability=none",
+];
+/// Fewer connections than a server takes as it is installed.
+const FEWER: [&str; 10] = [
+    "--set",
+    "phases.load.durability=fsync",
+    "--set",
+    "phases.cold.connections=8",
+    "--set",
+    "phases.by-key.connections=8",
+    "--set",
+    "phases.by-user.connections=8",
+    "--set",
+    "phases.in-book.connections=8",
+];
+/// A server that is slow to index: two sizes of request, nothing else.
+const TWO_BATCHES: [&str; 2] = ["--set", "factors={ 'phases.insert.batch' = [100, 1000] }"];
+
+studies_run_on! {
+    bulk_insert_runs_on_postgres: "bulk-insert" at "1" on "postgres" with [];
+    bulk_insert_runs_on_ravendb: "bulk-insert" at "1" on "ravendb" with TWO_BATCHES;
+    reading_list_runs_on_postgres: "reading-list" at "0.00003" on "postgres" with FEWER;
+    reading_list_runs_on_ravendb: "reading-list" at "0.00001" on "ravendb" with FEWER;
+    million_writes_runs_on_postgres: "million-writes" at "0.00001" on "postgres" with ONE_COPY;
+    million_writes_runs_on_redis: "million-writes" at "0.00001" on "redis" with IN_MEMORY;
+}
+
+#[test]
+fn studies_are_listed_with_their_sizes() {
+    let cli = Cli::new();
+    let all = cli.run("studies");
+    assert_eq!(all.code, 0, "{}", all.err);
+    for name in ["bulk-insert", "million-writes", "one-setting", "reading-list"] {
+        assert!(all.out.contains(name), "{}", all.out);
+        let one = cli.run(&format!("studies {name}"));
+        assert!(one.out.contains("--preset laptop") && one.out.contains("what readers found wrong"), "{}", one.out);
+        let file = cli.run(&format!("studies {name} --file"));
+        assert!(file.out.starts_with("# A") || file.out.starts_with('#'), "{}", file.out);
+    }
+    let refused = cli.run("studies bulk-insrt");
+    assert!(refused.code == 2 && refused.err.contains("did you mean `bulk-insert`?"), "{}", refused.err);
+    let refused = cli.run("run readinglist");
+    assert!(refused.code == 2 && refused.err.contains("did you mean the built-in study `reading-list`?"), "{}", refused.err);
+    let refused = cli.run("plan bulk-insert --preset lapto");
+    assert!(refused.code == 2 && refused.err.contains("did you mean `laptop`?"), "{}", refused.err);
+}
+
+/// Planning the whole of 1.36 billion documents touches nothing and takes no memory of theirs.
+#[test]
+fn the_whole_reading_list_is_planned() {
+    let plan = Cli::new().run("plan reading-list --preset published --json");
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    let plan: Value = serde_json::from_str(&plan.out).unwrap();
+    let counts: Vec<(String, u64)> = plan["collections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["collection"].as_str().unwrap().to_owned(), c["count"].as_u64().unwrap()))
+        .collect();
+    let published = [
+        ("users", 69_380_000),
+        ("authors", 7_890_000),
+        ("works", 20_300_000),
+        ("editions", 28_780_000),
+        ("books", 63_510),
+        ("users-books", 734_220_000),
+        ("highlights", 497_030_000),
+    ];
+    assert_eq!(counts, published.map(|(name, count)| (name.to_owned(), count)));
+}
+
+#[test]
+fn prices_are_read_kept_and_refused_by_place() {
+    let cli = Cli::with_study();
+    let sheet = "currency = \"USD\"\nsource = \"a list\"\ndate = \"2026-01-31\"\n[nodes.box]\nper_hour = 1.5\n[stores.default]\nnode = \"box\"\n";
+    cli.write("prices.toml", sheet);
+    let plan = cli.run("plan books.toml --prices prices.toml");
+    assert!(plan.code == 0 && plan.out.contains("money") && plan.out.contains("USD"), "{}{}", plan.out, plan.err);
+    let done = cli.run("run books.toml --prices prices.toml --json --quiet");
+    done.assert_measured();
+    let result: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(result["cost"]["sheet"]["source"], "a list");
+    assert!(result["cost"]["arms"][0]["per_year"]["without_clients"].as_f64().unwrap() > 13_000.0);
+    cli.write("undated.toml", &sheet.replace("date = \"2026-01-31\"\n", ""));
+    let refused = cli.run("run books.toml --prices undated.toml");
+    assert!(refused.code == 2 && refused.err.contains("undated.toml") && refused.err.contains("date"), "{}", refused.err);
+}
+
+/// A factor that names nothing is refused before anything is touched.
+#[test]
+fn wrong_factors_are_refused_by_place() {
+    let cli = Cli::with_study();
+    let text = format!("{}\n[factors]\n\"phases.mixd.workers\" = [1, 2]\n", crate::common::STUDY);
+    cli.write("wrong.toml", &text);
+    let refused = cli.run("run wrong.toml");
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("wrong.toml:") && refused.err.contains("did you mean `mixed`?"), "{}", refused.err);
+    assert!(!cli.path("books.db").exists());
+}
