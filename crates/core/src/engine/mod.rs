@@ -8,6 +8,7 @@
 mod calibrate;
 mod caller;
 mod clock;
+mod copies;
 mod drive;
 mod events;
 mod explain;
@@ -30,6 +31,7 @@ mod worker;
 pub use calibrate::{Calibrated, calibrate};
 pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};
+pub use copies::CopyPlan;
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, explain_queries};

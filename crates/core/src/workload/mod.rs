@@ -2,6 +2,7 @@
 
 mod check;
 mod collections;
+mod copies;
 mod existing;
 mod factors;
 mod limits;
@@ -13,6 +14,7 @@ mod study;
 
 pub use check::{Problem, collection_of, did_you_mean};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
+pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};

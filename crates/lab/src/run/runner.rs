@@ -16,6 +16,7 @@ use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
+use super::transfers::{Files, write_files};
 use crate::arms::over_trials;
 use crate::environment::Environment;
 use crate::plan::{Outline, Plan, load_key};
@@ -105,6 +106,8 @@ pub(super) struct Session<'a> {
     pub(super) touched: BTreeMap<String, usize>,
     /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
     pub(super) holds: BTreeMap<String, String>,
+    /// Files that phases copy from.
+    pub(super) files: Files,
 }
 
 /// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
@@ -143,6 +146,7 @@ fn run_with(
     let arms =
         request.arms.iter().enumerate().map(|(n, of)| arm(n, of, request.prepare)).collect::<Result<Vec<_>, _>>()?;
     let plan = plan_of(&request.study, &arms);
+    let files = write_files(request, &arms, &stop, observer)?;
     let folder = match &request.runs_dir {
         Some(runs_dir) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
         None => None,
@@ -165,6 +169,7 @@ fn run_with(
         inserted: Vec::new(),
         touched: BTreeMap::new(),
         holds: BTreeMap::new(),
+        files,
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
