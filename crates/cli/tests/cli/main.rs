@@ -8,6 +8,7 @@ mod server;
 
 mod assets;
 mod conform;
+mod copies;
 mod existing;
 mod generate;
 mod help;

@@ -12,6 +12,8 @@ mod runner;
 mod server_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfer_tests;
 mod transfers;
 mod trial;
 

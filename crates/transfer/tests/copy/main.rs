@@ -31,7 +31,7 @@ use storebench_core::store::{
 use storebench_transfer::{
     Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format, Jq,
     KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TheirExpiry, TransferError, Verb, copy,
+    StoreSourceOptions, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
