@@ -33,7 +33,18 @@ pub(crate) struct Form {
     /// Version of the documents.
     pub(crate) version: u64,
     /// Whether each line holds the key too.
-    pub(crate) keys: bool,
+    pub(crate) keys: Keys,
+}
+
+/// Where a line holds the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// Nowhere.
+    Left,
+    /// As `key`, beside the document.
+    Beside,
+    /// In a member of this name, the first of the document, which is an object.
+    Within(&'static str),
 }
 
 /// Writes a range of documents, one a line, in order. What is written depends neither on `jobs` nor
@@ -108,11 +119,23 @@ impl<'a> LineMaker<'a> {
 
     /// Adds a line; false when the document cannot be read.
     fn write(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
-        if self.form.keys {
-            out.extend_from_slice(b"{\"key\":");
+        let name = match self.form.keys {
+            Keys::Left => None,
+            Keys::Beside => Some("key"),
+            Keys::Within(name) => Some(name),
+        };
+        if let Some(name) = name {
+            out.push(b'{');
+            json_string(name.as_bytes(), out);
+            out.push(b':');
             self.scratch.clear();
             self.documents.write_key(index, &mut self.scratch);
             json_string(&self.scratch, out);
+        }
+        if let Keys::Within(_) = self.form.keys {
+            return self.write_members(index, out);
+        }
+        if self.form.keys == Keys::Beside {
             out.extend_from_slice(b",\"document\":");
         }
         let before = out.len();
@@ -132,11 +155,26 @@ impl<'a> LineMaker<'a> {
             }
         }
         let made = out.len() > before;
-        if self.form.keys {
+        if self.form.keys == Keys::Beside {
             out.push(b'}');
         }
         out.push(b'\n');
         made
+    }
+
+    /// Adds the rest of a line that began as an object with the key: the document's own members.
+    fn write_members(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
+        self.scratch.clear();
+        self.documents.write_document(index, self.form.version, &mut self.scratch);
+        let object = self.scratch.trim_ascii();
+        let Some(members) = object.strip_prefix(b"{") else { return false };
+        let members = members.trim_ascii_start();
+        if members != b"}" {
+            out.push(b',');
+        }
+        out.extend_from_slice(members);
+        out.push(b'\n');
+        true
     }
 }
 
@@ -154,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    const FORM: Form = Form { version: 0, keys: false };
+    const FORM: Form = Form { version: 0, keys: Keys::Left };
 
     #[test]
     fn a_file_that_is_cut_off_meanwhile_is_an_error_and_no_empty_line() {
@@ -172,6 +210,27 @@ mod tests {
         std::fs::write(&file, "{\"a\":1}\n").unwrap();
         let error = write_lines(documents, 0..3, FORM, 2, &mut Vec::new()).unwrap_err();
         assert!(matches!(&error, LinesError::Lost(text) if text.contains("document 1 of `own`")), "{error:?}");
+    }
+
+    #[test]
+    fn keys_stand_beside_a_document_or_within_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("own.jsonl"), "{\"a\":\"x\\\"\"}\n  { \"a\": \"y\" , \"b\" : {} } \n").unwrap();
+        let text = "title = \"Own\"\n[collections.own]\nfrom = \"own.jsonl\"\nkey = \"k/{a}\"\n[[phases]]\nname = \"load\"\n\
+                    load = [\"own\"]\n";
+        let study = Study::parse(text, Path::new("own.toml"), &[]).unwrap();
+        let compiled = compile_documents(&study, 1.0, folder.path(), None).unwrap();
+        let lines = |keys| {
+            let mut out = Vec::new();
+            write_lines(compiled.catalog.get(0), 0..2, Form { version: 0, keys }, 1, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+        };
+        let beside = lines(Keys::Beside);
+        assert_eq!(beside[0], serde_json::json!({"key": "k/x\"", "document": {"a": "x\""}}));
+        let within = lines(Keys::Within("its key"));
+        assert_eq!(within[0], serde_json::json!({"its key": "k/x\"", "a": "x\""}));
+        assert_eq!(within[1], serde_json::json!({"its key": "k/y", "a": "y", "b": {}}));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod signals;
 mod stores;
 mod stores_page;
 mod studies;
+mod transfers;
 mod verbs;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! What a run would do: every trial spelled out, nothing touched.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use storebench_core::documents::{Catalog, Documents};
 use storebench_core::engine::DEFAULT_LOAD_BATCH;
 use storebench_core::keys::mix64;
 use storebench_core::store::Description;
-use storebench_core::workload::{DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
+use storebench_core::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
 
 use crate::human::{bytes, count, duration, percent, rate};
 use crate::results::redact;
@@ -79,9 +80,9 @@ pub struct PlannedPhase {
     pub warm_up: bool,
     /// What it does, in words: `load users`, `read 50 %, update 50 %`.
     pub does: String,
-    /// Documents that a load writes.
+    /// Documents that a load or a copy moves.
     pub documents: Option<u64>,
-    /// Bytes that a load writes.
+    /// Bytes of them.
     pub bytes: Option<u64>,
     /// Operations, where that is known.
     pub operations: Option<u64>,
@@ -89,12 +90,15 @@ pub struct PlannedPhase {
     pub duration_ns: Option<u64>,
     /// Operations due per second as the study says it, in words; none in closed loop.
     pub rate: Option<String>,
-    /// Threads that send operations.
+    /// Threads that send operations; of a copy: its tasks.
     pub workers: u32,
     /// Connections of each worker.
     pub connections: u32,
     /// Operations in flight on each connection.
     pub in_flight: u32,
+    /// Of a copy: parts that the work is cut into.
+    #[serde(default)]
+    pub parts: Option<u32>,
     /// Which keys are asked for more often.
     pub popularity: String,
 }
@@ -152,6 +156,9 @@ pub struct Estimate {
     pub written_bytes: u64,
     /// Disk that one store may need: documents, keys, indexes and what a store adds.
     pub disk_bytes: u64,
+    /// Disk of this machine that files of copies need, in the folder for temporary files.
+    #[serde(default)]
+    pub files_bytes: u64,
 }
 
 /// Documents a second that loads reach, and operations a second of counted phases without a rate: the
@@ -162,6 +169,8 @@ const OPERATIONS_PER_S: (f64, f64) = (1_000.0, 200_000.0);
 const DISK_FACTOR: f64 = 2.5;
 /// Trials that are shown one by one.
 const SHOWN_TRIALS: usize = 40;
+/// What stands around a key in a line of a file.
+const KEY_MEMBER_BYTES: u64 = 20;
 /// One entry of a secondary index, with its key.
 const INDEX_ENTRY_BYTES: u64 = 64;
 
@@ -199,14 +208,15 @@ impl Plan {
                 store: request.store_name.clone(),
                 url: description.url.clone(),
                 levels: request.levels.clone(),
-                documents: phases.iter().filter_map(|p| p.documents).sum(),
+                documents: phases.iter().filter(|p| p.loads).filter_map(|p| p.documents).sum(),
                 estimate: estimate(&request.study, &collections, &phases),
             });
             first.get_or_insert((collections, phases, request.scale));
         }
         let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
         let trials = plan_trials(study, &planned, &load_groups(study, arms));
-        let estimate = whole(study, &planned, &load_groups(study, arms));
+        let mut estimate = whole(study, &planned, &load_groups(study, arms));
+        estimate.files_bytes = files_bytes(arms);
         Self {
             title: redact(&study.title),
             seed: study.seed,
@@ -256,7 +266,10 @@ fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
 
 fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -> PlannedPhase {
     let loaded = || collections.iter().filter(|c| phase.load.contains(&c.collection));
-    let (does, documents, bytes) = if phase.loads() {
+    let copied = phase.copied(study).and_then(|name| collections.iter().find(|c| c.collection == name));
+    let (does, documents, bytes) = if let (Some(direction), Some(of)) = (phase.copy, copied) {
+        (copies(phase, direction, &of.collection), Some(of.count), Some(of.total_bytes))
+    } else if phase.loads() {
         let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
         let does = format!("load {} in batches of {}", phase.load.join(", "), count(batch.into()));
         (does, Some(loaded().map(|c| c.count).sum()), Some(loaded().map(|c| c.total_bytes).sum()))
@@ -292,14 +305,52 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
                 format!("{}/s, each for {each}", steps.join(", "))
             }
         }),
-        workers: phase.workers,
+        workers: phase.copy.map_or(phase.workers, |_| phase.copy_tasks()),
         connections: phase.connections,
         in_flight: phase.in_flight,
+        parts: phase.copy.map(|_| phase.copy_parts()),
         popularity: phase.popularity.to_string(),
     }
 }
 
+/// What a copy does, in words.
+fn copies(phase: &Phase, direction: CopyDirection, collection: &str) -> String {
+    match (direction, phase.batch, &phase.view) {
+        (CopyDirection::In, Some(batch), _) => {
+            format!("copy files into {collection} in batches of {}", count(batch.into()))
+        }
+        (CopyDirection::In, None, _) => format!("copy files into {collection}"),
+        (CopyDirection::Out, _, Some(view)) => format!("copy {collection} into files by the view {view}"),
+        (CopyDirection::Out, _, None) => format!("copy {collection} into files"),
+    }
+}
+
+/// Files of copies: those that are read are kept for all trials, each once; of those that are written there is one
+/// copy at a time.
+fn files_bytes(arms: &[Outline<'_>]) -> u64 {
+    let (mut read, mut written) = (BTreeMap::new(), 0);
+    for Outline { request, .. } in arms {
+        let catalog = &request.documents.catalog;
+        for phase in &request.study.phases {
+            let at = phase.copied(&request.study).and_then(|name| catalog.find(name));
+            let Some((direction, at)) = phase.copy.zip(at) else { continue };
+            let documents = catalog.get(at);
+            // Each line holds the key too, and what it is called.
+            let each = documents.mean_bytes() + documents.longest_key_bytes() + KEY_MEMBER_BYTES;
+            let bytes = documents.count().saturating_mul(each);
+            match direction {
+                CopyDirection::In => drop(read.insert((Arc::as_ptr(catalog), at), bytes)),
+                CopyDirection::Out => written = bytes.max(written),
+            }
+        }
+    }
+    read.values().fold(written, |sum, bytes| sum.saturating_add(*bytes))
+}
+
 fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
+    if phase.copy.is_some() {
+        return None;
+    }
     if phase.loads() {
         return documents.map(|n| n.div_ceil(phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into()));
     }
@@ -406,8 +457,8 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
             most_load_s += slow;
         }
     }
-    let loaded = |c: &&PlannedCollection| study.phases.iter().any(|p| p.load.contains(&c.collection));
-    let written_bytes = phases.iter().filter_map(|p| p.bytes).sum();
+    let loaded = |c: &&PlannedCollection| study.phases.iter().any(|p| p.loaded(study).any(|name| name == c.collection));
+    let written_bytes = phases.iter().filter(|p| p.loads).filter_map(|p| p.bytes).sum();
     let index_bytes: u64 = collections
         .iter()
         .filter(loaded)
@@ -419,7 +470,8 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         least_load_s,
         most_load_s,
         assumes: format!(
-            "loads of {} to {} documents/s, counted phases of {} to {} operations/s",
+            "loads{} of {} to {} documents/s, counted phases of {} to {} operations/s",
+            if study.phases.iter().any(|p| p.copy.is_some()) { " and copies" } else { "" },
             rate(LOAD_PER_S.0),
             rate(LOAD_PER_S.1),
             rate(OPERATIONS_PER_S.0),
@@ -427,6 +479,8 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         ),
         written_bytes,
         disk_bytes: ((written_bytes as f64 + index_bytes as f64) * DISK_FACTOR) as u64,
+        // Told of all arms together.
+        files_bytes: 0,
     }
 }
 
@@ -469,12 +523,18 @@ impl fmt::Display for Plan {
             if let Some(ns) = p.duration_ns {
                 write!(f, ", {}", duration(ns as f64))?;
             }
-            match &p.rate {
-                Some(rate) => write!(f, ", open loop at {rate}")?,
-                None => write!(f, ", closed loop")?,
+            match (&p.rate, p.parts) {
+                (_, Some(parts)) => {
+                    let tasks = if p.workers == 1 { "task" } else { "tasks" };
+                    write!(f, ", {} {tasks}, {} parts", count(p.workers.into()), count(parts.into()))?;
+                }
+                (Some(rate), None) => write!(f, ", open loop at {rate}")?,
+                (None, None) => write!(f, ", closed loop")?,
             }
-            write!(f, ", {} × {} × {} slots", p.workers, p.connections, p.in_flight)?;
-            if !p.loads {
+            if p.parts.is_none() {
+                write!(f, ", {} × {} × {} slots", p.workers, p.connections, p.in_flight)?;
+            }
+            if !p.loads && p.parts.is_none() {
                 write!(f, ", keys {}", p.popularity)?;
             }
             writeln!(f, "{}", if p.warm_up { ", warm-up" } else { "" })?;
@@ -501,6 +561,10 @@ impl fmt::Display for Plan {
             bytes(e.disk_bytes as f64),
             bytes(e.written_bytes as f64)
         )?;
+        if e.files_bytes > 0 {
+            let files = bytes(e.files_bytes as f64);
+            writeln!(f, "       and about {files} for files of copies, in the folder for temporary files (TMPDIR)")?;
+        }
         writeln!(f, "nothing was touched")
     }
 }

@@ -11,7 +11,7 @@ use table::{Align, Table};
 
 use crate::claims::ClaimTable;
 use crate::human::{bytes, count, duration, percent, rate};
-use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TrialResult};
+use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TasksResult, TrialResult};
 
 /// Columns of the terminal that the text is laid out for.
 pub(crate) const WIDTH: usize = 116;
@@ -136,10 +136,11 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
         );
         return;
     }
-    let mut facts = vec![duration(phase.elapsed_ns as f64), workers(phase)];
-    facts.push(match &phase.rate {
-        Some(held) => format!("open loop, {}/s due", rate(held.due_per_s)),
-        None => "closed loop".to_owned(),
+    let mut facts = vec![duration(phase.elapsed_ns as f64)];
+    facts.extend(match (&phase.tasks, &phase.rate) {
+        (Some(tasks), _) => copied(phase, tasks),
+        (None, Some(held)) => vec![workers(phase), format!("open loop, {}/s due", rate(held.due_per_s))],
+        (None, None) => vec![workers(phase), "closed loop".to_owned()],
     });
     facts.push(match &phase.durability.means {
         Some(means) => format!("durability {} ({means})", phase.durability.name),
@@ -159,7 +160,9 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
     if let Some(p99) = client.slip_ns.p99 {
         facts.push(format!("slip p99 {}", duration(p99 as f64)));
     }
-    facts.push(format!("{} distinct keys", count(phase.documents.distinct_keys)));
+    if phase.tasks.is_none() {
+        facts.push(format!("{} distinct keys", count(phase.documents.distinct_keys)));
+    }
     if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
@@ -187,6 +190,17 @@ fn troubles(phase: &PhaseResult) -> Option<String> {
     .map(|(n, one, many)| format!("{} {}", count(n), if n == 1 { one } else { many }))
     .collect();
     (!facts.is_empty()).then(|| facts.join(" · "))
+}
+
+/// What a copy moved, and by how many tasks.
+fn copied(phase: &PhaseResult, tasks: &TasksResult) -> Vec<String> {
+    let seconds = (phase.elapsed_ns as f64 / 1e9).max(1e-9);
+    vec![
+        format!("{} of {} tasks at once", count(tasks.at_once.into()), count(tasks.asked.into())),
+        format!("{} part{}", count(tasks.parts), if tasks.parts == 1 { "" } else { "s" }),
+        format!("{} documents", count(phase.documents.count)),
+        format!("{}/s", bytes(phase.documents.bytes as f64 / seconds)),
+    ]
 }
 
 fn workers(phase: &PhaseResult) -> String {

@@ -164,7 +164,7 @@ pub fn verify(
 /// The collections that a load writes; all of them where the study loads none.
 fn chosen<'a>(study: &Study, catalog: &'a Catalog) -> Vec<(usize, &'a Documents)> {
     let loads = study.phases.iter().any(|p| p.loads());
-    let wanted = |name: &str| !loads || study.phases.iter().any(|p| p.load.iter().any(|l| l == name));
+    let wanted = |name: &str| !loads || study.phases.iter().any(|p| p.loaded(study).any(|l| l == name));
     catalog.iter().enumerate().filter(|(_, d)| wanted(d.name())).collect()
 }
 

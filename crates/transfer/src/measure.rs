@@ -1,7 +1,7 @@
 //! What the requests of a copy took, recorded as a study's phase is: histograms by kind of request and interval.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use storebench_core::engine::{Clock, RealClock};
 use storebench_core::measure::{
@@ -9,9 +9,6 @@ use storebench_core::measure::{
     thread_cpu_ns, thread_run_queue_ns,
 };
 use storebench_core::store::{Durability, ErrorKind, OpKind, ReadConsistency};
-
-/// How long an interval is, in ns.
-const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// One try of a request that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +61,8 @@ pub(crate) struct Meter {
     sampler: Option<Sampler>,
     total: Recorder,
     intervals: Vec<Interval>,
+    /// How long an interval is, in ns.
+    interval_ns: u64,
     target: Writes,
 }
 
@@ -79,7 +78,7 @@ pub(crate) struct Probe {
 }
 
 impl Meter {
-    pub(crate) fn new(source: Option<RequestKinds>, target: Writes, workers: u32) -> Self {
+    pub(crate) fn new(source: Option<RequestKinds>, target: Writes, workers: u32, interval: Duration) -> Self {
         let clock = RealClock::new();
         let mut labels = Vec::new();
         for RequestKinds { kinds, batch } in source.iter().chain([&target.requests]) {
@@ -102,6 +101,7 @@ impl Meter {
             sampler: Sampler::start(clock.clone(), start_ns).ok(),
             total: Recorder::new(labels.len()),
             intervals: Vec::new(),
+            interval_ns: (interval.as_nanos() as u64).max(1_000_000),
             labels: labels.into(),
             clock,
             target,
@@ -124,7 +124,7 @@ impl Meter {
     /// Ends the interval, if it is time.
     pub(crate) fn tick(&mut self) {
         let now_ns = self.clock.now_ns() - self.start_ns;
-        if now_ns >= self.intervals.last().map_or(0, |last| last.to_ns) + INTERVAL_NS {
+        if now_ns >= self.intervals.last().map_or(0, |last| last.to_ns) + self.interval_ns {
             self.close(now_ns);
         }
     }

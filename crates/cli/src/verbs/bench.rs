@@ -41,6 +41,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.no_load),
         remove_after: args.result.remove_after,
+        // Nothing that flags ask for copies.
+        transfers: None,
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };

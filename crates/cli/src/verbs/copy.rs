@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
@@ -61,13 +62,14 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         settings: plan.settings.clone(),
         begin: begin(args),
         verify: args.verify,
+        interval: Duration::from_secs(1),
     };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
     let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
-    let CopyOutcome { report, record } = outcome.map_err(failed)?;
+    let CopyOutcome { report, record, .. } = outcome.map_err(failed)?;
     end(&folder, &report)?;
     let measured = keep_measurement(args, &request, &report, &record)?;
     let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
@@ -309,6 +311,7 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Box<dyn Sourc
             };
             let options = StoreSourceOptions {
                 collection,
+                prepared: None,
                 key: args.from_key.clone(),
                 body: args.from_body.clone(),
                 view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
@@ -342,6 +345,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     StoreSinkOptions {
         collection,
         existing,
+        prepared: None,
         verb: args.op.into(),
         by_record: args.records.op_field.is_some(),
         merge: plan.merge.clone(),

@@ -9,7 +9,7 @@ use storebench_core::workload::did_you_mean;
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
-use crate::jsonl::{Form, LinesError, write_lines};
+use crate::jsonl::{Form, Keys, LinesError, write_lines};
 use crate::output::quiet_pipe;
 use crate::studies;
 
@@ -28,7 +28,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
             theirs.name()
         )));
     }
-    let form = Form { version: args.version, keys: args.keys };
+    let form = Form { version: args.version, keys: if args.keys { Keys::Beside } else { Keys::Left } };
     let jobs = args
         .jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));

@@ -1,14 +1,17 @@
 //! `run STUDY`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_lab::cost::PriceSheet;
 use storebench_lab::run::RunRequest;
 
 use super::measure::{measure, prepare_mode};
+use crate::allocator::keep_freed_memory;
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::transfers::Copies;
 use crate::{stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
@@ -17,6 +20,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     stores::choose(&mut opened.study, &args.stores)?;
     let mut arms = opened.arms()?;
     let mut progress = Progress::new(args.result.quiet);
+    if opened.study.phases.iter().any(|phase| phase.copy.is_some()) {
+        // As the verb `copy` does.
+        keep_freed_memory();
+    }
     if args.keep {
         let before = opened.study.phases.len();
         for study in arms.iter_mut().map(|arm| &mut arm.study).chain([&mut opened.study]) {
@@ -42,6 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.keep),
         remove_after: args.result.remove_after,
+        transfers: Some(Arc::new(Copies)),
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };

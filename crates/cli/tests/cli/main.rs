@@ -9,6 +9,7 @@ mod server;
 mod assets;
 mod compare;
 mod conform;
+mod copies;
 mod existing;
 mod generate;
 mod help;

@@ -116,6 +116,19 @@ fn reading_list_runs_on_an_embedded_store() {
     assert_eq!(limits.count(), 3);
 }
 
+#[test]
+fn parallel_transfer_runs_on_embedded_stores() {
+    let result = ran_whole(&run(&Cli::new(), "parallel-transfer", "0.0003", &[]), "parallel-transfer");
+    for trial in result["trials"].as_array().unwrap() {
+        for phase in trial["phases"].as_array().unwrap() {
+            let name = phase["name"].as_str().unwrap();
+            let asked = trial["levels"][format!("phases.{name}.tasks")].as_u64().unwrap();
+            assert_eq!(phase["tasks"]["asked"], asked, "{phase}");
+            assert!(phase["tasks"]["at_once"].as_u64().unwrap() <= asked, "{phase}");
+        }
+    }
+}
+
 macro_rules! studies_run_on {
     ($($test:ident: $study:literal at $scale:literal on $server:literal with $more:expr;)*) => {$(
         #[test]
@@ -177,7 +190,7 @@ fn studies_are_listed_with_their_sizes() {
     let cli = Cli::new();
     let all = cli.run("studies");
     assert_eq!(all.code, 0, "{}", all.err);
-    for name in ["bulk-insert", "million-writes", "one-setting", "reading-list"] {
+    for name in ["bulk-insert", "parallel-transfer", "million-writes", "one-setting", "reading-list"] {
         assert!(all.out.contains(name), "{}", all.out);
         let one = cli.run(&format!("studies {name}"));
         assert!(one.out.contains("--preset laptop") && one.out.contains("what readers found wrong"), "{}", one.out);

@@ -10,7 +10,7 @@ pub enum Event<'a> {
     PhaseBegan {
         /// Its name.
         phase: &'a str,
-        /// Whether it loads.
+        /// Whether it loads or copies: how far it is counts in documents.
         loads: bool,
         /// Operations it will run, where it is known (loads, and phases by count or rate).
         operations: Option<u64>,

@@ -10,6 +10,7 @@ mod caller;
 mod clock;
 #[cfg(test)]
 mod drawn;
+mod copies;
 mod drive;
 mod events;
 mod explain;
@@ -32,6 +33,7 @@ mod worker;
 pub use calibrate::{Calibrated, calibrate};
 pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};
+pub use copies::CopyPlan;
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, explain_queries};

@@ -12,6 +12,8 @@ use crate::workload::{
     Study, collection_of,
 };
 
+use super::copies::{CopyPlan, copy_of};
+
 /// Documents in one bulk operation of a load, where the study does not say.
 pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
 
@@ -85,6 +87,8 @@ pub enum Amount {
     Operations(u64),
     /// As many as fit into this time, in ns.
     Duration(u64),
+    /// Every document of a collection, once, between store and files. The engine runs no such phase.
+    Copy,
 }
 
 /// A phase as it will run on one store.
@@ -98,8 +102,10 @@ pub struct PhasePlan {
     pub versions_above: u64,
     /// Whether it only warms up.
     pub warm_up: bool,
-    /// What it does. Loads have one recipe for each collection.
+    /// What it does. Loads have one recipe for each collection, copies one.
     pub recipes: Vec<Recipe>,
+    /// What it copies, where it does.
+    pub copy: Option<CopyPlan>,
     /// How much.
     pub amount: Amount,
     /// Which keys are asked for more often.
@@ -150,9 +156,16 @@ impl PhasePlan {
         capabilities: &Capabilities,
     ) -> Result<Self, StoreError> {
         let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
-        let recipes = if phase.loads() { load_recipes(phase, catalog) } else { mix_recipes(study, phase, catalog) }
+        let copy = copy_of(study, phase, catalog, capabilities)
             .map_err(|what| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)))?;
-        for recipe in &recipes {
+        let recipes = match &copy {
+            Some(copy) => Ok(vec![Recipe::plain(copy.label(phase.batch))]),
+            None if phase.loads() => load_recipes(phase, catalog),
+            None => mix_recipes(study, phase, catalog),
+        }
+        .map_err(|what| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)))?;
+        // A copy was looked at as a whole: some stores give it rows by other means than operations.
+        for recipe in recipes.iter().filter(|_| copy.is_none()) {
             let kind = recipe.label.kind;
             if capabilities.supports(kind).is_none() {
                 let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
@@ -192,6 +205,7 @@ impl PhasePlan {
             None => capabilities.default_consistency(),
         };
         let amount = match (phase.loads(), phase.duration, phase.operations) {
+            _ if copy.is_some() => Amount::Copy,
             (true, ..) => Amount::Load,
             (_, Some(duration), _) => Amount::Duration(duration.ns()),
             (_, None, Some(operations)) => Amount::Operations(operations.0),
@@ -223,10 +237,11 @@ impl PhasePlan {
             versions_above: first_version(number),
             warm_up: phase.warm_up,
             recipes,
+            copy,
             amount,
             popularity: phase.popularity,
             streams: phase.streams,
-            workers: phase.workers,
+            workers: phase.copy.map_or(phase.workers, |_| phase.copy_tasks()),
             connections: phase.connections,
             in_flight: phase.in_flight,
             rate,
@@ -252,7 +267,7 @@ impl PhasePlan {
     /// # Errors
     /// [`StoreError::NotSupported`], naming the phase and the collection.
     pub fn has_documents(&self, catalog: &Catalog, sampled: bool) -> Result<(), StoreError> {
-        if self.amount == Amount::Load {
+        if matches!(self.amount, Amount::Load | Amount::Copy) {
             return Ok(());
         }
         let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
@@ -298,7 +313,7 @@ impl PhasePlan {
             ),
             (Amount::Operations(n), _) => Some(n),
             (Amount::Duration(ns), Some((rate, _))) => Some(rate.expected(ns).round() as u64),
-            (Amount::Duration(_), None) => None,
+            (Amount::Duration(_), None) | (Amount::Copy, _) => None,
         }
     }
 

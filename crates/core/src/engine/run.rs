@@ -58,6 +58,10 @@ pub fn run_phase(
     plan: &PhasePlan,
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
+    if plan.copy.is_some() {
+        let what = format!("phase `{}` copies, which the engine does not", plan.name);
+        return Err(StoreError::NotSupported(what));
+    }
     let PhaseContext { catalog, clock, stop, seed, interval, inserted, observer } = context;
     inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());

@@ -126,7 +126,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 let (n, w, workers) = (n, u64::from(number), u64::from(plan.workers));
                 (u64::MAX, n / workers + u64::from(w < n % workers))
             }
-            Amount::Load => (u64::MAX, u64::MAX),
+            Amount::Load | Amount::Copy => (u64::MAX, u64::MAX),
         };
         let mut slots = Slots::new(Arc::clone(&plan), catalog, clock, number, seed);
         for (_, since) in &mut slots.free {

@@ -60,6 +60,7 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
             message: problem.message,
         }));
     }
+    checker.problems.extend(super::copies::check(study));
     let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
     checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
     checker.problems
@@ -229,9 +230,12 @@ impl Checker<'_> {
         if earlier.into_iter().any(|p| p.name == phase.name) {
             say("name", format!("two phases are called `{}`; results could not tell them apart", phase.name));
         }
+        let copies = phase.copy.is_some();
         match (phase.loads(), phase.mix.is_empty()) {
+            // What a copy may hold is checked with the copies.
+            _ if copies => {}
             (true, false) => say("mix", "a phase either loads or runs a mix; make two phases".into()),
-            (false, true) => say("name", format!("the phase `{}` needs `load` or `mix`", phase.name)),
+            (false, true) => say("name", format!("the phase `{}` needs `load`, `mix` or `copy`", phase.name)),
             _ => {}
         }
         for (key, value, most) in [
@@ -250,7 +254,7 @@ impl Checker<'_> {
         if phase.batch.is_some_and(|b| b == 0 || b > 1_000_000) {
             say("batch", "use 1 to 1,000,000 documents".into());
         }
-        if phase.batch.is_some() && !phase.loads() {
+        if phase.batch.is_some() && !phase.loads() && !copies {
             say("batch", "`batch` here is for loads; in a mix write { op = \"insert\", batch = 100 }".into());
         }
         if phase.timeout.0.is_zero() {
@@ -265,7 +269,7 @@ impl Checker<'_> {
         if phase.ledger && phase.streams != Streams::Disjoint {
             say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
         }
-        if phase.loads() {
+        if phase.loads() && !copies {
             for (key, given) in [
                 ("duration", phase.duration.is_some()),
                 ("operations", phase.operations.is_some()),
@@ -276,7 +280,7 @@ impl Checker<'_> {
                     say(key, format!("`{key}` has no meaning for a load, which writes every document once"));
                 }
             }
-        } else {
+        } else if !copies {
             match (phase.duration, phase.operations) {
                 (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
                 (None, None) => say("name", format!("the phase `{}` needs `duration` or `operations`", phase.name)),

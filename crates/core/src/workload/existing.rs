@@ -164,7 +164,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         let position = position.to_string();
         let at = |key: &'static str| ["phases", position.as_str(), key].map(str::to_owned).to_vec();
         let mut say = |path: Vec<String>, message: String| problems.push(Problem { path, message });
-        if phase.loads() {
+        if !phase.load.is_empty() {
             say(at("load"), format!("the phase `{}` loads; {only}", phase.name));
         }
         if phase.ledger {

@@ -166,7 +166,8 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
             say(no_such("phase", of.phase, phases.iter().copied()));
             continue;
         };
-        let ops: Vec<&str> = phase.mix.keys().chain(&phase.load).map(String::as_str).collect();
+        let copy = phase.copy.map(|direction| direction.op_name());
+        let ops: Vec<&str> = phase.mix.keys().chain(&phase.load).map(String::as_str).chain(copy).collect();
         if let Some(op) = of.op.filter(|op| !ops.contains(op)) {
             say(no_such("operation of this phase", op, ops.iter().copied()));
         }
@@ -189,8 +190,8 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let mut say = |key: &str, message: String| found.push((vec!["search".to_owned(), key.to_owned()], message));
     match study.phases.iter().find(|p| p.name == search.phase) {
         None => say("phase", no_such("phase", &search.phase, phases.iter().copied())),
-        Some(phase) if phase.loads() || phase.warm_up => {
-            say("phase", "a load or a warm-up has no rate to be found; name a measured phase".into());
+        Some(phase) if phase.loads() || phase.copy.is_some() || phase.warm_up => {
+            say("phase", "a load, a copy or a warm-up has no rate to be found; name a measured phase".into());
         }
         Some(phase) if phase.rate.is_some() => {
             say("phase", format!("the search sets the rate of `{}`; remove `rate` from it", phase.name));

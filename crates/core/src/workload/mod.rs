@@ -3,6 +3,7 @@
 mod check;
 mod claims;
 mod collections;
+mod copies;
 mod existing;
 mod factors;
 mod limits;
@@ -15,6 +16,7 @@ mod study;
 pub use check::{Problem, collection_of, did_you_mean};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
+pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};

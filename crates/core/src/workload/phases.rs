@@ -8,11 +8,12 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::copies::CopyDirection;
 use super::popularity::Popularity;
 use crate::store::{Durability, OpKind, ReadConsistency};
 use crate::units::{ByteSize, Count, Span};
 
-/// One phase. It either loads collections or runs a mix of operations.
+/// One phase. It loads collections, runs a mix of operations, or copies a collection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -24,12 +25,25 @@ pub struct Phase {
     /// Operations by weight: `{ read = 50, update = { op = "upsert", weight = 50 } }`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub mix: IndexMap<String, MixEntry>,
-    /// The collection of operations that name none; default: the study's only collection.
+    /// Copies a collection in bulk: `"in"` from files into the store, `"out"` from the store into files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyDirection>,
+    /// The collection of a copy, and of operations that name none; default: the study's only collection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Documents in one bulk operation of a load; default 1,000. With 1, single inserts.
+    /// Documents in one bulk operation of a load; default 1,000. With 1, single inserts. Of a copy into the store:
+    /// documents in one request, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
+    /// Of a copy: parts that run at once, each on a thread and a connection of its own; default 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u32>,
+    /// Of a copy: parts that the work is cut into; default: 64, or four for each task where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    /// Of a copy out of the store: reads the rows of this view (`design/view`), not the collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
     /// Which keys are asked for more often; default uniform.
     #[serde(default)]
     pub popularity: Popularity,
@@ -126,8 +140,12 @@ impl Phase {
             name: name.into(),
             load: Vec::new(),
             mix: IndexMap::new(),
+            copy: None,
             collection: None,
             batch: None,
+            tasks: None,
+            parts: None,
+            view: None,
             popularity: Popularity::default(),
             streams: Streams::default(),
             workers: default_workers(),
@@ -152,9 +170,9 @@ impl Phase {
         }
     }
 
-    /// Whether it loads collections.
+    /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.
     pub fn loads(&self) -> bool {
-        !self.load.is_empty()
+        !self.load.is_empty() || self.copy == Some(CopyDirection::In)
     }
 }
 

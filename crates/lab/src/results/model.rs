@@ -239,7 +239,8 @@ pub struct PhaseResult {
     pub consistency: Promise,
     /// Open loop: the rate; none in closed loop.
     pub rate: Option<RateResult>,
-    /// Operations by their name in the mix, or by the collection that was loaded.
+    /// Operations by their name in the mix, or by the collection that was loaded; of a copy `copy-in` or `copy-out`,
+    /// whose operations are its requests.
     pub ops: IndexMap<String, OpResult>,
     /// Times of all operations together.
     pub all: AllOps,
@@ -422,7 +423,7 @@ pub struct RateResult {
 /// What happened to the operations of one label.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OpResult {
-    /// The operation: `read`, `upsert`, `bulk-insert`, …
+    /// The operation: `read`, `upsert`, `bulk-insert`, `copy-in`, …
     pub kind: String,
     /// The collection.
     pub collection: String,

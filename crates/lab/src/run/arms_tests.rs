@@ -54,6 +54,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
         arms,
         prices: None,
         resume: None,
+        transfers: None,
         study_text: text.into(),
         study_file: None,
         overrides: Vec::new(),

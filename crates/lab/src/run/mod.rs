@@ -15,8 +15,12 @@ mod runner;
 mod server_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfer_tests;
+mod transfers;
 mod trial;
 
 pub use error::LabError;
 pub use request::{ArmRequest, Compiled, PrepareMode, RunRequest, compile_documents};
 pub use runner::{RunOutcome, run};
+pub use transfers::{TransferProgress, TransferRequest, Transferred, Transfers};

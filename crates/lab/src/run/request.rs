@@ -10,6 +10,7 @@ use storebench_core::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
 use crate::cost::PriceSheet;
+use super::transfers::Transfers;
 
 /// How stores are made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -137,6 +138,8 @@ pub struct RunRequest {
     pub prepare: PrepareMode,
     /// Remove what was loaded once the last trial of a store has ended.
     pub remove_after: bool,
+    /// Who makes the copies of phases that copy; none where the study has no such phase.
+    pub transfers: Option<Arc<dyn Transfers>>,
     /// Length of an interval of the tables.
     pub interval: Duration,
     /// The commit Storebench was built from, where it is known.

@@ -16,6 +16,7 @@ use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::resume;
+use super::transfers::{Files, write_files};
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use crate::arms::{over_trials, sweeps_of};
 use crate::claims::judge_claims;
@@ -108,6 +109,8 @@ pub(super) struct Session<'a> {
     pub(super) touched: BTreeMap<String, usize>,
     /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
     pub(super) holds: BTreeMap<String, String>,
+    /// Files that phases copy from.
+    pub(super) files: Files,
 }
 
 /// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
@@ -151,6 +154,7 @@ fn run_with(
         Some(path) => Some(resume::open(path, &info(None), &plan)?),
         None => None,
     };
+    let files = write_files(request, &arms, &stop, observer)?;
     let folder = match (&request.resume, &request.runs_dir) {
         (Some(path), _) => {
             let kept: Vec<u32> = before.iter().flat_map(|before| &before.trials).map(|trial| trial.trial).collect();
@@ -176,6 +180,7 @@ fn run_with(
         inserted: Vec::new(),
         touched: BTreeMap::new(),
         holds: BTreeMap::new(),
+        files,
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),

@@ -185,7 +185,10 @@ impl Session<'_> {
                 result.trials[at].searches.push(search);
                 (found, partial)
             }
-            None => self.measure(arm, planned, position, &plan, journal)?,
+            None => match &plan.copy {
+                Some(copy) => self.copy(arm, planned, position, &plan, copy, journal)?,
+                None => self.measure(arm, planned, position, &plan, journal)?,
+            },
         };
         match &partial {
             // Asked for by the user, as against a store that failed.
@@ -378,7 +381,7 @@ impl Session<'_> {
 
     /// Waits for rest where that was asked for, then looks at the store. What fails here is noted: it
     /// takes nothing from what was measured.
-    fn after(&self, arm: &Arm, settle: Option<std::time::Duration>, journal: &mut Journal<'_>) -> StoreAfter {
+    pub(super) fn after(&self, arm: &Arm, settle: Option<std::time::Duration>, journal: &mut Journal<'_>) -> StoreAfter {
         let mut after = StoreAfter::default();
         if let Some(at_most) = settle.filter(|_| !self.stop.asked()) {
             let began = self.clock.now_ns();

@@ -78,9 +78,10 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The phase is what the study wants to know: no load, no warm-up.
+    /// The phase is what the study wants to know of operations: no load, no warm-up, and no copy, which asks for
+    /// each document once and ends when all are moved.
     pub(super) fn measures(&self) -> bool {
-        !self.phase.loads && !self.phase.warm_up
+        !self.phase.loads && !self.phase.warm_up && self.phase.tasks.is_none()
     }
 
     /// The store's own scheme, without decorators.

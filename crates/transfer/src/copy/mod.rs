@@ -69,6 +69,8 @@ pub struct CopyRequest<'a> {
     pub begin: Begin,
     /// Whether what was written is read back and compared at the end.
     pub verify: bool,
+    /// Length of an interval of what is measured.
+    pub interval: Duration,
 }
 
 /// What came of a copy.
@@ -109,8 +111,10 @@ pub struct CopyReport {
 pub struct CopyOutcome {
     /// What came of it.
     pub report: CopyReport,
-    /// What its requests took, as of a phase of a study: by kind of request and by second.
+    /// What its requests took, as of a phase of a study: by kind of request and by interval.
     pub record: PhaseRecord,
+    /// The most parts that were under way at once.
+    pub at_once: u32,
 }
 
 /// A name for what was asked for: the same text gives the same name, in every version.
@@ -165,7 +169,19 @@ struct Shared<'a> {
     read_bytes: AtomicU64,
     rejected: AtomicU64,
     splits_done: AtomicU64,
+    /// Splits that are under way, and the most that were.
+    under_way: AtomicU32,
+    at_once: AtomicU32,
     counts: Mutex<Counts>,
+}
+
+/// One split that is under way.
+struct UnderWay<'a>(&'a AtomicU32);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Shared<'_> {
@@ -179,6 +195,13 @@ impl Shared<'_> {
             return None;
         }
         self.todo.get(self.next.fetch_add(1, Ordering::Relaxed) as usize)
+    }
+
+    /// A worker begins with a split; it has ended when what this gives is dropped.
+    fn begin_split(&self) -> UnderWay<'_> {
+        let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+        self.at_once.fetch_max(now, Ordering::Relaxed);
+        UnderWay(&self.under_way)
     }
 
     fn progress(&self) -> Progress {
@@ -245,6 +268,8 @@ pub fn copy(
         read_bytes: AtomicU64::new(0),
         rejected: AtomicU64::new(before.rejected),
         splits_done: AtomicU64::new(manifest.done.len() as u64),
+        under_way: AtomicU32::new(0),
+        at_once: AtomicU32::new(0),
         counts: Mutex::new(before),
         todo,
         before,
@@ -252,7 +277,7 @@ pub fn copy(
     };
     let target = request.sink.writes()?;
     let workers = request.parallel.max(1).min(u32::try_from(shared.todo.len()).unwrap_or(u32::MAX).max(1));
-    let mut meter = Meter::new(request.source.requests(), target, workers);
+    let mut meter = Meter::new(request.source.requests(), target, workers, request.interval);
     work(&shared, workers, &mut meter, progress)?;
     progress(shared.progress());
     let interrupted = stop.asked() && shared.splits_done.load(Ordering::Relaxed) < shared.progress().splits;
@@ -296,7 +321,8 @@ pub fn copy(
         seconds,
         interrupted,
     };
-    Ok(CopyOutcome { report, record })
+    let at_once = shared.at_once.load(Ordering::Relaxed);
+    Ok(CopyOutcome { report, record, at_once })
 }
 
 /// Lets workers take splits until none is left, or one worker fails.

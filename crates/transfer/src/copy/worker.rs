@@ -36,6 +36,7 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
                 Some(writer) => writer,
                 None => writer.insert(shared.request.sink.open().await?),
             };
+            let _under_way = shared.begin_split();
             Worker::new(shared, probe, split).copy(&mut **writer).await?;
         }
         Ok(())

@@ -107,7 +107,8 @@ impl Shape {
     }
 
     /// Keys by a field that is no part of the document.
-    pub(crate) fn carried_by(field: &str) -> Self {
+    #[must_use]
+    pub fn carried_by(field: &str) -> Self {
         Self::by(KeyRule::carried_by(field), "", true)
     }
 

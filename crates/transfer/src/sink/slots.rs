@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, BulkWrite, CollectionId, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session,
+    AnyStore, BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session,
     StoreError, Token,
 };
 
@@ -26,7 +26,6 @@ use crate::shape::Strip;
 use crate::timer::Timer;
 use crate::verify::hash;
 
-const COLLECTION: CollectionId = CollectionId(0);
 /// So many records that a store fails one after another, with none written between, mean that it takes none.
 const FAILED_IN_A_ROW: u64 = 1_000;
 /// And so many at the end of a split that the split does not count as done.
@@ -190,7 +189,7 @@ impl<'a> Slots<'a> {
             let op = operation(batch, &piece, self.options, self.inserts_first, &mut self.keys);
             let kind = op.kind();
             let contents = matches!(op, Op::Read { .. } | Op::BulkRead { .. });
-            let request = Request { collection: COLLECTION, op, contents };
+            let request = Request { collection: self.options.id(), op, contents };
             self.session.submit(&request, Token(token), &mut out);
             self.in_flight.push(InFlight { token, piece, kind, sent_ns: now_ns, deadline_ns });
             sent = true;

@@ -151,6 +151,9 @@ pub struct StoreSinkOptions {
     pub collection: String,
     /// The collection of somebody else's that is written into: nothing is made.
     pub existing: Option<Existing>,
+    /// The collection's place in the layout that the store was prepared with: then nothing is looked for, made or
+    /// closed.
+    pub prepared: Option<CollectionId>,
     /// What is done with each record.
     pub verb: Verb,
     /// Whether each record says itself what is done with it.
@@ -179,6 +182,33 @@ pub struct StoreSinkOptions {
 }
 
 impl StoreSinkOptions {
+    /// Documents that are upserted into a collection of Storebench's making, in batches of the usual size, by a
+    /// request at a time.
+    pub fn new(collection: impl Into<String>) -> Self {
+        Self {
+            collection: collection.into(),
+            existing: None,
+            prepared: None,
+            verb: Verb::Upsert,
+            by_record: false,
+            merge: None,
+            expiry: None,
+            expires: false,
+            batch: None,
+            batch_bytes: None,
+            in_flight: 1,
+            durability: None,
+            timeout: Duration::from_secs(10),
+            retry: RetryPolicy::default(),
+            may_fail: 0,
+        }
+    }
+
+    /// The collection as sessions know it.
+    pub(super) fn id(&self) -> CollectionId {
+        self.prepared.unwrap_or(CollectionId(0))
+    }
+
     /// Requests that may be sent.
     fn kinds(&self, inserts_first: bool) -> Vec<OpKind> {
         let mut kinds: Vec<OpKind> = match (&self.merge, self.by_record) {
@@ -226,7 +256,18 @@ impl StoreSink {
     /// did not make and that was not asked for as such.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
-        let how = match (store.inspect().map_err(|e| of_store(&*store, e))?, &options.existing) {
+        if options.prepared.is_none() {
+            Self::prepare(&*store, &options)?;
+        }
+        let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
+        let inserts_first = plain
+            && store.capabilities().inserts_faster
+            && store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
+        Ok(Self { store, options, inserts_first })
+    }
+
+    fn prepare(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<(), TransferError> {
+        let how = match (store.inspect().map_err(|e| of_store(store, e))?, &options.existing) {
             (_, Some(_)) => Prepare::WriteExisting,
             (Namespace::Absent | Namespace::Ours, None) => Prepare::Keep,
             (Namespace::Foreign(_), None) => Prepare::IntoExisting,
@@ -244,17 +285,13 @@ impl StoreSink {
                 }
                 error => error,
             };
-            of_store(&*store, error)
+            of_store(store, error)
         })?;
         if options.existing.is_some() {
             // In a collection of others a store may do less than in one of its own making.
-            Self::check(&*store, &options, false)?;
+            Self::check(store, options, false)?;
         }
-        let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
-        let inserts_first = plain
-            && store.capabilities().inserts_faster
-            && store.sample_keys(CollectionId(0), 1, 1).is_ok_and(|keys| keys.is_empty());
-        Ok(Self { store, options, inserts_first })
+        Ok(())
     }
 
     /// What [`open`](Self::open) refuses without touching the store.
@@ -360,6 +397,9 @@ impl Sink for StoreSink {
     }
 
     fn close(&self) -> Result<(), TransferError> {
+        if self.options.prepared.is_some() {
+            return Ok(());
+        }
         self.store.close().map_err(|e| of_store(&*self.store, e))
     }
 
@@ -371,7 +411,8 @@ impl Sink for StoreSink {
         let verb = self.options.verb;
         Self::verifiable(&*self.store, &self.options)?;
         let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
-        Ok(Box::new(StoreTarget { store, deleted: verb == Verb::Delete, timeout }))
+        let collection = self.options.id();
+        Ok(Box::new(StoreTarget { store, collection, deleted: verb == Verb::Delete, timeout }))
     }
 
     fn again(&self) -> Again {

@@ -157,6 +157,58 @@ impl FileSource {
         counted.insert((file, offset), lines);
         Some(lines + 1)
     }
+
+    /// Its parts, so many where files can be begun anywhere: each file is cut into as many pieces of the same size,
+    /// one at least.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn cut(&self, parts: u32) -> Result<Vec<Split>, TransferError> {
+        let files = self.files.len().max(1) as u64;
+        // What is left of a division goes to the first files.
+        self.split_by(&|number, _| ((u64::from(parts) + files - 1 - u64::from(number)) / files).max(1))
+    }
+
+    /// Its parts; of a file that can be begun anywhere, by its number and size, so many.
+    fn split_by(&self, pieces_of: &dyn Fn(u32, u64) -> u64) -> Result<Vec<Split>, TransferError> {
+        let mut parts = Vec::new();
+        if self.stdin.is_some() {
+            parts.push((Part::File { file: 0 }, None));
+        }
+        for (number, file) in self.files.iter().enumerate() {
+            let number = number as u32;
+            let groups = match (file.format, file.packing) {
+                (Format::Parquet, _) => Some(parquet::row_groups(&file.found)?),
+                (Format::Arrow, Packing::Plain) if file.found.ranges => arrow::parts(&file.found)?,
+                _ => None,
+            };
+            if let Some(groups) = groups {
+                let groups = groups.into_iter().enumerate();
+                parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
+                continue;
+            }
+            let Some(bytes) = anywhere(file) else {
+                parts.push((Part::File { file: number }, file.found.bytes));
+                continue;
+            };
+            let pieces = pieces_of(number, bytes);
+            for piece in 0..pieces {
+                let (start, end) = (bytes * piece / pieces, bytes * (piece + 1) / pieces);
+                parts.push((Part::Bytes { file: number, start, end }, Some(end - start)));
+            }
+        }
+        Ok(parts
+            .into_iter()
+            .enumerate()
+            .map(|(number, (part, bytes))| Split { number: number as u32, part, bytes })
+            .collect())
+    }
+}
+
+/// Of a file that can be begun anywhere: how large it is.
+fn anywhere(file: &InputFile) -> Option<u64> {
+    let plain = file.packing == Packing::Plain && file.format == Format::Jsonl && file.found.ranges;
+    file.found.bytes.filter(|bytes| plain && *bytes > 0)
 }
 
 impl Source for FileSource {
@@ -189,44 +241,9 @@ impl Source for FileSource {
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
-        // Of what can be begun anywhere: how large it is.
-        let pieces_of = |f: &InputFile| {
-            let plain = f.packing == Packing::Plain && f.format == Format::Jsonl && f.found.ranges;
-            f.found.bytes.filter(|bytes| plain && *bytes > 0)
-        };
-        let total: u64 = self.files.iter().filter_map(pieces_of).sum();
+        let total: u64 = self.files.iter().filter_map(anywhere).sum();
         let each = (total / u64::from(parallel.max(1) * 4)).clamp(LEAST_SPLIT_BYTES, SPLIT_BYTES);
-        let mut parts = Vec::new();
-        if self.stdin.is_some() {
-            parts.push((Part::File { file: 0 }, None));
-        }
-        for (number, file) in self.files.iter().enumerate() {
-            let number = number as u32;
-            let groups = match (file.format, file.packing) {
-                (Format::Parquet, _) => Some(parquet::row_groups(&file.found)?),
-                (Format::Arrow, Packing::Plain) if file.found.ranges => arrow::parts(&file.found)?,
-                _ => None,
-            };
-            if let Some(groups) = groups {
-                let groups = groups.into_iter().enumerate();
-                parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
-                continue;
-            }
-            let Some(bytes) = pieces_of(file) else {
-                parts.push((Part::File { file: number }, file.found.bytes));
-                continue;
-            };
-            let pieces = bytes.div_ceil(each);
-            for piece in 0..pieces {
-                let (start, end) = (bytes * piece / pieces, bytes * (piece + 1) / pieces);
-                parts.push((Part::Bytes { file: number, start, end }, Some(end - start)));
-            }
-        }
-        Ok(parts
-            .into_iter()
-            .enumerate()
-            .map(|(number, (part, bytes))| Split { number: number as u32, part, bytes })
-            .collect())
+        self.split_by(&|_, bytes| bytes.div_ceil(each))
     }
 
     fn open<'a>(

@@ -9,7 +9,7 @@ use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
     AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
-    OwnedReply, Prepare, Reply, Request, Rows, RowsKind, Session, StoreError, Token, ViewRows,
+    OwnedReply, Prepare, Reply, Request, Rows, RowsKind, Session, StoreError, Token, ViewRows, evenly,
 };
 use storebench_core::workload::Body;
 
@@ -38,6 +38,8 @@ const RANGES_A_WORKER: u32 = 4;
 pub struct StoreSourceOptions {
     /// Name of the collection: one that Storebench made, or what the store calls one of somebody else's.
     pub collection: String,
+    /// The collection's place in the layout that the store was prepared with: then nothing is looked for.
+    pub prepared: Option<CollectionId>,
     /// The field or column that holds the key, in stores where that is not fixed.
     pub key: Option<String>,
     /// The field or column that holds the document, in stores where that is not fixed.
@@ -102,7 +104,28 @@ enum Way {
     Pages,
 }
 
-const COLLECTION: CollectionId = CollectionId(0);
+impl StoreSourceOptions {
+    /// A whole collection of Storebench's making.
+    pub fn new(collection: impl Into<String>) -> Self {
+        Self {
+            collection: collection.into(),
+            prepared: None,
+            key: None,
+            body: None,
+            view: None,
+            query: None,
+            expiry: TheirExpiry::default(),
+            drop_attachments: false,
+            timeout: Duration::from_secs(10),
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// The collection as sessions know it.
+    fn id(&self) -> CollectionId {
+        self.prepared.unwrap_or(CollectionId(0))
+    }
+}
 
 impl StoreSource {
     /// Looks for the collection, changing nothing.
@@ -123,30 +146,7 @@ impl StoreSource {
             None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
-        // A server may hold nothing of Storebench's and much of others'.
-        let absent = store.inspect().map_err(|e| of_store(&*store, e))? == Namespace::Absent;
-        if absent && store.capabilities().embedded {
-            return Err(of_store(
-                &*store,
-                StoreError::Unreachable("there is nothing to read; is the URL right?".into()),
-            ));
-        }
-        let mut theirs = options.key.is_some() || options.body.is_some();
-        let mut opened = prepare(&*store, &options, theirs);
-        // Where it cannot be reached it was not found out whose it is.
-        if let (false, Err(ours)) = (theirs, &opened)
-            && !matches!(ours, StoreError::Unreachable(_))
-        {
-            let ours = ours.to_string();
-            theirs = true;
-            opened = prepare(&*store, &options, theirs).map_err(|other| match other {
-                // It was there a moment ago.
-                StoreError::Unreachable(_) | StoreError::Failed(_) => other,
-                _ if other.to_string() == ours => StoreError::BadUrl(ours),
-                _ => StoreError::BadUrl(format!("{other} (and of Storebench's own making: {ours})")),
-            });
-        }
-        opened.map_err(|e| of_store(&*store, e))?;
+        let theirs = if options.prepared.is_some() { false } else { Self::prepare(&*store, &options)? };
         // Only once it is prepared a store tells whether this collection has an order.
         let can = store.capabilities();
         let way = match &options.view {
@@ -157,6 +157,66 @@ impl StoreSource {
         };
         Ok(Self { store, options, theirs, way, page: FIRST_PAGE.into() })
     }
+
+    fn cuts(&self, ranges: u32) -> Result<Vec<String>, TransferError> {
+        self.store.cuts(self.options.id(), ranges as usize).map_err(|e| of_store(&*self.store, e))
+    }
+
+    /// Its parts, so many where it can be cut. `known` are keys spread evenly over the collection, for a store that
+    /// tells none and keeps them in the order of their bytes.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn cut(&self, parts: u32, known: &mut dyn FnMut() -> Vec<String>) -> Result<Vec<Split>, TransferError> {
+        if !matches!(self.way, Way::Ranges | Way::Pages) {
+            return self.splits(parts);
+        }
+        let mut bounds = if parts > 1 { self.cuts(parts)? } else { Vec::new() };
+        if bounds.is_empty() && parts > 1 && self.way == Way::Pages {
+            let mut keys = known();
+            keys.sort_unstable();
+            keys.dedup();
+            bounds = evenly(&keys, parts as usize);
+        }
+        Ok(ranges(bounds))
+    }
+
+    /// Looks for the collection; says whether it is somebody else's.
+    fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions) -> Result<bool, TransferError> {
+        // A server may hold nothing of Storebench's and much of others'.
+        let absent = store.inspect().map_err(|e| of_store(store, e))? == Namespace::Absent;
+        if absent && store.capabilities().embedded {
+            return Err(of_store(
+                store,
+                StoreError::Unreachable("there is nothing to read; is the URL right?".into()),
+            ));
+        }
+        let mut theirs = options.key.is_some() || options.body.is_some();
+        let mut opened = prepare(store, options, theirs);
+        // Where it cannot be reached it was not found out whose it is.
+        if let (false, Err(ours)) = (theirs, &opened)
+            && !matches!(ours, StoreError::Unreachable(_))
+        {
+            let ours = ours.to_string();
+            theirs = true;
+            opened = prepare(store, options, theirs).map_err(|other| match other {
+                // It was there a moment ago.
+                StoreError::Unreachable(_) | StoreError::Failed(_) => other,
+                _ if other.to_string() == ours => StoreError::BadUrl(ours),
+                _ => StoreError::BadUrl(format!("{other} (and of Storebench's own making: {ours})")),
+            });
+        }
+        opened.map_err(|e| of_store(store, e))?;
+        Ok(theirs)
+    }
+}
+
+/// Ranges of keys that meet at these.
+fn ranges(bounds: Vec<String>) -> Vec<Split> {
+    let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+    let ends = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
+    let parts = starts.zip(ends).map(|(start, end)| Part::Keys { start, end });
+    parts.enumerate().map(|(number, part)| Split { number: number as u32, part, bytes: None }).collect()
 }
 
 fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> Result<(), StoreError> {
@@ -180,7 +240,7 @@ impl Source for StoreSource {
     }
 
     fn fingerprint(&self) -> String {
-        let order = (self.way == Way::Ranges).then(|| self.store.range_order(COLLECTION)).flatten();
+        let order = (self.way == Way::Ranges).then(|| self.store.range_order(self.options.id())).flatten();
         order.map_or_else(|| self.describe(), |order| format!("{}, keys in the order of {order}", self.describe()))
     }
 
@@ -235,14 +295,11 @@ impl Source for StoreSource {
             }
             (_, None) => {}
         }
-        let ranges = if parallel > 1 { parallel * RANGES_A_WORKER } else { 1 };
-        let bounds = match ranges {
-            1 => Vec::new(),
-            _ => self.store.cuts(COLLECTION, ranges as usize).map_err(|e| of_store(&*self.store, e))?,
+        let bounds = match parallel {
+            0 | 1 => Vec::new(),
+            _ => self.cuts(parallel * RANGES_A_WORKER)?,
         };
-        let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
-        let ends = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
-        all(starts.zip(ends).map(|(start, end)| Part::Keys { start, end }).collect())
+        Ok(ranges(bounds))
     }
 
     fn open<'a>(
@@ -253,9 +310,9 @@ impl Source for StoreSource {
         Box::pin(async move {
             let rows = match (&split.part, &self.options.query) {
                 (Part::Query, Some(query)) => Some(Rows::Query(query)),
-                (Part::Walk { part }, _) => Some(Rows::Walk { collection: COLLECTION, part }),
+                (Part::Walk { part }, _) => Some(Rows::Walk { collection: self.options.id(), part }),
                 (Part::Keys { start, end }, _) if self.way == Way::Ranges => {
-                    Some(Rows::Range { collection: COLLECTION, start: start.as_deref(), end: end.as_deref() })
+                    Some(Rows::Range { collection: self.options.id(), start: start.as_deref(), end: end.as_deref() })
                 }
                 _ => None,
             };
@@ -399,7 +456,7 @@ impl Scan<'_> {
                 Op::View { view, rows, skip: *skip, limit }
             }
         };
-        let request = Request { collection: COLLECTION, op, contents: true };
+        let request = Request { collection: self.source.options.id(), op, contents: true };
         let (state, token) = (&mut self.state, self.token);
         let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
             if given.0 == token {

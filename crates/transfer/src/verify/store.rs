@@ -24,6 +24,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// A collection of a store, prepared by the sink that wrote into it.
 pub(crate) struct StoreTarget {
     pub(crate) store: Arc<dyn AnyStore>,
+    pub(crate) collection: CollectionId,
     pub(crate) deleted: bool,
     pub(crate) timeout: Duration,
 }
@@ -87,7 +88,7 @@ impl StoreTarget {
         found: &mut dyn FnMut(&str, u128),
     ) -> Result<(), TransferError> {
         let op = Op::BulkRead { keys: keys.as_batch() };
-        let request = Request { collection: CollectionId(0), op, contents: true };
+        let request = Request { collection: self.collection, op, contents: true };
         let own = self.store.capabilities().own_members;
         for tried in 1.. {
             let mut failed: Option<OpError> = None;

@@ -183,6 +183,7 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
             settings: BTreeMap::new(),
             begin: Begin::Fresh,
             verify: true,
+            interval: std::time::Duration::from_secs(1),
         };
         let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
         assert!(outcome.report.verified.unwrap().equal);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod by_record;
+mod cut;
 mod expiries;
 mod faulty;
 mod files;
@@ -31,7 +32,7 @@ use storebench_core::store::{
 use storebench_transfer::{
     Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format, Jq,
     KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TheirExpiry, TransferError, Verb, copy,
+    StoreSourceOptions, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
@@ -87,6 +88,7 @@ impl Lab {
             settings: BTreeMap::new(),
             begin: self.begin,
             verify: self.verify,
+            interval: Duration::from_secs(1),
         };
         let outcome = copy(&request, &self.stop, &mut |now| {
             if self.stop_after.is_some_and(|enough| now.documents >= enough) {
@@ -128,20 +130,12 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
 
 fn sink_options(verb: Verb) -> StoreSinkOptions {
     StoreSinkOptions {
-        collection: "books".into(),
-        existing: None,
         verb,
-        by_record: false,
-        merge: None,
-        expiry: None,
-        expires: false,
         batch: Some(100),
-        batch_bytes: None,
         in_flight: 4,
         durability: Some(Durability::OS),
-        timeout: Duration::from_secs(10),
-        may_fail: 0,
         retry: RetryPolicy { tries: 16, first: Duration::from_micros(100), ..RetryPolicy::default() },
+        ..StoreSinkOptions::new("books")
     }
 }
 
@@ -178,17 +172,7 @@ fn caller(store: &dyn AnyStore) -> impl FnMut(Op<'_>) -> Result<OwnedReply, OpEr
 }
 
 fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
-    let options = StoreSourceOptions {
-        query: None,
-        expiry: TheirExpiry::Rejected,
-        collection: "books".into(),
-        key: None,
-        body: None,
-        view: None,
-        drop_attachments: false,
-        timeout: Duration::from_secs(10),
-        retry: RetryPolicy::default(),
-    };
+    let options = StoreSourceOptions::new("books");
     StoreSource::open(Arc::clone(store), options).unwrap()
 }
 

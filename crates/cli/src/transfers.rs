@@ -1,0 +1,170 @@
+//! Copies of studies: what `copy` does, for phases that copy.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use storebench_core::documents::Documents;
+use storebench_core::engine::Stop;
+use storebench_core::store::{SAMPLES_A_RANGE, StoreError};
+use storebench_core::workload::CopyDirection;
+use storebench_lab::results::TasksResult;
+use storebench_lab::run::{TransferProgress, TransferRequest, Transferred, Transfers};
+use storebench_transfer::{
+    Begin, Columns, CopyOutcome, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
+    Packing, Shape, Sink, Source, Split, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError,
+    Verb, ViewSource, copy,
+};
+
+use crate::jsonl::{Form, Keys, LinesError, write_lines};
+
+/// The field of a key in files. Not `_id`: documents of the user's own may have one.
+const KEY_MEMBER: &str = "storebench-key";
+
+/// Makes copies as the verb does.
+#[derive(Debug)]
+pub(crate) struct Copies;
+
+impl Transfers for Copies {
+    fn write_files(&self, documents: &Documents, folder: &Path, files: u32, stop: &Stop) -> Result<(), StoreError> {
+        let form = Form { version: 0, keys: Keys::Within(KEY_MEMBER) };
+        let jobs = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        let (files, all) = (u64::from(files.max(1)), u128::from(documents.count()));
+        let begins = |file: u64| (all * u128::from(file) / u128::from(files)) as u64;
+        for number in (0..files).take_while(|_| !stop.asked()) {
+            let path = file(folder, number);
+            let failed = |e: std::io::Error| {
+                let remedy = "free space, or set TMPDIR to a folder with more";
+                StoreError::Failed(format!("{}: cannot be written: {e}; {remedy}", path.display()))
+            };
+            let mut out = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
+            write_lines(documents, begins(number)..begins(number + 1), form, jobs, &mut out).map_err(
+                |error| match error {
+                    LinesError::Write(e) => failed(e),
+                    LinesError::Lost(text) => StoreError::Failed(text),
+                },
+            )?;
+            // On disk before anything is measured: writing them back would take from the store.
+            out.flush().and_then(|()| out.get_ref().sync_data()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &self,
+        request: &TransferRequest<'_>,
+        progress: &mut dyn FnMut(TransferProgress),
+    ) -> Result<Transferred, StoreError> {
+        match request.direction {
+            CopyDirection::In => copy_in(request, progress),
+            CopyDirection::Out => copy_out(request, progress),
+        }
+        .map_err(of_store)
+    }
+}
+
+fn file(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("documents-{number:02}.jsonl"))
+}
+
+fn copy_in(
+    request: &TransferRequest<'_>,
+    progress: &mut dyn FnMut(TransferProgress),
+) -> Result<Transferred, TransferError> {
+    let files: Vec<PathBuf> = (0..).map(|number| file(request.files, number)).take_while(|path| path.exists()).collect();
+    let source = FileSource::open(&files, FileSourceOptions { format: Some(Format::Jsonl), ..Default::default() })?;
+    let options = StoreSinkOptions {
+        prepared: Some(request.collection),
+        batch: request.batch.map(|n| n as usize),
+        in_flight: request.in_flight,
+        durability: Some(request.durability),
+        timeout: request.timeout,
+        ..StoreSinkOptions::new(request.documents.name())
+    };
+    let sink = StoreSink::open(request.store.clone(), options)?;
+    let splits = source.cut(request.parts)?;
+    perform(request, &source, &sink, &splits, progress)
+}
+
+fn copy_out(
+    request: &TransferRequest<'_>,
+    progress: &mut dyn FnMut(TransferProgress),
+) -> Result<Transferred, TransferError> {
+    let options = StoreSourceOptions {
+        prepared: Some(request.collection),
+        view: request.view.map(|view| ViewSource { view: view.to_owned(), keys: None }),
+        timeout: request.timeout,
+        ..StoreSourceOptions::new(request.documents.name())
+    };
+    let source = StoreSource::open(request.store.clone(), options)?;
+    let sink = FileSink::open(FileSinkOptions {
+        place: Some(request.files.to_path_buf().into()),
+        folder: true,
+        parts: request.files.join(".parts"),
+        format: Format::Jsonl,
+        columns: Columns::default(),
+        packing: Packing::Plain,
+        key_field: Some(KEY_MEMBER.to_owned()),
+        fresh: true,
+    })?;
+    let splits = source.cut(request.parts, &mut || some_keys(request.documents, request.parts))?;
+    perform(request, &source, &sink, &splits, progress)
+}
+
+/// Keys spread evenly over the numbers of documents, so that about as many documents lie between any two of them.
+fn some_keys(documents: &Documents, parts: u32) -> Vec<String> {
+    let wanted = (u64::from(parts) * SAMPLES_A_RANGE as u64).min(documents.count());
+    let key = |n: u64| {
+        let mut key = Vec::new();
+        let index = u128::from(documents.count()) * u128::from(n) / u128::from(wanted);
+        documents.write_key(index as u64, &mut key);
+        String::from_utf8_lossy(&key).into_owned()
+    };
+    (0..wanted).map(key).collect()
+}
+
+fn perform(
+    request: &TransferRequest<'_>,
+    source: &dyn Source,
+    sink: &dyn Sink,
+    splits: &[Split],
+    progress: &mut dyn FnMut(TransferProgress),
+) -> Result<Transferred, TransferError> {
+    let asked = CopyRequest {
+        source,
+        sink,
+        splits: Some(splits),
+        shape: &Shape::carried_by(KEY_MEMBER),
+        op: Verb::Upsert.name(),
+        parallel: request.tasks,
+        docs_per_s: None,
+        bytes_per_s: None,
+        folder: request.scratch.to_path_buf(),
+        rejects: request.scratch.join("rejects.jsonl"),
+        settings: std::collections::BTreeMap::new(),
+        begin: Begin::Fresh,
+        verify: false,
+        interval: request.interval,
+    };
+    let outcome = copy(&asked, request.stop, &mut |now| {
+        progress(TransferProgress { documents: now.documents, bytes: now.bytes });
+    })?;
+    let CopyOutcome { report, record, at_once } = outcome;
+    Ok(Transferred {
+        record,
+        tasks: TasksResult { asked: request.tasks, at_once, parts: report.splits },
+        documents: report.counts.written,
+        bytes: report.counts.bytes,
+        rejected: report.counts.rejected,
+        first_reject: report.first_reject,
+    })
+}
+
+/// What ended a copy, as a trial tells it.
+fn of_store(error: TransferError) -> StoreError {
+    match error {
+        TransferError::Store { error, .. } => error,
+        TransferError::BadInput(text) => StoreError::NotSupported(text),
+        TransferError::Source(text) | TransferError::Target(text) => StoreError::Failed(text),
+    }
+}

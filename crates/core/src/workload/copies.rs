@@ -1,0 +1,252 @@
+//! Phases that copy: files into a store, or a store into files, by several tasks at once.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Problem;
+use super::collections::Body;
+use super::phases::Phase;
+use super::study::Study;
+
+/// Tasks of a copy, where the study does not say.
+pub const DEFAULT_TASKS: u32 = 2;
+/// The most tasks of a copy.
+pub const MOST_TASKS: u32 = 1_024;
+/// Parts for each task, so that one that ends early finds another.
+const PARTS_A_TASK: u32 = 4;
+/// Parts at least, where the study does not say: up to so many tasks the work is cut alike at every point of a
+/// sweep.
+const LEAST_PARTS: u32 = 64;
+/// The most parts of a copy.
+const MOST_PARTS: u32 = 65_536;
+
+/// Which way a phase copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyDirection {
+    /// Files into the store.
+    In,
+    /// The store into files.
+    Out,
+}
+
+impl CopyDirection {
+    /// What the copy is called among the operations of a result.
+    pub fn op_name(self) -> &'static str {
+        match self {
+            Self::In => "copy-in",
+            Self::Out => "copy-out",
+        }
+    }
+}
+
+impl fmt::Display for CopyDirection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "in",
+            Self::Out => "out",
+        })
+    }
+}
+
+impl Phase {
+    /// Tasks of a copy: so many parts are to run at once.
+    pub fn copy_tasks(&self) -> u32 {
+        self.tasks.unwrap_or(DEFAULT_TASKS)
+    }
+
+    /// Parts that the work of a copy is to be cut into.
+    pub fn copy_parts(&self) -> u32 {
+        self.parts.unwrap_or_else(|| self.copy_tasks().saturating_mul(PARTS_A_TASK).max(LEAST_PARTS))
+    }
+
+    /// The collection that it copies, if it copies and the collection can be told.
+    pub fn copied<'a>(&'a self, study: &'a Study) -> Option<&'a str> {
+        self.copy?;
+        let only = || study.collections.keys().next().filter(|_| study.collections.len() == 1);
+        self.collection.as_ref().or_else(only).map(String::as_str)
+    }
+
+    /// The collections whose documents are all in the store once it has ended: those that it loads, or that it
+    /// copies into the store.
+    pub fn loaded<'a>(&'a self, study: &'a Study) -> impl Iterator<Item = &'a str> {
+        let copied = self.copied(study).filter(|_| self.copy == Some(CopyDirection::In));
+        self.load.iter().map(String::as_str).chain(copied)
+    }
+}
+
+/// What is wrong with phases that copy, and with keys of theirs in others.
+pub(super) fn check(study: &Study) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (position, phase) in study.phases.iter().enumerate() {
+        let position = position.to_string();
+        let mut say = |key: &str, message: String| {
+            let path = ["phases", position.as_str(), key].map(str::to_owned).to_vec();
+            problems.push(Problem { path, message });
+        };
+        match phase.copy {
+            Some(direction) => copy(study, phase, direction, &mut say),
+            None => {
+                let given = [("tasks", phase.tasks.is_some()), ("parts", phase.parts.is_some())];
+                for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+                    say(key, format!("`{key}` is of phases that copy; add copy = \"in\" or \"out\", or remove it"));
+                }
+                if phase.view.is_some() {
+                    let remedy = "`view` here is of phases that copy; in a mix write { op = \"view\", view = \"…\" }";
+                    say("view", remedy.to_owned());
+                }
+            }
+        }
+    }
+    problems
+}
+
+fn copy(study: &Study, phase: &Phase, direction: CopyDirection, say: &mut dyn FnMut(&str, String)) {
+    let usual = Phase::named("");
+    for (key, given) in [("load", !phase.load.is_empty()), ("mix", !phase.mix.is_empty())] {
+        if given {
+            say(key, "a phase either copies, or loads, or runs a mix; make two phases".to_owned());
+        }
+    }
+    for (key, given) in [("workers", phase.workers != usual.workers), ("connections", phase.connections != 1)] {
+        if given {
+            say(key, format!("the threads of a copy are its `tasks`, each with one connection; remove `{key}`"));
+        }
+    }
+    for (key, given) in [
+        ("rate", phase.rate.is_some()),
+        ("arrival", phase.arrival != usual.arrival),
+        ("pacing", phase.pacing != usual.pacing),
+        ("think", phase.think.is_some()),
+        ("duration", phase.duration.is_some()),
+        ("operations", phase.operations.is_some()),
+        ("popularity", phase.popularity != usual.popularity),
+        ("streams", phase.streams != usual.streams),
+        ("consistency", phase.consistency.is_some()),
+        ("retry", phase.retry != usual.retry),
+        ("on_disconnect", phase.on_disconnect != usual.on_disconnect),
+        ("drain", phase.drain != usual.drain),
+        ("check", phase.check.to_bits() != usual.check.to_bits()),
+        ("ledger", phase.ledger),
+    ] {
+        if given {
+            say(key, format!("`{key}` has no meaning for a copy, which moves every document once; remove it"));
+        }
+    }
+    let only = |other: CopyDirection| format!("goes only with copy = \"{other}\"; remove it");
+    if direction == CopyDirection::Out {
+        for (key, given) in [
+            ("batch", phase.batch.is_some()),
+            ("durability", phase.durability.is_some()),
+            ("in_flight", phase.in_flight != usual.in_flight),
+        ] {
+            if given {
+                say(key, format!("`{key}` is of writing into a store and {}", only(CopyDirection::In)));
+            }
+        }
+    } else if phase.view.is_some() {
+        say("view", format!("a view is read: it {}", only(CopyDirection::Out)));
+    }
+    if phase.tasks.is_some_and(|n| n == 0 || n > MOST_TASKS) {
+        say("tasks", "use 1 to 1,024 tasks".to_owned());
+    }
+    if phase.parts.is_some_and(|n| n == 0 || n > MOST_PARTS) {
+        say("parts", "use 1 to 65,536 parts".to_owned());
+    }
+    let Some(name) = phase.copied(study) else {
+        say("copy", "the study has several collections; say which is copied: collection = \"…\"".to_owned());
+        return;
+    };
+    let Some(collection) = study.collections.get(name) else { return };
+    if collection.existing.is_some() {
+        let remedy = "is not of Storebench's making (`existing`), so nobody knows how many documents are to arrive; \
+                      copy it with `storebench copy`";
+        say("copy", format!("`{name}` {remedy}"));
+    } else if collection.body != Body::Json {
+        say("copy", format!("files hold JSON, and `{name}` has another `body`; copy a collection with body = \"json\""));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const STUDY: &str = "title = \"T\"\n[collections.texts]\ncount = 10\n[[phases]]\nname = \"import\"\ncopy = \"in\"\n";
+
+    fn refused(text: &str) -> String {
+        Study::parse(text, Path::new("t.toml"), &[]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_copy_has_tasks_parts_and_counts_as_a_load() {
+        let more = "tasks = 32\nbatch = 500\ndurability = \"os\"\n[[phases]]\nname = \"export\"\ncopy = \"out\"\n\
+                    collection = \"texts\"\nparts = 3\nview = \"a/b\"\nwarm_up = true\n";
+        let study = Study::parse(&format!("{STUDY}{more}"), Path::new("t.toml"), &[]).unwrap();
+        let [import, export] = &study.phases[..] else { panic!() };
+        assert!(import.loads() && !export.loads());
+        assert_eq!((import.copy_tasks(), import.copy_parts()), (32, 128));
+        assert_eq!((export.copy_tasks(), export.copy_parts()), (2, 3));
+        assert_eq!(import.loaded(&study).collect::<Vec<_>>(), ["texts"]);
+        assert_eq!((export.loaded(&study).count(), export.copied(&study)), (0, Some("texts")));
+        // As in a result.
+        let again: Study = serde_json::from_value(serde_json::to_value(&study).unwrap()).unwrap();
+        assert_eq!(again, study);
+    }
+
+    #[test]
+    fn what_a_copy_cannot_have_is_refused_where_it_stands() {
+        for (more, said) in [
+            ("load = [\"texts\"]", "phases.0.load: a phase either copies"),
+            ("mix = { read = 1 }", "phases.0.mix: a phase either copies"),
+            ("workers = 8", "phases.0.workers: the threads of a copy are its `tasks`"),
+            ("rate = 5", "phases.0.rate: `rate` has no meaning for a copy"),
+            ("duration = \"5s\"", "phases.0.duration: `duration` has no meaning"),
+            ("operations = 5", "phases.0.operations: `operations` has no meaning"),
+            ("think = \"1ms\"", "phases.0.think: `think` has no meaning"),
+            ("popularity = \"zipf\"", "phases.0.popularity: `popularity` has no meaning"),
+            ("ledger = true\nstreams = \"disjoint\"", "phases.0.ledger: `ledger` has no meaning"),
+            ("check = 1.0", "phases.0.check: `check` has no meaning"),
+            ("tasks = 0", "phases.0.tasks: use 1 to 1,024 tasks"),
+            ("tasks = 2000", "phases.0.tasks: use 1 to 1,024 tasks"),
+            ("parts = 0", "phases.0.parts: use 1 to 65,536 parts"),
+            ("batch = 0", "phases.0.batch: use 1 to 1,000,000"),
+            ("view = \"a/b\"", "phases.0.view: a view is read: it goes only with copy = \"out\""),
+            ("collection = \"text\"", "phases.0.collection: `text` is no collection of this study; did you mean `texts`?"),
+        ] {
+            let text = refused(&format!("{STUDY}{more}\n"));
+            assert!(text.contains(said), "{more}: {text}");
+        }
+        let out = STUDY.replace("\"in\"", "\"out\"");
+        for (more, key) in [("batch = 5", "batch"), ("durability = \"os\"", "durability"), ("in_flight = 2", "in_flight")] {
+            let text = refused(&format!("{out}{more}\n"));
+            assert!(text.contains(&format!("phases.0.{key}: `{key}` is of writing into a store")), "{text}");
+        }
+        for (from, to, said) in [
+            ("copy = \"in\"", "copy = \"both\"", "phases.0.copy: `both` is not known here; known: `in`, `out`"),
+            ("copy = \"in\"", "mix = { read = 1 }\noperations = 1\ntasks = 3", "phases.0.tasks: `tasks` is of phases that copy"),
+            ("copy = \"in\"", "mix = { read = 1 }\noperations = 1\nview = \"a/b\"", "phases.0.view: `view` here is of phases"),
+            ("count = 10", "count = 10\nbody = \"bytes\"", "phases.0.copy: files hold JSON"),
+            ("count = 10", "existing = \"theirs\"", "phases.0.copy: `texts` is not of Storebench's making"),
+            ("count = 10", "count = 10\n[collections.more]\ncount = 1", "phases.0.copy: the study has several collections"),
+            (
+                "[[phases]]",
+                "[search]\nphase = \"import\"\nfrom = 1\nto = 2\n[limits]\n\"import.service.p99\" = \"1s\"\n[[phases]]",
+                "search.phase: a load, a copy or a warm-up has no rate",
+            ),
+        ] {
+            let text = refused(&STUDY.replacen(from, to, 1));
+            assert!(text.contains(said), "{to}: {text}");
+        }
+    }
+
+    #[test]
+    fn limits_know_the_operation_of_a_copy() {
+        let with = |op: &str| format!("{STUDY}[limits]\n\"import.{op}.service.p99\" = \"1s\"\n");
+        Study::parse(&with("copy-in"), Path::new("t.toml"), &[]).unwrap();
+        assert!(refused(&with("copy-out")).contains("did you mean `copy-in`?"));
+    }
+}

@@ -1,0 +1,424 @@
+//! Phases that copy: what they ask of whoever can copy, and what becomes of what was measured.
+//!
+//! Copies are made by another crate, which this one does not know: a run is given [`Transfers`]. Files that copies
+//! read are written once, before the first store is touched, and kept for all trials.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::documents::{Catalog, Documents};
+use storebench_core::engine::{Clock, CopyPlan, Event, Observer, PhasePlan, Stop};
+use storebench_core::measure::{
+    Asking, Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, StatsSampler, Tally,
+};
+use storebench_core::store::{AnyStore, CollectionId, Durability, SessionCounters, StoreError};
+use storebench_core::workload::{CopyDirection, OpName, collection_of};
+
+use super::error::LabError;
+use super::observe::Journal;
+use super::request::RunRequest;
+use super::runner::{Arm, Session};
+use crate::human::count;
+use crate::plan::PlannedTrial;
+use crate::results::{PhaseFrame, PhaseResult, TasksResult, gather_phase};
+
+/// Files of one collection, at most.
+const MOST_FILES: u32 = 16;
+
+/// Who copies.
+pub trait Transfers: Send + Sync {
+    /// Writes the documents of a collection, each with its key, into so many files of about equal size. Ends early
+    /// where `stop` is asked.
+    ///
+    /// # Errors
+    /// The files cannot be written, or documents not be made.
+    fn write_files(&self, documents: &Documents, folder: &Path, files: u32, stop: &Stop) -> Result<(), StoreError>;
+
+    /// Copies once. `progress` hears now and then how far it is.
+    ///
+    /// # Errors
+    /// The store's, and what else ended the copy.
+    fn transfer(
+        &self,
+        request: &TransferRequest<'_>,
+        progress: &mut dyn FnMut(TransferProgress),
+    ) -> Result<Transferred, StoreError>;
+}
+
+/// One copy between a prepared store and files.
+#[derive(Clone)]
+pub struct TransferRequest<'a> {
+    /// Which way.
+    pub direction: CopyDirection,
+    /// The store, prepared with the study's collections.
+    pub store: &'a Arc<dyn AnyStore>,
+    /// The collection's place in the study.
+    pub collection: CollectionId,
+    /// Its documents: what they are called, and the keys that they have.
+    pub documents: &'a Documents,
+    /// Folder of the files: those that [`Transfers::write_files`] wrote, or where files are to be written.
+    pub files: &'a Path,
+    /// A folder for whatever else a copy writes; empty.
+    pub scratch: &'a Path,
+    /// Parts that are to run at once.
+    pub tasks: u32,
+    /// Parts that the work is to be cut into.
+    pub parts: u32,
+    /// Into the store: documents of one request, at most; none for what copies usually take.
+    pub batch: Option<u32>,
+    /// Into the store: requests in flight on the connection of each task.
+    pub in_flight: u32,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// How long one try of a request may take.
+    pub timeout: Duration,
+    /// Out of the store: the view whose rows are read.
+    pub view: Option<&'a str>,
+    /// Length of an interval of what is measured.
+    pub interval: Duration,
+    /// Ends the copy.
+    pub stop: &'a Arc<Stop>,
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransferProgress {
+    /// Documents that were written.
+    pub documents: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What came of a copy.
+#[derive(Debug, Clone)]
+pub struct Transferred {
+    /// What its requests took, by kind.
+    pub record: PhaseRecord,
+    /// How many of its tasks ran.
+    pub tasks: TasksResult,
+    /// Documents that were written, and acknowledged.
+    pub documents: u64,
+    /// Their bytes, keys included.
+    pub bytes: u64,
+    /// Documents that did not arrive.
+    pub rejected: u64,
+    /// The first of them: where it stood, and why.
+    pub first_reject: Option<String>,
+}
+
+/// Files that copies read: by catalog and collection. Removed when this is dropped.
+#[derive(Default)]
+pub(super) struct Files(BTreeMap<(*const Catalog, usize), tempfile::TempDir>);
+
+impl Files {
+    fn folder(&self, catalog: &Arc<Catalog>, collection: usize) -> Option<&Path> {
+        self.0.get(&(Arc::as_ptr(catalog), collection)).map(tempfile::TempDir::path)
+    }
+}
+
+/// Writes the files that phases of a run read. Touches no store.
+///
+/// # Errors
+/// The study copies, and nobody was given who can; the files cannot be written.
+pub(super) fn write_files(
+    request: &RunRequest,
+    arms: &[Arm],
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) -> Result<Files, LabError> {
+    let mut files = Files::default();
+    let copies = || arms.iter().flat_map(|arm| arm.plans.iter().map(move |plan| (arm, plan)));
+    let Some((_, first)) = copies().find(|(_, plan)| plan.copy.is_some()) else { return Ok(files) };
+    let Some(transfers) = &request.transfers else {
+        let what = format!("phase `{}` copies, and nothing was given that copies", first.name);
+        return Err(LabError::BadInput(what));
+    };
+    // By what is read: the parts that it is cut into, as arms have it.
+    let mut wanted: BTreeMap<(*const Catalog, usize), (&Arm, u32)> = BTreeMap::new();
+    for (arm, copy) in copies().filter_map(|(arm, plan)| Some((arm, plan.copy.as_ref()?))) {
+        if copy.direction == CopyDirection::In {
+            let catalog = &arm.request.documents.catalog;
+            let common = &mut wanted.entry((Arc::as_ptr(catalog), copy.collection)).or_insert((arm, 0)).1;
+            *common = common_divisor(*common, copy.parts);
+        }
+    }
+    for (key, (arm, common)) in wanted {
+        let documents = arm.request.documents.catalog.get(key.1);
+        let text = format!("writing {} documents of `{}` into files", count(documents.count()), documents.name());
+        observer.event(&Event::Note { text });
+        let folder = scratch().map_err(|error| LabError::BadInput(error.to_string()))?;
+        let written = transfers.write_files(documents, folder.path(), files_for(common), stop);
+        written.map_err(|error| LabError::BadInput(format!("files to copy from: {error}")))?;
+        files.0.insert(key, folder);
+    }
+    Ok(files)
+}
+
+fn scratch() -> Result<tempfile::TempDir, StoreError> {
+    let made = tempfile::Builder::new().prefix("storebench-copy-").tempdir();
+    made.map_err(|e| {
+        StoreError::Failed(format!("no folder for files can be made: {e}; set TMPDIR to one with space"))
+    })
+}
+
+fn common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+/// As many files as divide the parts of every arm, so that all parts are of one size.
+fn files_for(common: u32) -> u32 {
+    (1..=MOST_FILES).rev().find(|files| common.is_multiple_of(*files)).unwrap_or(1)
+}
+
+/// How many documents a copy has to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Exactly(u64),
+    AtLeast(u64),
+    /// What the study did before, or a view, decides.
+    Unknown,
+}
+
+impl Expected {
+    /// What is wrong with this many; none where nothing is.
+    fn fault(self, moved: u64) -> Option<String> {
+        match self {
+            Self::Exactly(all) if moved != all => {
+                Some(format!("{} documents arrived of the {} that there are", count(moved), count(all)))
+            }
+            Self::AtLeast(all) if moved < all => {
+                Some(format!("{} documents arrived of at least {} that there are", count(moved), count(all)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn expected(arm: &Arm, position: usize, copy: &CopyPlan, documents: &Documents) -> Expected {
+    let all = documents.count();
+    if copy.direction == CopyDirection::In {
+        return Expected::Exactly(all);
+    }
+    if copy.view.is_some() {
+        return Expected::Unknown;
+    }
+    let study = arm.study();
+    let does = |ops: &[OpName]| {
+        study.phases[..position].iter().any(|phase| {
+            phase.mix.iter().any(|(label, entry)| {
+                let op = entry.op.or_else(|| OpName::find(label));
+                op.is_some_and(|op| ops.contains(&op)) && collection_of(study, phase, label) == Some(documents.name())
+            })
+        })
+    };
+    if does(&[OpName::Delete, OpName::Touch]) {
+        Expected::Unknown
+    } else if arm.kept || does(&[OpName::Insert]) {
+        // An earlier run may have inserted too.
+        Expected::AtLeast(all)
+    } else {
+        Expected::Exactly(all)
+    }
+}
+
+impl Session<'_> {
+    /// Runs a phase that copies, and keeps it.
+    pub(super) fn copy(
+        &self,
+        arm: &Arm,
+        planned: &PlannedTrial,
+        position: usize,
+        plan: &PhasePlan,
+        copy: &CopyPlan,
+        journal: &mut Journal<'_>,
+    ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
+        let catalog = &arm.request.documents.catalog;
+        let documents = catalog.get(copy.collection);
+        let Some(transfers) = &self.request.transfers else {
+            return Err(StoreError::NotSupported("nothing was given that copies".to_owned()));
+        };
+        // Removed when the phase was kept; a copy that is written out fills it.
+        let (out, scratch) = (scratch()?, scratch()?);
+        let files = match copy.direction {
+            CopyDirection::In => self.files.folder(catalog, copy.collection),
+            CopyDirection::Out => Some(out.path()),
+        };
+        let files = files.ok_or_else(|| StoreError::Failed("there are no files to copy from".to_owned()))?;
+        let request = TransferRequest {
+            direction: copy.direction,
+            store: &arm.store,
+            collection: CollectionId(u16::try_from(copy.collection).unwrap_or(u16::MAX)),
+            documents,
+            files,
+            scratch: scratch.path(),
+            tasks: copy.tasks,
+            parts: copy.parts,
+            batch: copy.batch,
+            in_flight: plan.in_flight,
+            durability: plan.durability,
+            timeout: Duration::from_nanos(plan.timeout_ns),
+            view: copy.view.as_deref(),
+            interval: self.request.interval,
+            stop: &self.stop,
+        };
+        journal.phase(plan.labels());
+        let began = Event::PhaseBegan { phase: &plan.name, loads: true, operations: None, duration_ns: None };
+        journal.event(&began);
+        let stats = StatsSampler::new(Arc::clone(&arm.store), Arc::new(self.clock.clone()), self.request.interval);
+        let start_ns = self.clock.now_ns();
+        // Without it only what the store tells of itself is missing.
+        let stats = stats.start(start_ns).ok();
+        let mut told = Told::default();
+        let ended = transfers.transfer(&request, &mut |now| {
+            let at_ns = self.clock.now_ns() - start_ns;
+            told.interval(plan, now, at_ns, self.request.interval, journal);
+        });
+        let store_stats = stats.map(Asking::finish).unwrap_or_default();
+        let Transferred { record, tasks, documents: moved, bytes: _, rejected, first_reject } = ended?;
+        let mut record = as_phase(record, plan, copy);
+        record.store_stats = store_stats;
+        record.distinct_keys = vec![(copy.collection, moved)];
+        if record.partial.is_none() {
+            record.partial = self.fault(arm, position, copy, (moved, rejected, first_reject), journal);
+        }
+        journal.event(&Event::PhaseEnded {
+            phase: &plan.name,
+            operations: record.operations(),
+            elapsed_ns: record.elapsed_ns,
+            connections: SessionCounters::default(),
+        });
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        let frame = PhaseFrame {
+            documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
+            capabilities: &arm.capabilities,
+            query_plans: &[],
+            limits: Some(&arm.study().limits),
+            planned_rate: None,
+            calibrated_ns_per_op: None,
+        };
+        let mut found = gather_phase(&record, &frame);
+        found.tasks = Some(tasks);
+        for op in found.ops.values_mut() {
+            copy.direction.op_name().clone_into(&mut op.kind);
+        }
+        let settle = arm.study().phases[position].settle.map(|s| s.0);
+        found.store_after = Some(self.after(arm, settle, journal));
+        Ok((found, record.partial))
+    }
+
+    /// Why data were lost on the way, if they were.
+    fn fault(
+        &self,
+        arm: &Arm,
+        position: usize,
+        copy: &CopyPlan,
+        (moved, rejected, first_reject): (u64, u64, Option<String>),
+        journal: &mut Journal<'_>,
+    ) -> Option<Partial> {
+        let documents = arm.request.documents.catalog.get(copy.collection);
+        let expected = expected(arm, position, copy, documents);
+        if expected == Expected::Unknown && moved != documents.count() {
+            journal.note(format!(
+                "{} documents arrived of `{}`, which was loaded with {}: a view, or what the study did before, decides \
+                 how many there are, so that nobody can tell whether some are missing",
+                count(moved),
+                documents.name(),
+                count(documents.count())
+            ));
+        }
+        let why = match first_reject {
+            _ if rejected == 0 => expected.fault(moved)?,
+            Some(first) => format!("{} documents did not arrive; the first: {first}", count(rejected)),
+            None => format!("{} documents did not arrive", count(rejected)),
+        };
+        Some(Partial { cause: PartialCause::Failed, why })
+    }
+}
+
+/// What observers were told of a copy.
+#[derive(Default)]
+struct Told {
+    number: u64,
+    to_ns: u64,
+    before: TransferProgress,
+}
+
+impl Told {
+    fn interval(
+        &mut self,
+        plan: &PhasePlan,
+        now: TransferProgress,
+        at_ns: u64,
+        interval: Duration,
+        journal: &mut Journal<'_>,
+    ) {
+        if at_ns < self.to_ns + interval.as_nanos() as u64 {
+            return;
+        }
+        let mut record = Recorder::new(1);
+        record.ops[0].documents = now.documents.saturating_sub(self.before.documents);
+        record.ops[0].bytes_written = now.bytes.saturating_sub(self.before.bytes);
+        journal.event(&Event::Interval { phase: &plan.name, number: self.number, to_ns: at_ns, record: &record });
+        (self.number, self.to_ns, self.before) = (self.number + 1, at_ns, now);
+    }
+}
+
+/// What was measured of a copy as one operation of a phase: requests to the store. A copy whose source tells of no
+/// requests is told by what it wrote.
+fn as_phase(record: PhaseRecord, plan: &PhasePlan, copy: &CopyPlan) -> PhaseRecord {
+    let into = copy.direction == CopyDirection::In;
+    let of_store = |label: &Label| into == label.kind.writes();
+    let told = record.labels.iter().zip(&record.total.ops).any(|(label, tally)| of_store(label) && tally.ended() > 0);
+    let taken: Vec<bool> = record.labels.iter().map(|label| !told || of_store(label)).collect();
+    let one = |all: &Recorder| {
+        let mut one = Recorder::new(1);
+        let (mut alone, ops) = (Recorder::new(1), all.ops.iter().zip(&taken));
+        for (tally, _) in ops.filter(|(_, taken)| **taken) {
+            alone.ops[0] = tally.clone();
+            one.add(&alone);
+        }
+        if !into {
+            // Bytes that were read, by whatever told of them.
+            let Tally { bytes_read, bytes_written, .. } = &mut one.ops[0];
+            *bytes_read += std::mem::take(bytes_written);
+        }
+        one
+    };
+    let intervals = record.intervals.iter().map(|i| Interval::new(i.number, i.from_ns, i.to_ns, &one(&i.record())));
+    PhaseRecord {
+        name: plan.name.clone(),
+        warm_up: plan.warm_up,
+        loads: into,
+        labels: plan.labels(),
+        durability: plan.durability,
+        consistency: plan.consistency,
+        intervals: intervals.collect(),
+        total: one(&record.total),
+        ..record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_divide_the_parts_of_every_arm() {
+        let common = |parts: &[u32]| parts.iter().fold(0, |common, parts| common_divisor(common, *parts));
+        for (parts, files) in [(&[64][..], 16), (&[64, 128, 1_536], 16), (&[8, 12], 4), (&[3], 3), (&[7, 5], 1), (&[1], 1)] {
+            assert_eq!(files_for(common(parts)), files, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn missing_documents_are_a_fault() {
+        assert_eq!(Expected::Exactly(5).fault(5), None);
+        assert!(Expected::Exactly(5).fault(4).unwrap().contains("4 documents arrived of the 5"));
+        assert!(Expected::Exactly(5).fault(6).is_some());
+        assert_eq!(Expected::AtLeast(5).fault(6), None);
+        assert!(Expected::AtLeast(5).fault(4).unwrap().contains("at least 5"));
+        assert_eq!(Expected::Unknown.fault(0), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Copies of a store that somebody else has prepared, cut into as many parts as are asked for.
+
+use storebench_core::store::{CollectionLayout, Layout, Prepare};
+use storebench_core::workload::Body;
+use storebench_transfer::{CopyOutcome, Split};
+
+use super::*;
+
+/// A store whose second collection is `books`.
+fn prepared() -> Arc<dyn AnyStore> {
+    let store = memory();
+    let layout =
+        |name: &str| CollectionLayout { name: name.into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    store.prepare(&Layout { collections: vec![layout("users"), layout("books")] }, Prepare::Fresh).unwrap();
+    store
+}
+
+fn copied(lab: &Lab, source: &dyn Source, sink: &dyn Sink, splits: &[Split]) -> CopyOutcome {
+    let request = CopyRequest {
+        source,
+        sink,
+        splits: Some(splits),
+        shape: &Shape::carried_by("its key"),
+        op: "upsert",
+        parallel: lab.parallel,
+        docs_per_s: None,
+        bytes_per_s: None,
+        folder: lab.path("copy"),
+        rejects: lab.path("rejects.jsonl"),
+        settings: BTreeMap::new(),
+        begin: Begin::Restart,
+        verify: true,
+        interval: Duration::from_millis(1),
+    };
+    let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
+    assert_eq!(outcome.report.counts.rejected, 0);
+    assert!(outcome.report.verified.as_ref().is_some_and(|found| found.equal));
+    outcome
+}
+
+#[test]
+fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
+    let lab = Lab { parallel: 5, ..Lab::new() };
+    let text = lines(3_000).replace("\"_id\"", "\"_id\":1,\"its key\"");
+    let (first, second) = text.split_at(text.find("{\"_id\":1,\"its key\":\"k001500\"").unwrap());
+    let source = files(&[&lab.write("a.jsonl", first), &lab.write("b.jsonl", second)]);
+    for (asked, cut) in [(1, 2), (2, 2), (5, 5), (64, 64)] {
+        assert_eq!(source.cut(asked).unwrap().len(), cut, "every file is one part at least");
+    }
+    let store = prepared();
+    let options = StoreSinkOptions {
+        prepared: Some(CollectionId(1)),
+        durability: store.capabilities().durability.first().map(|(d, _)| *d),
+        ..StoreSinkOptions::new("books")
+    };
+    let sink = StoreSink::open(Arc::clone(&store), options).unwrap();
+    let splits = source.cut(3).unwrap();
+    let outcome = copied(&lab, &source, &sink, &splits);
+    assert_eq!((outcome.report.counts.written, outcome.report.splits), (3_000, 3));
+    assert!((1..=3).contains(&outcome.at_once), "{} of 3 parts at once", outcome.at_once);
+    assert_eq!(outcome.record.workers, 3, "a worker without a part is none");
+
+    let options = StoreSourceOptions { prepared: Some(CollectionId(1)), ..StoreSourceOptions::new("books") };
+    let source = StoreSource::open(Arc::clone(&store), options).unwrap();
+    let parts = source.cut(16, &mut || panic!("the store tells its keys")).unwrap();
+    assert_eq!(parts.len(), 16);
+    assert_eq!(source.cut(1, &mut Vec::new).unwrap().len(), 1);
+    let out = lab.path("out");
+    let sink = FileSink::open(FileSinkOptions {
+        place: Some(out.clone().into()),
+        folder: true,
+        parts: out.join(".parts"),
+        format: Format::Jsonl,
+        columns: Columns::default(),
+        packing: Packing::Plain,
+        key_field: Some("its key".to_owned()),
+        fresh: true,
+    })
+    .unwrap();
+    let outcome = copied(&lab, &source, &sink, &parts);
+    assert_eq!((outcome.report.counts.written, outcome.record.workers), (3_000, 5));
+    let lines: usize = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().lines().count())
+        .sum();
+    assert_eq!(lines, 3_000);
+}
