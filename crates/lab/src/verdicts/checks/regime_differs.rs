@@ -32,7 +32,7 @@ fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
     let found = documents / memory;
     let times = asked / found;
     let varied = trial.levels.keys().any(|path| path == "scale" || path.ends_with(".count"));
-    let level = match (times > FACTOR || times < 1.0 / FACTOR, varied) {
+    let level = match (!(1.0 / FACTOR..=FACTOR).contains(&times), varied) {
         (false, _) => Level::Pass,
         (true, true) => Level::Note,
         (true, false) => Level::Caution,
