@@ -63,7 +63,14 @@ pub fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
     for name in names {
         found.phase = Some(name);
         match (a.phases.get(name), b.phases.get(name)) {
-            (Some(x), Some(y)) => found.phases(x, y, a.scheme() == b.scheme()),
+            (Some(x), Some(y)) => {
+                found.phases(x, y, a.scheme() == b.scheme());
+                // A rate that was searched is what was found, not what was asked for.
+                if !(a.searched(name) && b.searched(name)) {
+                    found.rate(x, y);
+                }
+            }
+            (Some(x), None) | (None, Some(x)) if a.kept != b.kept && x.iter().all(|phase| phase.loads) => {}
             (Some(_), None) if b.whole => found.add(DifferenceKind::Work, "done by the first only".to_owned()),
             (None, Some(_)) if a.whole => found.add(DifferenceKind::Work, "done by the second only".to_owned()),
             _ => {}
@@ -79,6 +86,8 @@ struct Arm<'a> {
     phases: IndexMap<&'a str, Vec<&'a PhaseResult>>,
     /// Whether any trial did all that it was to do: only then a phase that is not there was not asked for.
     whole: bool,
+    /// Whether every trial measured what another one had loaded: no load is missing then.
+    kept: bool,
 }
 
 impl<'a> Arm<'a> {
@@ -89,7 +98,13 @@ impl<'a> Arm<'a> {
             phases.entry(&phase.name).or_default().push(phase);
         }
         let whole = |trial: &&TrialResult| trial.failure.is_none() && trial.phases.iter().all(|p| p.partial.is_none());
-        Self { trials, phases, whole: trials.iter().any(whole) }
+        let kept = !trials.is_empty() && trials.iter().all(|trial| trial.database_kept);
+        Self { trials, phases, whole: trials.iter().any(whole), kept }
+    }
+
+    /// Whether the rate of a phase was searched.
+    fn searched(&self, phase: &str) -> bool {
+        self.trials.iter().any(|trial| trial.searches.iter().any(|search| search.phase == phase))
     }
 
     fn scheme(&self) -> Option<&str> {
@@ -180,6 +195,11 @@ impl Found<'_> {
         for name in y.ops.keys().filter(|name| !x.ops.contains_key(*name)) {
             self.add(DifferenceKind::Work, format!("{name} by the second only"));
         }
+    }
+
+    /// The rate that was asked for.
+    fn rate(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
+        let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
         let planned = |phase: &PhaseResult| phase.rate.as_ref().map(|rate| rate.planned.clone());
         let said = |rate: Option<Value>| match rate {
             None => "no rate".to_owned(),
@@ -382,6 +402,29 @@ mod tests {
         assert!(gone.iter().any(|(.., text)| text == "update by the first only"), "{gone:?}");
         // Each store loads in its own way.
         assert_eq!(of(|t| t.phases[0].ops[0].kind = "bulk-upsert".into()), []);
+    }
+
+    #[test]
+    fn what_was_searched_or_kept_is_no_other_work() {
+        let rated = |rate: u64, searched: bool| {
+            trial(|t| {
+                t.phases[1].rate = Some(crate::results::RateResult { planned: rate.into(), ..Default::default() });
+                if searched {
+                    let search = crate::results::SearchResult { phase: "mixed".into(), ..Default::default() };
+                    t.searches.push(search);
+                }
+            })
+        };
+        assert_eq!(differences(&[&rated(250, true)], &[&rated(500, true)]), []);
+        assert_eq!(differences(&[&rated(250, true)], &[&rated(500, false)]).len(), 1);
+        let kept = |kept: bool| {
+            move |t: &mut TrialResult| {
+                t.database_kept = kept;
+                t.phases.remove(0);
+            }
+        };
+        assert_eq!(of(kept(true)), []);
+        assert_eq!(of(kept(false)).len(), 1);
     }
 
     #[test]
