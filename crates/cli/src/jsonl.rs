@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn keys_stand_beside_a_document_or_within_it() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("own.jsonl"), "{\"a\":\"x\\\"\"}\n  { \"a\": \"y\" , \"b\" : {} } \n").unwrap();
+        std::fs::write(folder.path().join("own.jsonl"), "{\"a\":\"x\\\"\"}\n  { \"a\": \"y\" , \"b\" : {} } \n")
+            .unwrap();
         let text = "title = \"Own\"\n[collections.own]\nfrom = \"own.jsonl\"\nkey = \"k/{a}\"\n[[phases]]\nname = \"load\"\n\
                     load = [\"own\"]\n";
         let study = Study::parse(text, Path::new("own.toml"), &[]).unwrap();

@@ -38,12 +38,12 @@ impl Transfers for Copies {
                 StoreError::Failed(format!("{}: cannot be written: {e}; {remedy}", path.display()))
             };
             let mut out = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
-            write_lines(documents, begins(number)..begins(number + 1), form, jobs, &mut out).map_err(
-                |error| match error {
+            write_lines(documents, begins(number)..begins(number + 1), form, jobs, &mut out).map_err(|error| {
+                match error {
                     LinesError::Write(e) => failed(e),
                     LinesError::Lost(text) => StoreError::Failed(text),
-                },
-            )?;
+                }
+            })?;
             // On disk before anything is measured: writing them back would take from the store.
             out.flush().and_then(|()| out.get_ref().sync_data()).map_err(failed)?;
         }
@@ -71,7 +71,8 @@ fn copy_in(
     request: &TransferRequest<'_>,
     progress: &mut dyn FnMut(TransferProgress),
 ) -> Result<Transferred, TransferError> {
-    let files: Vec<PathBuf> = (0..).map(|number| file(request.files, number)).take_while(|path| path.exists()).collect();
+    let files: Vec<PathBuf> =
+        (0..).map(|number| file(request.files, number)).take_while(|path| path.exists()).collect();
     let source = FileSource::open(&files, FileSourceOptions { format: Some(Format::Jsonl), ..Default::default() })?;
     let options = StoreSinkOptions {
         prepared: Some(request.collection),
@@ -107,7 +108,8 @@ fn copy_out(
         key_field: Some(KEY_MEMBER.to_owned()),
         fresh: true,
     })?;
-    let splits = source.cut(request.parts, &mut || some_keys(request.documents, request.parts))?;
+    let splits =
+        source.cut(request.parts, request.documents.count(), &mut || some_keys(request.documents, request.parts))?;
     perform(request, &source, &sink, &splits, progress)
 }
 

@@ -96,6 +96,12 @@ fn in_and_out(store: &str) -> Value {
     }
     if !store.contains("memory") {
         cli.run(&format!("verify {store} texts.toml")).code(0);
+        // An import is a load: what it left is measured again.
+        let kept = cli.run(&format!("run texts.toml --store {store} --keep --json -q --out kept")).measured().json();
+        let names: Vec<&Value> =
+            trials(&kept)[0]["phases"].as_array().unwrap().iter().map(|phase| &phase["name"]).collect();
+        assert_eq!(names, ["read", "page", "export"]);
+        assert_eq!(phase(&trials(&kept)[0], "read")["ops"]["read"]["wrong"], 0);
     }
     result
 }

@@ -165,7 +165,10 @@ fn copy(study: &Study, phase: &Phase, direction: CopyDirection, say: &mut dyn Fn
                       copy it with `storebench copy`";
         say("copy", format!("`{name}` {remedy}"));
     } else if collection.body != Body::Json {
-        say("copy", format!("files hold JSON, and `{name}` has another `body`; copy a collection with body = \"json\""));
+        say(
+            "copy",
+            format!("files hold JSON, and `{name}` has another `body`; copy a collection with body = \"json\""),
+        );
     }
 }
 
@@ -175,7 +178,8 @@ mod tests {
 
     use super::*;
 
-    const STUDY: &str = "title = \"T\"\n[collections.texts]\ncount = 10\n[[phases]]\nname = \"import\"\ncopy = \"in\"\n";
+    const STUDY: &str =
+        "title = \"T\"\n[collections.texts]\ncount = 10\n[[phases]]\nname = \"import\"\ncopy = \"in\"\n";
 
     fn refused(text: &str) -> String {
         Study::parse(text, Path::new("t.toml"), &[]).unwrap_err().to_string()
@@ -215,23 +219,40 @@ mod tests {
             ("parts = 0", "phases.0.parts: use 1 to 65,536 parts"),
             ("batch = 0", "phases.0.batch: use 1 to 1,000,000"),
             ("view = \"a/b\"", "phases.0.view: a view is read: it goes only with copy = \"out\""),
-            ("collection = \"text\"", "phases.0.collection: `text` is no collection of this study; did you mean `texts`?"),
+            (
+                "collection = \"text\"",
+                "phases.0.collection: `text` is no collection of this study; did you mean `texts`?",
+            ),
         ] {
             let text = refused(&format!("{STUDY}{more}\n"));
             assert!(text.contains(said), "{more}: {text}");
         }
         let out = STUDY.replace("\"in\"", "\"out\"");
-        for (more, key) in [("batch = 5", "batch"), ("durability = \"os\"", "durability"), ("in_flight = 2", "in_flight")] {
+        for (more, key) in
+            [("batch = 5", "batch"), ("durability = \"os\"", "durability"), ("in_flight = 2", "in_flight")]
+        {
             let text = refused(&format!("{out}{more}\n"));
             assert!(text.contains(&format!("phases.0.{key}: `{key}` is of writing into a store")), "{text}");
         }
         for (from, to, said) in [
             ("copy = \"in\"", "copy = \"both\"", "phases.0.copy: `both` is not known here; known: `in`, `out`"),
-            ("copy = \"in\"", "mix = { read = 1 }\noperations = 1\ntasks = 3", "phases.0.tasks: `tasks` is of phases that copy"),
-            ("copy = \"in\"", "mix = { read = 1 }\noperations = 1\nview = \"a/b\"", "phases.0.view: `view` here is of phases"),
+            (
+                "copy = \"in\"",
+                "mix = { read = 1 }\noperations = 1\ntasks = 3",
+                "phases.0.tasks: `tasks` is of phases that copy",
+            ),
+            (
+                "copy = \"in\"",
+                "mix = { read = 1 }\noperations = 1\nview = \"a/b\"",
+                "phases.0.view: `view` here is of phases",
+            ),
             ("count = 10", "count = 10\nbody = \"bytes\"", "phases.0.copy: files hold JSON"),
             ("count = 10", "existing = \"theirs\"", "phases.0.copy: `texts` is not of Storebench's making"),
-            ("count = 10", "count = 10\n[collections.more]\ncount = 1", "phases.0.copy: the study has several collections"),
+            (
+                "count = 10",
+                "count = 10\n[collections.more]\ncount = 1",
+                "phases.0.copy: the study has several collections",
+            ),
             (
                 "[[phases]]",
                 "[search]\nphase = \"import\"\nfrom = 1\nto = 2\n[limits]\n\"import.service.p99\" = \"1s\"\n[[phases]]",

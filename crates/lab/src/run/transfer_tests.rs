@@ -8,9 +8,7 @@ use std::time::Duration;
 use storebench_core::documents::Documents;
 use storebench_core::engine::{Caller, Event, RealClock, Stop};
 use storebench_core::measure::{Label, Recorder};
-use storebench_core::store::{
-    AnyStore, MemoryStore, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
-};
+use storebench_core::store::{AnyStore, MemoryStore, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError};
 use storebench_core::workload::{CopyDirection, Study};
 
 use super::*;
@@ -187,7 +185,11 @@ fn a_copy_that_loses_documents_fails_its_trial() {
     for (by_hand, phase, said) in [
         (ByHand { lost_in: 2, ..ByHand::default() }, "import", "298 documents arrived of the 300"),
         (ByHand { lost_out: 1, ..ByHand::default() }, "export", "299 documents arrived of the 300"),
-        (ByHand { rejected: 3, ..ByHand::default() }, "import", "3 documents did not arrive; the first: line 7: too large"),
+        (
+            ByHand { rejected: 3, ..ByHand::default() },
+            "import",
+            "3 documents did not arrive; the first: line 7: too large",
+        ),
     ] {
         let (outcome, _) = ran(STUDY, by_hand);
         let trial = &outcome.result.trials[0];
@@ -201,9 +203,7 @@ fn a_copy_that_loses_documents_fails_its_trial() {
 
 #[test]
 fn what_was_inserted_or_deleted_before_an_export_counts() {
-    let with = |mix: &str| {
-        STUDY.replace("mix = { read = 1 }\n", &format!("mix = {{ {mix} = 1 }}\n"))
-    };
+    let with = |mix: &str| STUDY.replace("mix = { read = 1 }\n", &format!("mix = {{ {mix} = 1 }}\n"));
     for (mix, lost_out, fails) in [("insert", 0, false), ("insert", 301, true), ("delete", 0, false)] {
         let (outcome, _) = ran(&with(mix), ByHand { lost_out, ..ByHand::default() });
         assert_eq!(outcome.result.trials[0].failure.is_some(), fails, "{mix} {lost_out}");

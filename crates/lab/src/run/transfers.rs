@@ -158,9 +158,7 @@ pub(super) fn write_files(
 
 fn scratch() -> Result<tempfile::TempDir, StoreError> {
     let made = tempfile::Builder::new().prefix("storebench-copy-").tempdir();
-    made.map_err(|e| {
-        StoreError::Failed(format!("no folder for files can be made: {e}; set TMPDIR to one with space"))
-    })
+    made.map_err(|e| StoreError::Failed(format!("no folder for files can be made: {e}; set TMPDIR to one with space")))
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {
@@ -407,7 +405,9 @@ mod tests {
     #[test]
     fn files_divide_the_parts_of_every_arm() {
         let common = |parts: &[u32]| parts.iter().fold(0, |common, parts| common_divisor(common, *parts));
-        for (parts, files) in [(&[64][..], 16), (&[64, 128, 1_536], 16), (&[8, 12], 4), (&[3], 3), (&[7, 5], 1), (&[1], 1)] {
+        for (parts, files) in
+            [(&[64][..], 16), (&[64, 128, 1_536], 16), (&[8, 12], 4), (&[3], 3), (&[7, 5], 1), (&[1], 1)]
+        {
             assert_eq!(files_for(common(parts)), files, "{parts:?}");
         }
     }

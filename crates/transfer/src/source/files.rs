@@ -260,7 +260,7 @@ impl Source for FileSource {
                     let read = if self.format(file) == Format::Arrow { arrow::read } else { parquet::read };
                     return Ok(Box::new(read(found, group, shape.maker(), file)?) as Box<dyn Reader + 'a>);
                 }
-                Part::Keys { .. } | Part::View { .. } | Part::Walk { .. } | Part::Query => {
+                Part::Keys { .. } | Part::View { .. } | Part::ViewRows { .. } | Part::Walk { .. } | Part::Query => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
                 }
             };

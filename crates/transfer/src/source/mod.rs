@@ -68,6 +68,13 @@ pub enum Part {
         /// Their key, as JSON; none for all rows.
         key: Option<String>,
     },
+    /// Rows of a view by their numbers, whatever their keys.
+    ViewRows {
+        /// The first, from 0.
+        start: u32,
+        /// The first that is not part of it; none for the end.
+        end: Option<u32>,
+    },
     /// The documents in one part of a store that lists its keys in no order.
     Walk {
         /// What the store calls the part: a node, as a rule.

@@ -163,11 +163,24 @@ impl StoreSource {
     }
 
     /// Its parts, so many where it can be cut. `known` are keys spread evenly over the collection, for a store that
-    /// tells none and keeps them in the order of their bytes.
+    /// tells none and keeps them in the order of their bytes. A view is cut by the numbers of its rows, of which there
+    /// are about `rows`: the last part goes on to the end.
     ///
     /// # Errors
     /// What cannot be read.
-    pub fn cut(&self, parts: u32, known: &mut dyn FnMut() -> Vec<String>) -> Result<Vec<Split>, TransferError> {
+    pub fn cut(
+        &self,
+        parts: u32,
+        rows: u64,
+        known: &mut dyn FnMut() -> Vec<String>,
+    ) -> Result<Vec<Split>, TransferError> {
+        if self.options.view.as_ref().is_some_and(|view| view.keys.is_none()) {
+            let (rows, pieces) = (rows.min(u32::MAX.into()), u64::from(parts.max(1)).min(rows.max(1)));
+            let at = |piece: u64| (rows * piece / pieces) as u32;
+            let end = |piece: u64| Some(at(piece + 1)).filter(|_| piece + 1 < pieces);
+            let part = |piece: u64| Part::ViewRows { start: at(piece), end: end(piece) };
+            return Ok((0..pieces).map(|n| Split { number: n as u32, part: part(n), bytes: None }).collect());
+        }
         if !matches!(self.way, Way::Ranges | Way::Pages) {
             return self.splits(parts);
         }
@@ -186,10 +199,7 @@ impl StoreSource {
         // A server may hold nothing of Storebench's and much of others'.
         let absent = store.inspect().map_err(|e| of_store(store, e))? == Namespace::Absent;
         if absent && store.capabilities().embedded {
-            return Err(of_store(
-                store,
-                StoreError::Unreachable("there is nothing to read; is the URL right?".into()),
-            ));
+            return Err(of_store(store, StoreError::Unreachable("there is nothing to read; is the URL right?".into())));
         }
         let mut theirs = options.key.is_some() || options.body.is_some();
         let mut opened = prepare(store, options, theirs);
@@ -336,7 +346,11 @@ impl Source for StoreSource {
                     Walk::Keys { start: start.as_deref().unwrap_or_default(), end: end.as_deref(), after: None }
                 }
                 (Part::View { key }, Some(view)) => {
-                    Walk::View { view: &view.view, key: key.as_ref().map(|key| format!("[{key}]")), skip: 0 }
+                    let key = key.as_ref().map(|key| format!("[{key}]"));
+                    Walk::View { view: &view.view, key, skip: 0, end: None }
+                }
+                (Part::ViewRows { start, end }, Some(view)) => {
+                    Walk::View { view: &view.view, key: None, skip: *start, end: *end }
                 }
                 _ => return Err(TransferError::BadInput("a store is not read by bytes".into())),
             };
@@ -393,8 +407,8 @@ enum State {
 enum Walk<'a> {
     /// In a range of keys. Behind a key that was read the next page begins with it.
     Keys { start: &'a str, end: Option<&'a str>, after: Option<String> },
-    /// Among the rows of a view with one key (the text of a list of it), or all.
-    View { view: &'a str, key: Option<String>, skip: u32 },
+    /// Among the rows of a view with one key (the text of a list of it), or all, up to the row of a number.
+    View { view: &'a str, key: Option<String>, skip: u32, end: Option<u32> },
 }
 
 impl Walk<'_> {
@@ -448,10 +462,10 @@ impl Scan<'_> {
         self.sent_ns = now_ns;
         let deadline_ns = now_ns + self.source.options.timeout.as_nanos() as u64;
         self.state = State::Asked { deadline_ns };
-        let limit = self.limit + self.walk.again();
+        let limit = self.asked();
         let op = match &self.walk {
             Walk::Keys { start, end, after } => Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit },
-            Walk::View { view, key, skip } => {
+            Walk::View { view, key, skip, .. } => {
                 let rows = key.as_deref().map_or(ViewRows::All, ViewRows::Keys);
                 Op::View { view, rows, skip: *skip, limit }
             }
@@ -466,6 +480,14 @@ impl Scan<'_> {
         self.session.submit(&request, Token(token), &mut out);
         self.session.flush();
         self.here_ns = self.clock.now_ns();
+    }
+
+    /// Rows of the page that is asked for, at most.
+    fn asked(&self) -> u32 {
+        match self.walk {
+            Walk::View { skip, end: Some(end), .. } => self.limit.min(end.saturating_sub(skip)),
+            _ => self.limit + self.walk.again(),
+        }
     }
 
     fn measure(&mut self, outcome: Result<(), ErrorKind>, records: u64, bytes: u64) {
@@ -537,7 +559,7 @@ impl Scan<'_> {
         self.tries = Tries::default();
         let reply = page.as_reply();
         let rows = reply.rows.unwrap_or_default();
-        let asked = self.limit + self.walk.again();
+        let asked = self.asked();
         let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
         let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
         if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (self.source.theirs, &self.walk, twins) {
@@ -563,7 +585,13 @@ impl Scan<'_> {
             Some(last) => {
                 match &mut self.walk {
                     Walk::Keys { after, .. } => *after = Some(last),
-                    Walk::View { skip, .. } => *skip += asked,
+                    Walk::View { skip, end, .. } => {
+                        *skip += asked;
+                        if end.is_some_and(|end| *skip >= end) {
+                            self.state = State::Ended;
+                            return Ok(());
+                        }
+                    }
                 }
                 self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
                 self.source.page.store(self.limit, Ordering::Relaxed);

@@ -1,8 +1,11 @@
 //! Copies of a store that somebody else has prepared, cut into as many parts as are asked for.
 
-use storebench_core::store::{CollectionLayout, Layout, Prepare};
+use storebench_core::store::{
+    BatchBuf, Capabilities, CollectionLayout, Completions, Description, Layout, MemoryStore, Namespace, OpKind,
+    Prepare, Reply, Session, Store, StoreError, Support, Token, ViewRows,
+};
 use storebench_core::workload::Body;
-use storebench_transfer::{CopyOutcome, Split};
+use storebench_transfer::{CopyOutcome, Split, ViewSource};
 
 use super::*;
 
@@ -62,9 +65,9 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
 
     let options = StoreSourceOptions { prepared: Some(CollectionId(1)), ..StoreSourceOptions::new("books") };
     let source = StoreSource::open(Arc::clone(&store), options).unwrap();
-    let parts = source.cut(16, &mut || panic!("the store tells its keys")).unwrap();
+    let parts = source.cut(16, 3_000, &mut || panic!("the store tells its keys")).unwrap();
     assert_eq!(parts.len(), 16);
-    assert_eq!(source.cut(1, &mut Vec::new).unwrap().len(), 1);
+    assert_eq!(source.cut(1, 3_000, &mut Vec::new).unwrap().len(), 1);
     let out = lab.path("out");
     let sink = FileSink::open(FileSinkOptions {
         place: Some(out.clone().into()),
@@ -84,4 +87,79 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
         .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().lines().count())
         .sum();
     assert_eq!(lines, 3_000);
+}
+
+/// A store with a view of so many rows.
+struct Viewed(usize);
+
+impl Store for Viewed {
+    type Session = Rows;
+
+    fn describe(&self) -> Description {
+        Store::describe(&MemoryStore::new())
+    }
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Store::capabilities(&MemoryStore::new());
+        can.operations.push((OpKind::View, Support::Native));
+        can
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Ok(Namespace::Ours)
+    }
+    fn prepare(&self, _: &Layout, _: Prepare) -> Result<(), StoreError> {
+        panic!("it is prepared")
+    }
+    async fn open(&self, _: &SessionOptions) -> Result<Rows, StoreError> {
+        Ok(Rows(self.0))
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+struct Rows(usize);
+
+impl Session for Rows {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let Op::View { view: "by/n", rows: ViewRows::All, skip, limit } = request.op else {
+            panic!("{:?}", request.op)
+        };
+        assert_eq!(request.collection, CollectionId(1));
+        let mut rows = BatchBuf::new();
+        for n in (skip as usize..self.0).take(limit as usize) {
+            rows.push(&format!("k{n:04}"), format!("{{\"n\":{n}}}").as_bytes());
+        }
+        let batch = rows.as_batch();
+        out.complete(token, Ok(Reply { documents: batch.len() as u32, rows: Some(batch), ..Reply::default() }));
+    }
+}
+
+/// The view may hold fewer rows or more than it was taken for: each comes once.
+#[test]
+fn a_view_is_cut_by_the_numbers_of_its_rows() {
+    for (rows, taken_for, parts) in
+        [(1_000, 1_000, 7), (1_000, 600, 7), (1_000, 4_000, 7), (3, 3, 16), (0, 0, 4), (500, 500, 1)]
+    {
+        let lab = Lab::new();
+        let options = StoreSourceOptions {
+            prepared: Some(CollectionId(1)),
+            view: Some(ViewSource { view: "by/n".to_owned(), keys: None }),
+            ..StoreSourceOptions::new("books")
+        };
+        let source = StoreSource::open(Arc::new(Viewed(rows)), options).unwrap();
+        let splits = source.cut(parts, taken_for, &mut Vec::new).unwrap();
+        assert_eq!(splits.len() as u64, u64::from(parts).min(taken_for).max(1));
+        let store = prepared();
+        let options = StoreSinkOptions {
+            prepared: Some(CollectionId(1)),
+            // A key that comes twice is refused.
+            verb: Verb::Insert,
+            durability: store.capabilities().durability.first().map(|(d, _)| *d),
+            ..StoreSinkOptions::new("books")
+        };
+        let sink = StoreSink::open(Arc::clone(&store), options).unwrap();
+        let outcome = copied(&lab, &source, &sink, &splits);
+        let counts = outcome.report.counts;
+        assert_eq!((counts.written, counts.there_already), (rows as u64, 0), "{rows} {taken_for} {parts}");
+    }
 }
