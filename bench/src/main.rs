@@ -3,6 +3,7 @@
 //! `make bench`, or `target/release/storebench-bench --help` once that has built it. What each figure means is
 //! told in `docs/benchmarks.md`.
 
+mod comparing;
 mod copy;
 mod embedded;
 mod engine;
@@ -43,6 +44,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
     Topic { name: "copy", figures: copy::FIGURES, measure: copy::measure },
+    Topic { name: "comparing", figures: comparing::FIGURES, measure: comparing::measure },
     Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 

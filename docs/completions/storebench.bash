@@ -43,6 +43,9 @@ _storebench() {
             storebench,stores)
                 cmd="storebench__subcmd__stores"
                 ;;
+            storebench,studies)
+                cmd="storebench__subcmd__studies"
+                ;;
             storebench,verify)
                 cmd="storebench__subcmd__verify"
                 ;;
@@ -53,7 +56,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version run bench compare copy generate verify plan stores conform doctor"
+            opts="-h -V --help --version run bench compare copy generate verify plan stores studies conform doctor"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -449,12 +452,16 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__generate)
-            opts="-j -o -h --set --scale --from --count --jobs --output --version --keys --help"
+            opts="-j -o -h --preset --set --scale --from --count --jobs --output --version --keys --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --preset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -499,12 +506,16 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__plan)
-            opts="-h --set --scale --store --json --help"
+            opts="-h --preset --set --scale --store --prices --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --preset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -514,6 +525,10 @@ _storebench() {
                     return 0
                     ;;
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prices)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -525,12 +540,16 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --set --scale --store --keep --out --into-existing --remove-after --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --resume --prices --out --into-existing --remove-after --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --preset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -540,6 +559,14 @@ _storebench() {
                     return 0
                     ;;
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resume)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prices)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -568,13 +595,31 @@ _storebench() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        storebench__subcmd__verify)
-            opts="-j -q -h --set --scale --jobs --json --quiet --help"
+        storebench__subcmd__studies)
+            opts="-h --file --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__verify)
+            opts="-j -q -h --preset --set --scale --jobs --json --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --preset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

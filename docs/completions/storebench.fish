@@ -34,11 +34,15 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Say what a study would do: documents, trials, time and disk; nothing is touched'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "stores" -d 'List the stores: URLs, options, operations, and what each promise is mapped to'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "studies" -d 'List the built-in studies: what each shows, its sizes, and what the original got wrong'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "conform" -d 'Check that a store does what Storebench takes every store to do'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "doctor" -d 'Look at this machine for what would spoil a measurement'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l preset -d 'Take the study at one of its sizes, such as laptop; what is set here goes before it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
-complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays [default: the preset\'s, else 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l store -d 'Measure this store instead of those of the study; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l resume -d 'Go on with the run in this folder: trials that ended whole are kept, the others run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l prices -d 'Price what is measured with this sheet (TOML), which the result keeps; see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder that gets a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench made there before, and load no others over them'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds what Storebench did not make'
@@ -163,8 +167,9 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l dry-run -
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l json -d 'Print the result as one JSON document instead of one line'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s q -l quiet -d 'No progress on stderr; the result is printed still'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l preset -d 'Take the study at one of its sizes, such as laptop; what is set here goes before it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
-complete -c storebench -n "__fish_storebench_using_subcommand generate" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l scale -d 'Multiply how many documents there are; their shape stays [default: the preset\'s, else 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l from -d 'Index of the first document' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l count -d 'How many documents of each collection [default: all from there on]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s j -l jobs -d 'Threads that make documents [default: one for each processor]' -r
@@ -172,19 +177,25 @@ complete -c storebench -n "__fish_storebench_using_subcommand generate" -s o -l 
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l version -d 'Version of the documents; 0 is what a load writes' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l keys -d 'Write {"key": …, "document": …} on each line'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -l preset -d 'Take the study at one of its sizes, such as laptop; what is set here goes before it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
-complete -c storebench -n "__fish_storebench_using_subcommand verify" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand verify" -l scale -d 'Multiply how many documents there are; their shape stays [default: the preset\'s, else 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -s j -l jobs -d 'Threads that read [default: one for each processor, 8 at most]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l json -d 'Print the report as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l preset -d 'Take the study at one of its sizes, such as laptop; what is set here goes before it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
-complete -c storebench -n "__fish_storebench_using_subcommand plan" -l scale -d 'Multiply how many documents there are; their shape stays' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l scale -d 'Multiply how many documents there are; their shape stays [default: the preset\'s, else 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l store -d 'Plan for this store instead of those of the study; may be given several times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l prices -d 'Price the plan with this sheet (TOML); see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d 'Print the plan as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -l json -d 'Print the list as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand studies" -l file -d 'Print the study file itself, to be changed and run'
+complete -c storebench -n "__fish_storebench_using_subcommand studies" -l json -d 'Print the list as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand studies" -s h -l help -d 'Print help'
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -l json -d 'Print the table as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -7,7 +7,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
-    BadLines, Collection, Database, Design, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores, Streams, Study, did_you_mean,
+    BadLines, Collection, Database, Design, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores,
+    Streams, Study, did_you_mean,
 };
 use storebench_lab::results::{redact, without_password};
 

@@ -18,7 +18,7 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order in which they are listed.
-pub(crate) const ALL: &[BuiltIn] = 
+pub(crate) const ALL: &[BuiltIn] =
     built_in!["bulk-insert", "parallel-transfer", "million-writes", "one-setting", "reading-list"];
 
 /// The one of this name.

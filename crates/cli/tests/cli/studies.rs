@@ -38,11 +38,9 @@ fn tiny(name: &str) -> Vec<&'static str> {
             "phases.by-user.duration=200ms",
             "phases.in-book.duration=200ms",
         ],
-        "parallel-transfer" => vec![
-            "factors.'phases.import.tasks'=[1, 4]",
-            "factors.'phases.export.tasks'=[1, 4]",
-            "repeats=2",
-        ],
+        "parallel-transfer" => {
+            vec!["factors.'phases.import.tasks'=[1, 4]", "factors.'phases.export.tasks'=[1, 4]", "repeats=2"]
+        }
         other => panic!("{other} has no tiny form here"),
     }
 }
@@ -86,7 +84,8 @@ fn ran_whole(done: &Done, name: &str) -> Value {
 #[test]
 fn bulk_insert_runs_on_embedded_stores() {
     let result = ran_whole(&run(&Cli::new(), "bulk-insert", "1", &[]), "bulk-insert");
-    let factors: Vec<&str> = result["sweeps"].as_array().unwrap().iter().map(|s| s["factor"].as_str().unwrap()).collect();
+    let factors: Vec<&str> =
+        result["sweeps"].as_array().unwrap().iter().map(|s| s["factor"].as_str().unwrap()).collect();
     for factor in ["phases.insert.batch", "phases.insert.workers", "collections.stored.count"] {
         assert!(factors.contains(&factor), "{factor}: {factors:?}");
     }
@@ -112,7 +111,11 @@ fn reading_list_runs_on_an_embedded_store() {
     let result = ran_whole(&run(&Cli::new(), "reading-list", "0.00003", &[]), "reading-list");
     let kept = result["trials"].as_array().unwrap().iter().filter(|t| t["database_kept"] == true).count();
     assert_eq!(kept, 3, "one trial of four loads");
-    let limits = result["trials"][0]["phases"].as_array().unwrap().iter().filter(|p| !p["limits"].as_array().unwrap().is_empty());
+    let limits = result["trials"][0]["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|p| !p["limits"].as_array().unwrap().is_empty());
     assert_eq!(limits.count(), 3);
 }
 
@@ -174,7 +177,8 @@ const FEWER: [&str; 10] = [
     "phases.in-book.connections=8",
 ];
 /// A server that is slow to index: two sizes of request, nothing else.
-const TWO_BATCHES: [&str; 2] = ["--set", "factors={ 'phases.insert.batch' = [100, 1000] }"];
+const TWO_BATCHES: [&str; 4] =
+    ["--set", "factors={ 'phases.insert.batch' = [100, 1000] }", "--set", "collections.stored.count=500"];
 
 studies_run_on! {
     bulk_insert_runs_on_postgres: "bulk-insert" at "1" on "postgres" with [];
@@ -200,7 +204,11 @@ fn studies_are_listed_with_their_sizes() {
     let refused = cli.run("studies bulk-insrt");
     assert!(refused.code == 2 && refused.err.contains("did you mean `bulk-insert`?"), "{}", refused.err);
     let refused = cli.run("run readinglist");
-    assert!(refused.code == 2 && refused.err.contains("did you mean the built-in study `reading-list`?"), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("did you mean the built-in study `reading-list`?"),
+        "{}",
+        refused.err
+    );
     let refused = cli.run("plan bulk-insert --preset lapto");
     assert!(refused.code == 2 && refused.err.contains("did you mean `laptop`?"), "{}", refused.err);
 }
@@ -243,7 +251,11 @@ fn prices_are_read_kept_and_refused_by_place() {
     assert!(result["cost"]["arms"][0]["per_year"]["without_clients"].as_f64().unwrap() > 13_000.0);
     cli.write("undated.toml", &sheet.replace("date = \"2026-01-31\"\n", ""));
     let refused = cli.run("run books.toml --prices undated.toml");
-    assert!(refused.code == 2 && refused.err.contains("undated.toml") && refused.err.contains("date"), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("undated.toml") && refused.err.contains("date"),
+        "{}",
+        refused.err
+    );
 }
 
 /// A factor that names nothing is refused before anything is touched.

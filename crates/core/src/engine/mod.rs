@@ -8,9 +8,9 @@
 mod calibrate;
 mod caller;
 mod clock;
+mod copies;
 #[cfg(test)]
 mod drawn;
-mod copies;
 mod drive;
 mod events;
 mod explain;

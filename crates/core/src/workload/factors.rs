@@ -228,7 +228,9 @@ impl Study {
     fn settings<'a>(&'a self, path: &'a str) -> impl Iterator<Item = String> + 'a {
         let each = path.strip_prefix("phases.*.");
         let lone = each.is_none().then(|| path.to_owned());
-        let phases = each.into_iter().flat_map(|key| self.phases.iter().filter(|p| !p.mix.is_empty()).map(move |p| format!("phases.{}.{key}", p.name)));
+        let phases = each.into_iter().flat_map(|key| {
+            self.phases.iter().filter(|p| !p.mix.is_empty()).map(move |p| format!("phases.{}.{key}", p.name))
+        });
         lone.into_iter().chain(phases)
     }
 }
@@ -256,7 +258,8 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let counts: Vec<usize> = study.factors.values().map(Vec::len).collect();
     if study.design == Design::List && counts.windows(2).any(|pair| pair[0] != pair[1]) {
         let told: Vec<String> = study.factors.iter().map(|(p, l)| format!("{p} has {}", l.len())).collect();
-        let message = format!("`list` takes the levels of all factors together, so each needs as many: {}", told.join(", "));
+        let message =
+            format!("`list` takes the levels of all factors together, so each needs as many: {}", told.join(", "));
         found.push((vec!["design".into()], message));
     }
     if study.design != Design::Full && study.factors.is_empty() {
@@ -371,7 +374,10 @@ operations = 10
 
     #[test]
     fn each_arm_is_the_study_at_its_levels() {
-        let text = STUDY.replace("\"phases.load.batch\" = [1, 10]", "scale = [1, 0.5]\n\"store.cache\" = [\"1MiB\"]\n\"stores.a.x\" = [true]");
+        let text = STUDY.replace(
+            "\"phases.load.batch\" = [1, 10]",
+            "scale = [1, 0.5]\n\"store.cache\" = [\"1MiB\"]\n\"stores.a.x\" = [true]",
+        );
         let s = study(&text);
         let overrides = Override::parse_all(&["phases.read.operations=99".into()]).unwrap();
         let arms = s.arms(&text, Path::new("study.toml"), &overrides).unwrap();

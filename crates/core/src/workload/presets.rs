@@ -43,7 +43,8 @@ pub struct Flaw {
 impl Preset {
     /// What it changes, as overrides; those of the command come behind.
     pub fn overrides(&self) -> Vec<Override> {
-        let mut all: Vec<Override> = self.set.iter().map(|(path, value)| Override::of_level(path.clone(), value)).collect();
+        let mut all: Vec<Override> =
+            self.set.iter().map(|(path, value)| Override::of_level(path.clone(), value)).collect();
         if let Some(repeats) = self.repeats {
             all.push(Override::of_level("repeats".into(), &repeats.into()));
         }

@@ -10,8 +10,8 @@ use super::model::{
     COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, Judgement, VerdictCount,
 };
 use super::sides::{Arm, Source, matched};
-use crate::cost::cost_figure;
 use crate::alike::{Difference, DifferenceKind, differences};
+use crate::cost::cost_figure;
 use crate::figures::{Better, Figure, of_trial};
 use crate::human::bytes;
 use crate::results::{RunResult, TrialResult};

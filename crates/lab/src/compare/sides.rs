@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CompareError;
-use crate::arms::arm_of;
 use super::model::{LeftOutTrial, UnmatchedArm};
+use crate::arms::arm_of;
 use crate::results::{RESULT_FILE, RunResult, TrialResult, read_run};
 
 /// A run that was named to be compared, and what of it.

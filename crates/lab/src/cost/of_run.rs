@@ -12,8 +12,7 @@ pub fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let Some(phase) = phase.or_else(|| result.trials.iter().find_map(|t| t.phases.last())) else {
         return CostResult::of(sheet.clone(), &[], None);
     };
-    let inputs: Vec<ArmCostInput> =
-        result.arms.iter().filter_map(|arm| input(result, arm, &phase.name)).collect();
+    let inputs: Vec<ArmCostInput> = result.arms.iter().filter_map(|arm| input(result, arm, &phase.name)).collect();
     let mut limits: Vec<String> = phase.limits.iter().map(|limit| limit.path.clone()).collect();
     limits.dedup();
     let limit = (!limits.is_empty()).then(|| limits.join(" and "));
@@ -41,8 +40,7 @@ fn input(result: &RunResult, arm: &ArmResult, phase: &str) -> Option<ArmCostInpu
     let searched = trials().any(|trial| trial.searches.iter().any(|search| search.phase == phase));
     let limited = phases.iter().any(|p| !p.limits.is_empty());
     let held = limited && phases.iter().all(|p| p.limits.iter().all(|limit| limit.held));
-    let within_limit_per_s =
-        if searched { figure(RATE_WITHIN_LIMITS.name) } else { held.then_some(throughput_per_s) };
+    let within_limit_per_s = if searched { figure(RATE_WITHIN_LIMITS.name) } else { held.then_some(throughput_per_s) };
     let operations: u64 = phases.iter().flat_map(|p| p.ops.values()).map(|op| op.succeeded).sum();
     let bytes = |pick: fn(&crate::results::OpResult) -> u64| {
         let all: u64 = phases.iter().flat_map(|p| p.ops.values()).map(pick).sum();

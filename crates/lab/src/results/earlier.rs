@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::RecordBatch;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 /// Rows of trials that are kept, by table.
@@ -27,12 +27,14 @@ pub(super) fn rows_of(file: &Path, trials: &[u32]) -> std::io::Result<Vec<Record
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let reader = ParquetRecordBatchReaderBuilder::try_new(opened).and_then(|reader| reader.build()).map_err(Error::other)?;
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(opened).and_then(|reader| reader.build()).map_err(Error::other)?;
     let mut kept = Vec::new();
     for batch in reader {
         let batch = batch.map_err(Error::other)?;
         let column = batch.column_by_name("trial").ok_or_else(|| Error::other("it has no column `trial`"))?;
-        let numbers = column.as_primitive_opt::<UInt32Type>().ok_or_else(|| Error::other("`trial` holds no numbers"))?;
+        let numbers =
+            column.as_primitive_opt::<UInt32Type>().ok_or_else(|| Error::other("`trial` holds no numbers"))?;
         // A trial's rows stand together.
         let (mut from, rows) = (0, numbers.len());
         while from < rows {

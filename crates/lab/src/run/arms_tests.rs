@@ -141,12 +141,17 @@ fn a_run_that_broke_off_is_gone_on_with() {
     assert_eq!(result.trials[..4], outcome.result.trials[..4], "what was whole is kept");
     assert_eq!(read_run(&folder).unwrap().trials.len(), 12);
     assert!(rows("intervals.parquet") > size);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "hlog")).count(), 24);
+    assert_eq!(
+        std::fs::read_dir(&folder)
+            .unwrap()
+            .filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "hlog"))
+            .count(),
+        24
+    );
 
     // Nothing is left, and another study is another run.
-    let refused = |request: &RunRequest| {
-        run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {}).unwrap_err().to_string()
-    };
+    let refused =
+        |request: &RunRequest| run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
     assert!(refused(&again).contains("nothing to go on with"), "{}", refused(&again));
     let other = RunRequest { resume: Some(folder), ..request(&STUDY.replace("seed = 3", "seed = 4"), &["a"], None) };
     assert!(refused(&other).contains("the study"), "{}", refused(&other));

@@ -9,8 +9,8 @@ use storebench_core::store::AnyStore;
 use storebench_core::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
-use crate::cost::PriceSheet;
 use super::transfers::Transfers;
+use crate::cost::PriceSheet;
 
 /// How stores are made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,9 +15,9 @@ use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study
 use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::observe::Journal;
+use super::request::{ArmRequest, PrepareMode, RunRequest};
 use super::resume;
 use super::transfers::{Files, write_files};
-use super::request::{ArmRequest, PrepareMode, RunRequest};
 use crate::arms::{over_trials, sweeps_of};
 use crate::claims::judge_claims;
 use crate::cost::{CostResult, cost_of_run};
@@ -365,7 +365,9 @@ fn run_info(
 /// The documents of every arm. How far documents shrink is measured once for each definition of them.
 fn describe_all(arms: &[Arm]) -> Vec<Vec<CollectionResult>> {
     let mut measured: BTreeMap<String, Option<CompressionResult>> = BTreeMap::new();
-    arms.iter().map(|arm| arm.request.documents.catalog.iter().map(|d| describe(arm, d, &mut measured)).collect()).collect()
+    arms.iter()
+        .map(|arm| arm.request.documents.catalog.iter().map(|d| describe(arm, d, &mut measured)).collect())
+        .collect()
 }
 
 fn describe(

@@ -50,7 +50,12 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
     let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
     RunRequest {
         name: "books".into(),
-        arms: ArmRequest::of_stores(&study, &documents, 1.0, stores.into_iter().map(|(name, store)| (name.to_owned(), store))),
+        arms: ArmRequest::of_stores(
+            &study,
+            &documents,
+            1.0,
+            stores.into_iter().map(|(name, store)| (name.to_owned(), store)),
+        ),
         study,
         prices: None,
         resume: None,

@@ -17,11 +17,11 @@ use super::observe::Journal;
 use super::runner::{Arm, Session, keep_result, loads};
 use crate::human::count;
 use crate::plan::PlannedTrial;
-use crate::search::{Search, SearchSpec, Step};
 use crate::results::{
     CollectionResult, Failure, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, RunResult, SampledResult,
     SearchResult, StoreAfter, TrialResult, gather_phase,
 };
+use crate::search::{Search, SearchSpec, Step};
 
 /// The rate of a phase as its study says it, or as the search set it.
 fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
@@ -55,7 +55,10 @@ impl Session<'_> {
         // What is not loaded whole holds nothing that could be kept.
         let holds = self.holds.remove(&arm.location);
         let kept = arm.study().database == Database::Kept && holds.as_ref() == Some(&arm.load_key);
-        result.trials.push(TrialResult { database_kept: kept, ..describe(arm, planned, self.documents.get(arm.position).map_or(&[], Vec::as_slice)) });
+        result.trials.push(TrialResult {
+            database_kept: kept,
+            ..describe(arm, planned, self.documents.get(arm.position).map_or(&[], Vec::as_slice))
+        });
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
@@ -324,7 +327,9 @@ impl Session<'_> {
         };
         let record = run_phase(&arm.store, plan, context)?;
         let mut record = record;
-        if phase.rate.is_none() && let Some((Rate::Constant(per_s), _)) = plan.rate {
+        if phase.rate.is_none()
+            && let Some((Rate::Constant(per_s), _)) = plan.rate
+        {
             record.name = format!("{}@{}", record.name, per_s.round());
         }
         journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record));
@@ -381,7 +386,12 @@ impl Session<'_> {
 
     /// Waits for rest where that was asked for, then looks at the store. What fails here is noted: it
     /// takes nothing from what was measured.
-    pub(super) fn after(&self, arm: &Arm, settle: Option<std::time::Duration>, journal: &mut Journal<'_>) -> StoreAfter {
+    pub(super) fn after(
+        &self,
+        arm: &Arm,
+        settle: Option<std::time::Duration>,
+        journal: &mut Journal<'_>,
+    ) -> StoreAfter {
         let mut after = StoreAfter::default();
         if let Some(at_most) = settle.filter(|_| !self.stop.asked()) {
             let began = self.clock.now_ns();

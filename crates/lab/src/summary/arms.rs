@@ -48,7 +48,11 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
     }
     let mut table = Table::new(&columns);
     for arm in arms {
-        let trials = if arm.failed > 0 { format!("{} of {}", arm.trials, arm.trials + arm.failed) } else { arm.trials.to_string() };
+        let trials = if arm.failed > 0 {
+            format!("{} of {}", arm.trials, arm.trials + arm.failed)
+        } else {
+            arm.trials.to_string()
+        };
         let mut line = vec![cut(&arm.arm), trials];
         let main = find(arm, what);
         line.push(main.as_ref().map_or_else(|| "-".into(), |f| with_width(rate(f.figure.value), &f.figure)));
@@ -57,7 +61,10 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
         }
         for percentile in ["p50", "p99", "p99.9"] {
             let figure = find(arm, &format!("{time}.{percentile}"));
-            line.push(figure.map_or_else(|| "-".into(), |f: FigureOverTrials| with_width(duration(f.figure.value), &f.figure)));
+            line.push(
+                figure
+                    .map_or_else(|| "-".into(), |f: FigureOverTrials| with_width(duration(f.figure.value), &f.figure)),
+            );
         }
         if disk {
             line.push(find(arm, figures::DISK.name).map_or_else(|| "-".into(), |f| bytes(f.figure.value)));

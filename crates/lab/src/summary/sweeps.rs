@@ -66,7 +66,9 @@ pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
 fn said(swept: &FactorSweep, factor: &str) -> String {
     let sweep = &swept.sweep;
     match (sweep.sweet_spot, sweep.beyond) {
-        (Some(spot), Some(Beyond::Unseen)) => format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot)),
+        (Some(spot), Some(Beyond::Unseen)) => {
+            format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot))
+        }
         (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", shown(spot)),
         (Some(spot), Some(Beyond::Worse)) => {
             let worse = sweep.worse_from.map_or_else(String::new, |from| format!(" from {} on", shown(from)));
@@ -74,7 +76,9 @@ fn said(swept: &FactorSweep, factor: &str) -> String {
         }
         (Some(spot), _) => format!("{factor} = {} is enough; whether more is worse is not sure", shown(spot)),
         (None, _) => match sweep.likely {
-            Some(likely) => format!("{factor} = {} looks enough, but it is not sure: more repeats would tell", shown(likely)),
+            Some(likely) => {
+                format!("{factor} = {} looks enough, but it is not sure: more repeats would tell", shown(likely))
+            }
             None => "not sure: more repeats would tell".to_owned(),
         },
     }

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session,
-    StoreError, Token,
+    AnyStore, BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError,
+    Token,
 };
 
 use super::merge::Merge;

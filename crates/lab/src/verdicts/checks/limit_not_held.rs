@@ -49,14 +49,7 @@ mod tests {
     use crate::verdicts::testing::{CAUTION, PASS, all, level, open};
 
     fn limit(path: &str, found: Option<f64>, held: bool) -> LimitResult {
-        LimitResult {
-            path: path.into(),
-            limit: 2e8,
-            found,
-            share_within: Some(0.93),
-            attempts: 1_000,
-            held,
-        }
+        LimitResult { path: path.into(), limit: 2e8, found, share_within: Some(0.93), attempts: 1_000, held }
     }
 
     #[test]

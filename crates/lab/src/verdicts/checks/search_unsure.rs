@@ -43,9 +43,10 @@ fn of_search(search: &SearchResult) -> Finding {
                 duration(late)
             ),
         ),
-        (Some(found), None) if search.fails_at.is_none() => {
-            (Level::Note, format!("{}: the limits hold at {}/s, the highest rate of the search", search.phase, rate(found)))
-        }
+        (Some(found), None) if search.fails_at.is_none() => (
+            Level::Note,
+            format!("{}: the limits hold at {}/s, the highest rate of the search", search.phase, rate(found)),
+        ),
         (Some(found), None) => (Level::Pass, format!("{}: {}/s", search.phase, rate(found))),
     };
     let threshold = format!(
@@ -53,7 +54,12 @@ fn of_search(search: &SearchResult) -> Finding {
          the highest rate holds",
         percent(LATE)
     );
-    Finding::new(level, saw, threshold, "widen `from` and `to`, raise `most_probes`, or give the client more processors")
+    Finding::new(
+        level,
+        saw,
+        threshold,
+        "widen `from` and `to`, raise `most_probes`, or give the client more processors",
+    )
 }
 
 /// By how much the client was late at a rate that failed, and that rate; none where that explains nothing.
