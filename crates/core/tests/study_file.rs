@@ -73,9 +73,9 @@ fn every_fault_names_its_place_and_remedy() {
         ("not TOML", "seed  = 435", "seed  435"),
         ("two phases of one name", "name     = \"by-user\"", "name     = \"load\""),
         (
-            "reserved",
+            "factor that names no phase",
             "[[phases]]\nname = \"load\"",
-            "[factors]\n\"phases.load.batch\" = [1, 2]\n\n[[phases]]\nname = \"load\"",
+            "[factors]\n\"phases.laod.batch\" = [1, 2]\n\n[[phases]]\nname = \"load\"",
         ),
     ];
     let mut all = String::new();
@@ -145,7 +145,7 @@ fn parents_are_drawn_where_there_are_any() {
         assert!(message.contains("draw"), "{message}");
     }
     let ledger = mix(&format!("update = {{ collection = \"highlights\", {parents} }}"));
-    let message = refused(&ledger, &["phases.by-user.ledger=true".into(), "phases.by-user.streams=disjoint".into()]);
+    let message = refused(&ledger, &["phases.by-user.ledger=true", "phases.by-user.streams=disjoint"]);
     assert!(message.contains("with a ledger each key has one writer"), "{message}");
 }
 

@@ -217,12 +217,15 @@ pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Swee
     Ok(out)
 }
 
+/// A level and its figures by block.
+type ByBlock = (f64, BTreeMap<u32, f64>);
+
 /// Levels ascending, with their figures by block.
-fn checked(levels: &[Measured]) -> Result<Vec<(f64, BTreeMap<u32, f64>)>, SweepError> {
+fn checked(levels: &[Measured]) -> Result<Vec<ByBlock>, SweepError> {
     if levels.len() < 2 {
         return Err(SweepError::FewLevels(levels.len()));
     }
-    let mut out: Vec<(f64, BTreeMap<u32, f64>)> = Vec::new();
+    let mut out: Vec<ByBlock> = Vec::new();
     for (level, figures) in levels {
         if !(level.is_finite() && *level > 0.0) {
             return Err(SweepError::Level(*level));

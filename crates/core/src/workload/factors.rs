@@ -280,7 +280,7 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
 fn wrong_path(study: &Study, path: &str) -> Option<String> {
     match kind(path) {
         Kind::Scale => return None,
-        Kind::Store { option, .. } if option.is_empty() => return Some("name an option: store.OPTION".into()),
+        Kind::Store { option: "", .. } => return Some("name an option: store.OPTION".into()),
         Kind::Store { store: Some(store), .. } if !study.stores.is_empty() && !study.stores.0.contains_key(store) => {
             return Some(no_such("store", store, study.stores.0.keys().map(String::as_str)));
         }
