@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storebench_core::documents::Documents;
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
@@ -109,6 +109,8 @@ pub(super) struct Session<'a> {
     pub(super) touched: BTreeMap<String, usize>,
     /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
     pub(super) holds: BTreeMap<String, String>,
+    /// How often the result is written.
+    pub(super) kept: Kept,
     /// Files that phases copy from.
     pub(super) files: Files,
 }
@@ -180,6 +182,7 @@ fn run_with(
         inserted: Vec::new(),
         touched: BTreeMap::new(),
         holds: BTreeMap::new(),
+        kept: Kept::default(),
         files,
     };
     let mut result = RunResult {
@@ -229,6 +232,25 @@ fn run_with(
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
     let folder_error = journal.finish();
     Ok(RunOutcome { result, folder: path, folder_error })
+}
+
+/// When the result was written last, and how long that took.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    last: Option<(Instant, Duration)>,
+}
+
+impl Kept {
+    /// Judges and writes what there is, but where that took long not again at once: of a study of a thousand trials it
+    /// would take longer than the trials. What a kill may cost is at most twenty times as long as one writing takes.
+    pub(super) fn soon(&mut self, published: &[Claim], journal: &mut Journal<'_>, result: &mut RunResult) {
+        let due = self.last.is_none_or(|(ended, took)| ended.elapsed() >= took * 20);
+        if due {
+            let began = Instant::now();
+            keep_result(published, journal, result);
+            self.last = Some((Instant::now(), began.elapsed()));
+        }
+    }
 }
 
 /// Judges what there is and writes it down.
@@ -305,7 +327,7 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         name: request.name(),
         request: request.clone(),
         store: Arc::clone(store),
-        location: description.url.split('?').next().unwrap_or_default().to_owned(),
+        location: location(store, &description),
         load_key: load_key(request, &description),
         description,
         capabilities,
@@ -313,6 +335,13 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         prepare,
         kept,
     })
+}
+
+/// The place of a store's data. Options of its URL are left out: stores that differ in them alone may be one place.
+/// What is in memory is a place of its own for each store.
+fn location(store: &Arc<dyn AnyStore>, description: &Description) -> String {
+    let place = description.url.split('?').next().unwrap_or_default();
+    if place.ends_with("memory:") { format!("{place}{:p}", Arc::as_ptr(store)) } else { place.to_owned() }
 }
 
 /// Whether the study loads documents itself.

@@ -287,7 +287,7 @@ impl Session<'_> {
             elapsed_ns: record.elapsed_ns,
             connections: SessionCounters::default(),
         });
-        journal.keep(|folder| folder.add_phase(planned.trial, &arm.name, &record));
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record));
         let frame = PhaseFrame {
             documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
             capabilities: &arm.capabilities,

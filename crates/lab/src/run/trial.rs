@@ -14,7 +14,7 @@ use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, R
 use super::error::kind;
 use super::foreign;
 use super::observe::Journal;
-use super::runner::{Arm, Session, keep_result, loads};
+use super::runner::{Arm, Session, loads};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
@@ -83,7 +83,7 @@ impl Session<'_> {
                     if let Err(error) = ended {
                         fail(result, &arm.plans[position].name, &error);
                     }
-                    keep_result(&self.request.study.published, journal, result);
+                    self.kept.soon(&self.request.study.published, journal, result);
                     if result.trials[at].failure.is_some() || result.run.interrupted {
                         break;
                     }
@@ -106,7 +106,7 @@ impl Session<'_> {
             journal.note(format!("{} ended early, in {}: {}", arm.name, failure.during, failure.message));
         }
         journal.log(serde_json::json!({ "event": "trial-ended" }));
-        keep_result(&self.request.study.published, journal, result);
+        self.kept.soon(&self.request.study.published, journal, result);
     }
 
     /// Removes what a store still holds after the last trial: one that was interrupted, or whose later
