@@ -90,6 +90,9 @@ pub struct PlannedPhase {
     pub duration_ns: Option<u64>,
     /// Operations due per second as the study says it, in words; none in closed loop.
     pub rate: Option<String>,
+    /// Whether the highest rate that holds the study's limits is searched.
+    #[serde(default)]
+    pub searched: bool,
     /// Threads that send operations; of a copy: its tasks.
     pub workers: u32,
     /// Connections of each worker.
@@ -297,6 +300,7 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         bytes,
         operations: operations(phase, documents),
         duration_ns: phase.duration.map(|d| d.ns()),
+        searched: study.search.as_ref().is_some_and(|search| search.phase == phase.name),
         rate: phase.rate.as_ref().map(|r| match r {
             RateSpec::Constant(per_s) => format!("{}/s", rate(*per_s)),
             RateSpec::Ramp(from, to) => format!("{}/s to {}/s", rate(*from), rate(*to)),
@@ -408,13 +412,21 @@ fn plan_trials(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Vec<Plan
 /// All trials together: of arms that share a database the first one loads, in each block.
 fn whole(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Estimate {
     let mut all = Estimate::default();
+    let repeats = f64::from(study.repeats);
     for (position, arm) in arms.iter().enumerate() {
         let e = &arm.estimate;
-        let loads = if groups[position] == position { 1.0 } else { 0.0 };
-        all.least_s += (e.least_s - e.least_load_s * (1.0 - loads)) * f64::from(study.repeats);
-        all.most_s += (e.most_s - e.most_load_s * (1.0 - loads)) * f64::from(study.repeats);
-        all.least_load_s += e.least_load_s * loads * f64::from(study.repeats);
-        all.most_load_s += e.most_load_s * loads * f64::from(study.repeats);
+        // A database that no other arm takes the place of is loaded once for all blocks.
+        let of_store = || arms.iter().zip(groups).filter(|(other, _)| other.store == arm.store);
+        let alone = study.database == Database::Kept && of_store().all(|(_, group)| *group == groups[position]);
+        let loads = match groups[position] == position {
+            true if alone => 1.0,
+            true => repeats,
+            false => 0.0,
+        };
+        all.least_s += (e.least_s - e.least_load_s) * repeats + e.least_load_s * loads;
+        all.most_s += (e.most_s - e.most_load_s) * repeats + e.most_load_s * loads;
+        all.least_load_s += e.least_load_s * loads;
+        all.most_load_s += e.most_load_s * loads;
         all.written_bytes = all.written_bytes.max(e.written_bytes);
         all.disk_bytes = all.disk_bytes.max(e.disk_bytes);
         all.assumes.clone_from(&e.assumes);
@@ -529,6 +541,7 @@ impl fmt::Display for Plan {
                     write!(f, ", {} {tasks}, {} parts", count(p.workers.into()), count(parts.into()))?;
                 }
                 (Some(rate), None) => write!(f, ", open loop at {rate}")?,
+                (None, None) if p.searched => write!(f, ", open loop at the highest rate that holds the limits")?,
                 (None, None) => write!(f, ", closed loop")?,
             }
             if p.parts.is_none() {

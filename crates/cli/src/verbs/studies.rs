@@ -85,7 +85,9 @@ fn text(listed: &[Listed], in_full: bool) -> String {
             wrap_into(&mut out, about, &head, &" ".repeat(head.chars().count()));
         }
         if in_full {
-            out += "\nfactors\n";
+            if !study.factors.is_empty() {
+                out += "\nfactors\n";
+            }
             for (path, levels) in &study.factors {
                 let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
                 wrap_into(&mut out, &format!("{path}: {}", levels.join(", ")), "  ", "    ");

@@ -122,10 +122,10 @@ pub struct RateSearch {
     pub from: f64,
     /// The highest rate that is tried.
     pub to: f64,
-    /// How near the result shall be, as a share of it; default 0.05.
+    /// How near the ends of the bracket come, as a share of the result: 0.001 to 1; default 0.05.
     #[serde(default = "default_within")]
     pub within: f64,
-    /// How often the found rate has to hold again; default 2.
+    /// Both ends of the bracket are tried again until a majority of `2 × confirm + 1` probes agrees; default 2, at most 100.
     #[serde(default = "default_confirm")]
     pub confirm: u32,
     /// The most times the phase runs in one trial; default 40.
@@ -216,8 +216,11 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     if !(search.to.is_finite() && search.to >= search.from) {
         say("to", format!("{} is below `from`; use more", search.to));
     }
-    if !(search.within.is_finite() && search.within > 0.0 && search.within < 1.0) {
-        say("within", format!("{} is no share; use above 0 and below 1, such as 0.05", search.within));
+    if !(0.001..=1.0).contains(&search.within) {
+        say("within", format!("{} of the rate; use 0.001 to 1, such as 0.05", search.within));
+    }
+    if search.confirm > 100 {
+        say("confirm", format!("{} confirming probes; use 0 to 100, such as 2", search.confirm));
     }
     if search.most_probes == 0 {
         say("most_probes", "0 probes find nothing; use 20 or more".into());

@@ -99,7 +99,8 @@ impl<'a> Arms<'a> {
             return Err(format!("no arm has {}", text(&picked)));
         }
         if !self.whole.iter().any(|whole| some(whole.trial)) {
-            return Err(format!("no trial with {} ended whole", text(&picked)));
+            let with = if picked.is_empty() { String::new() } else { format!(" with {}", text(&picked)) };
+            return Err(format!("no trial{with} ended whole"));
         }
         Ok(picked)
     }

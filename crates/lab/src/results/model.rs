@@ -301,9 +301,10 @@ pub struct LimitResult {
 pub struct SearchResult {
     /// The phase whose rate was searched.
     pub phase: String,
-    /// The highest rate at which every limit held, and held again; null where none did.
+    /// The highest rate at which every limit held in most probes; null where none did.
     pub rate: Option<f64>,
-    /// The lowest rate at which they did not, twice; null where they held at the highest that was tried.
+    /// The lowest rate above it at which they did not in most probes; null where they held at the highest that was
+    /// tried.
     pub fails_at: Option<f64>,
     /// Whether the bracket became as narrow as asked for before the probes ran out.
     pub complete: bool,
@@ -378,8 +379,8 @@ pub struct ArmResult {
 pub struct FigureOverTrials {
     /// Over the trials of the arm.
     pub figure: Estimate,
-    /// This arm over the first arm, paired by blocks; null for the first arm itself, and where the work
-    /// differs.
+    /// This arm over the first arm, paired by blocks; null for the first arm itself. Where the two did not do the
+    /// same the verdict `work-differs` says so.
     pub to_first: Option<Estimate>,
     /// Trials that are unlike the others of the arm. They are in the figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use storebench_core::documents::Catalog;
 use storebench_core::engine::{Clock, PhaseContext, PhasePlan, calibrate, explain_queries, run_phase};
+use storebench_core::keys::mix64;
 use storebench_core::measure::{Partial, PartialCause};
 use storebench_core::schedule::Rate;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
@@ -190,7 +191,7 @@ impl Session<'_> {
             }
             None => match &plan.copy {
                 Some(copy) => self.copy(arm, planned, position, &plan, copy, journal)?,
-                None => self.measure(arm, planned, position, &plan, journal)?,
+                None => self.measure(arm, planned, position, &plan, arm.study().seed, journal)?,
             },
         };
         match &partial {
@@ -244,7 +245,9 @@ impl Session<'_> {
                 }
             };
             let probe = self.at_rate(arm, position, rate)?;
-            let (found, partial) = self.measure(arm, planned, position, &probe, journal)?;
+            // Other keys and arrivals each time: the same ones would confirm nothing.
+            let seed = mix64(arm.study().seed, out.probes.len() as u64 + 1);
+            let (found, partial) = self.measure(arm, planned, position, &probe, seed, journal)?;
             let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
             journal.note(format!(
                 "{} at {}/s: limits {}",
@@ -277,7 +280,7 @@ impl Session<'_> {
             (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
                 let again = self.at_rate(arm, position, rate.unwrap_or(wanted.from))?;
-                self.measure(arm, planned, position, &again, journal)?
+                self.measure(arm, planned, position, &again, arm.study().seed, journal)?
             }
         };
         Ok((out, shown.0, shown.1))
@@ -299,13 +302,14 @@ impl Session<'_> {
         Ok(PhasePlan { versions_above: arm.plan(position, true).versions_above, ..resolved })
     }
 
-    /// Runs one phase as planned, and keeps it.
+    /// Runs one phase as planned, keys and arrivals drawn from `seed`, and keeps it.
     fn measure(
         &mut self,
         arm: &Arm,
         planned: &PlannedTrial,
         position: usize,
         plan: &PhasePlan,
+        seed: u64,
         journal: &mut Journal<'_>,
     ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
         let phase = &arm.study().phases[position];
@@ -320,7 +324,7 @@ impl Session<'_> {
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
             stop: Arc::clone(&self.stop),
-            seed: arm.study().seed,
+            seed,
             interval: self.request.interval,
             inserted: &mut self.inserted,
             observer: &mut *journal,
