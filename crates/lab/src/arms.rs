@@ -80,6 +80,9 @@ pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
                         None => levels.push((*level, value.map(|value| (trial.block, value)).into_iter().collect())),
                     }
                 }
+                if levels.iter().filter(|(_, values)| !values.is_empty()).count() < 2 {
+                    continue;
+                }
                 let others = others(any, factor);
                 if let Ok(sweep) = sweep(Better::More, PRACTICAL, &levels) {
                     out.push(FactorSweep { factor: factor.to_owned(), store: store.clone(), others, figure, sweep });
@@ -97,7 +100,8 @@ fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Val
 /// The figures of a trial that a factor may move.
 fn swept_figures(trial: &TrialResult, factor: &str) -> Vec<String> {
     let concerns = |phase: &PhaseResult| match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
-        None | Some("*") => true,
+        None => true,
+        Some("*") => !phase.loads && phase.tasks.is_none(),
         Some(name) => name == phase.name,
     };
     let mut names = Vec::new();
