@@ -10,12 +10,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use storebench_core::documents::{Catalog, CatalogOptions};
-use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
+use storebench_core::engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
 use storebench_core::measure::{PartialCause, PhaseRecord};
 use storebench_core::store::{
-    AnyStore, Capabilities, CollectionLayout, Completions, Description, ErrorKind, FutureSession, Layout,
-    MemorySession, MemoryStore, Namespace, Op, OpError, OpKind, OwnedReply, Prepare, Reply, Request, Runtime, Session,
-    SessionCounters, SessionOptions, Slow, SlowOptions, Store, StoreError, Support, Token,
+    AnyStore, Capabilities, CollectionId, CollectionLayout, Completions, Description, Durability, ErrorKind,
+    FutureSession, Layout, MemorySession, MemoryStore, Namespace, Op, OpError, OpKind, OwnedReply, PhaseStart, Prepare,
+    Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Slow, SlowOptions, Store, StoreError, Support,
+    Token,
 };
 use storebench_core::workload::Study;
 
@@ -475,9 +476,30 @@ fn a_reactor_serves_both_pacings_and_the_closed_loop() {
     assert_eq!(counts(&lab.run(&store, 1)), [(9_000, 0, 0)]);
 }
 
-/// A client crate that answers a future per request, adapted.
+/// Counts how often it is dropped outside a runtime, where a client may not give back its sockets.
+#[derive(Clone, Default)]
+struct Socket(Arc<AtomicU64>);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if tokio::runtime::Handle::try_current().is_err() {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A client crate that answers a future per request, adapted; or never answers.
 #[derive(Clone)]
-struct Futures;
+struct Futures {
+    silent: bool,
+    dropped_outside: Arc<AtomicU64>,
+}
+
+impl Futures {
+    fn new(silent: bool) -> Self {
+        Self { silent, dropped_outside: Arc::default() }
+    }
+}
 
 impl Store for Futures {
     type Session = FutureSession<
@@ -499,9 +521,15 @@ impl Store for Futures {
         Ok(())
     }
     async fn open(&self, _: &SessionOptions) -> Result<Self::Session, StoreError> {
-        Ok(FutureSession::new(Box::new(|_: &Request<'_>| {
-            Box::pin(async {
+        let (silent, pool) = (self.silent, Socket(Arc::clone(&self.dropped_outside)));
+        Ok(FutureSession::new(Box::new(move |_: &Request<'_>| {
+            let socket = pool.clone();
+            Box::pin(async move {
+                let _socket = socket;
                 tokio::task::yield_now().await;
+                if silent {
+                    std::future::pending::<()>().await;
+                }
                 Ok(OwnedReply::documents(1))
             })
         })))
@@ -514,8 +542,32 @@ impl Store for Futures {
 #[test]
 fn a_client_of_futures_is_driven_by_the_same_loop() {
     let lab = Lab::new(&["phases.mixed.mix={ read = 1 }", "phases.mixed.in_flight=16", "phases.mixed.check=0"]);
-    let store = lab.prepared(Futures);
+    let store = lab.prepared(Futures::new(false));
     assert_eq!(counts(&lab.run(&store, 1)), [(9_000, 0, 0)]);
+}
+
+#[test]
+fn sessions_and_what_they_have_under_way_end_within_their_runtime() {
+    let silent = Futures::new(true);
+    let small = ["phases.mixed.mix={ read = 1 }", "phases.mixed.timeout=\"5ms\"", "phases.mixed.operations=4"];
+    let lab = Lab::new(&small);
+    lab.run(&lab.prepared(silent.clone()), 1);
+    let options = SessionOptions {
+        durability: Durability::MEMORY,
+        consistency: Default::default(),
+        timeout: Duration::from_millis(5),
+        in_flight: 2,
+        clock: Arc::new(RealClock::new()),
+        phase_start: PhaseStart::new(),
+    };
+    let store: Arc<dyn AnyStore> = Arc::new(silent.clone());
+    let mut caller = Caller::open(&*store, &options).unwrap();
+    let request = Request { collection: CollectionId(0), op: Op::Read { key: "a" }, contents: true };
+    let mut ended = None;
+    caller.call(&request, |result| ended = Some(result.unwrap_err().kind));
+    assert_eq!(ended, Some(ErrorKind::OutcomeUnknown));
+    drop(caller);
+    assert_eq!(silent.dropped_outside.load(Ordering::Relaxed), 0);
 }
 
 #[test]

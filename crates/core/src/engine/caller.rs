@@ -12,7 +12,8 @@ use crate::store::{AnyStore, ErrorKind, OpError, Reply, Request, Runtime, Sessio
 
 /// A session of any store with one operation in flight.
 pub struct Caller {
-    session: Box<dyn Session>,
+    // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
+    session: Option<Box<dyn Session>>,
     reactor: Option<Tokio>,
     clock: Arc<dyn Clock>,
     timeout_ns: u64,
@@ -32,7 +33,7 @@ impl Caller {
         let session = reactor.block_on(store.open_any(options))?;
         let reactor = (store.runtime() == Runtime::Reactor).then_some(reactor);
         Ok(Self {
-            session,
+            session: Some(session),
             reactor,
             clock: Arc::clone(&options.clock),
             timeout_ns: options.timeout.as_nanos() as u64,
@@ -51,10 +52,11 @@ impl Caller {
                 done(result);
             }
         };
-        let _entered = self.reactor.as_ref().map(Tokio::enter);
-        self.session.submit(request, token, &mut out);
-        self.session.flush();
-        drop(_entered);
+        let session = self.session.as_mut().expect("only `drop` takes the session");
+        let entered = self.reactor.as_ref().map(Tokio::enter);
+        session.submit(request, token, &mut out);
+        session.flush();
+        drop(entered);
         if let Some(reactor) = self.reactor.as_ref().filter(|_| ended) {
             // A session that is down answers at once; what connects it again runs here only.
             reactor.block_on(tokio::task::yield_now());
@@ -63,10 +65,11 @@ impl Caller {
         while !ended {
             let now_ns = self.clock.now_ns();
             if now_ns >= deadline_ns {
-                self.session.abandon(token);
+                let _entered = self.reactor.as_ref().map(Tokio::enter);
+                session.abandon(token);
                 return done(Err(OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout")));
             }
-            let wake_ns = self.session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
+            let wake_ns = session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
             let at_most = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
             let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
                 if given == token {
@@ -76,7 +79,6 @@ impl Caller {
             };
             match &self.reactor {
                 Some(reactor) => {
-                    let session = &mut self.session;
                     let mut polled = false;
                     let woken = poll_fn(|cx| {
                         if std::mem::replace(&mut polled, true) {
@@ -88,13 +90,20 @@ impl Caller {
                     let _ = reactor.block_on(async { tokio::time::timeout(at_most, woken).await });
                 }
                 None => {
-                    let _ = self.session.poll(&mut Context::from_waker(Waker::noop()), &mut out);
+                    let _ = session.poll(&mut Context::from_waker(Waker::noop()), &mut out);
                     if !ended {
                         std::thread::sleep(at_most.min(Duration::from_millis(1)));
                     }
                 }
             }
         }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let _entered = self.reactor.as_ref().map(Tokio::enter);
+        drop(self.session.take());
     }
 }
 

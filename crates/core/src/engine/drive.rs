@@ -78,6 +78,8 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
                 Ok(runtime) => {
+                    // Sessions end where their sockets belong, whatever they still have under way.
+                    let _entered = runtime.enter();
                     let opened = runtime.block_on(open(store, &job));
                     begin(job, opened, |worker, pacing| runtime.block_on(host::reactor(worker, pacing)))
                 }
