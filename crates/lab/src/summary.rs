@@ -89,7 +89,10 @@ fn header(out: &mut String, result: &RunResult, paint: Paint) {
     if run.scale != 1.0 {
         facts.push(format!("scale {}", run.scale));
     }
-    facts.extend(run.overrides.iter().map(|o| format!("--set {o}")));
+    facts.extend(run.overrides.iter().map(|o| match o.strip_prefix("preset=") {
+        Some(name) => format!("--preset {name}"),
+        None => format!("--set {o}"),
+    }));
     facts.push(format!("storebench {}", run.storebench_version));
     if run.interrupted {
         facts.push("interrupted: what was measured until then follows".to_owned());

@@ -197,6 +197,39 @@ rest = "1ms"
     assert_eq!(never.phases[1].rate.as_ref().unwrap().planned, 200.0);
 }
 
+/// Documents of another seed are not what they should be: whatever rate the limits hold at, the run says so.
+#[test]
+fn what_a_search_finds_wrong_ends_it_and_is_told() {
+    let load = "[[phases]]\nname = \"load\"\nload = [\"books\"]\n";
+    let read = r#"
+[[phases]]
+name = "steady"
+mix = { read = 1 }
+check = 1.0
+duration = "60ms"
+[limits]
+"steady.response.p50" = "1h"
+[search]
+phase = "steady"
+from = 200
+to = 800
+rest = "1ms"
+"#;
+    let study = |seed: u64, phases: &str| {
+        format!("title = \"Search\"\nseed = {seed}\n[collections.books]\ncount = 50\nsize = 300\n{phases}")
+    };
+    let loaded = request(&study(1, load), &["a"], None);
+    assert_eq!(crate::verdicts::exit_code(&quietly(&loaded).result) & 1, 0);
+    let mut other = request(&study(2, read), &["a"], None);
+    other.arms[0].store = Arc::clone(&loaded.arms[0].store);
+    other.prepare = PrepareMode::Keep;
+    let result = quietly(&other).result;
+    let trial = &result.trials[0];
+    assert_eq!(trial.searches[0].probes.len(), 1, "{:?}", trial.searches[0]);
+    assert!(trial.phases[0].ops["read"].wrong > 0);
+    assert_eq!(crate::verdicts::exit_code(&result), 1);
+}
+
 #[test]
 fn what_arms_cost_is_in_the_result() {
     let sheet = r#"

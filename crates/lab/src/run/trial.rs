@@ -23,6 +23,7 @@ use crate::results::{
     SearchResult, StoreAfter, TrialResult, gather_phase,
 };
 use crate::search::{Search, SearchSpec, Step};
+use crate::verdicts::spoiled;
 
 /// The rate of a phase as its study says it, or as the search set it.
 fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
@@ -267,7 +268,8 @@ impl Session<'_> {
             let better = best.as_ref().is_none_or(|(_, of)| {
                 held && (!of.limits.iter().all(|l| l.held) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
             });
-            if partial.is_some() || self.stop.asked() {
+            // What was lost or wrong at any rate must be in the result, whatever rate is found.
+            if partial.is_some() || self.stop.asked() || spoiled(&found) {
                 return Ok((out, found, partial));
             }
             if better {

@@ -1,6 +1,7 @@
 //! What a check is, what it looks at, and what it finds.
 
 use super::model::{Level, Verdict};
+use crate::arms::arm_of;
 use crate::results::{PhaseResult, RunResult, TrialResult};
 
 /// A named check: all that the list, the page and the running of it need.
@@ -115,7 +116,7 @@ impl<'a> Arms<'a> {
     pub(super) fn of(result: &'a RunResult) -> Self {
         let mut arms: Vec<Arm<'a>> = result.arms.iter().map(|arm| Arm { name: &arm.arm, trials: Vec::new() }).collect();
         for trial in &result.trials {
-            let name = if trial.arm.is_empty() { &trial.store } else { &trial.arm };
+            let name = arm_of(trial);
             match arms.iter_mut().find(|arm| arm.name == name) {
                 Some(arm) => arm.trials.push(trial),
                 None => arms.push(Arm { name, trials: vec![trial] }),

@@ -3,7 +3,7 @@
 use super::check::{Arms, Looks, Scene};
 use super::checks::CHECKS;
 use super::model::{Level, Verdict};
-use crate::results::RunResult;
+use crate::results::{PhaseResult, RunResult};
 
 /// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
 /// judged only for what they lost or found wrong.
@@ -37,15 +37,17 @@ pub fn judge(result: &RunResult) -> Vec<Verdict> {
     verdicts
 }
 
+/// Whether data were lost, wrong or could not be verified in a phase.
+pub fn spoiled(phase: &PhaseResult) -> bool {
+    let ledger = phase.ledger.as_ref();
+    phase.ops.values().any(|op| op.wrong > 0) || ledger.is_some_and(|l| l.lost > 0 || l.unverifiable > 0)
+}
+
 /// The exit code of a run: 1 when data were lost, wrong or could not be verified; 2 or 3 when a store
 /// refused or could not be reached, 1 when it failed; 130 when interrupted; 4 when the measurement
 /// is invalid by its own verdicts; otherwise 0. The first that holds counts.
 pub fn exit_code(result: &RunResult) -> u8 {
-    let phases = || result.trials.iter().flat_map(|t| &t.phases);
-    let spoiled = phases().any(|p| {
-        p.ops.values().any(|op| op.wrong > 0) || p.ledger.as_ref().is_some_and(|l| l.lost > 0 || l.unverifiable > 0)
-    });
-    if spoiled {
+    if result.trials.iter().flat_map(|t| &t.phases).any(spoiled) {
         return 1;
     }
     if let Some(failure) = result.trials.iter().find_map(|t| t.failure.as_ref()) {

@@ -14,6 +14,6 @@ mod page;
 mod testing;
 mod unlike;
 
-pub use judge::{exit_code, judge};
+pub use judge::{exit_code, judge, spoiled};
 pub use model::{Level, Verdict};
 pub use page::page;
