@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod environment;
 pub mod figures;
 pub mod human;
+pub mod lines;
 pub mod plan;
 pub mod results;
 pub mod run;

@@ -2,15 +2,13 @@
 
 mod arms;
 mod sweeps;
-pub(crate) mod table;
 mod verdicts;
 
 use std::fmt::Write;
 
-use table::{Align, Table};
-
 use crate::claims::ClaimTable;
 use crate::human::{bytes, count, duration, percent, rate};
+use crate::lines::{Align, Table, facts as in_lines};
 use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TasksResult, TrialResult};
 
 /// Columns of the terminal that the text is laid out for.
@@ -149,7 +147,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
         Some(means) => format!("durability {} ({means})", phase.durability.name),
         None => format!("durability {}", phase.durability.name),
     });
-    out.push_str(&table::facts(&format!("{}: ", paint.bold(&phase.name)), &facts, WIDTH + paint.signs()));
+    out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, WIDTH + paint.signs()));
     out.push_str(&phase_table(phase).print(2));
     let mut facts = Vec::new();
     let client = &phase.client;
@@ -169,7 +167,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
     if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
-    out.push_str(&table::facts("  ", &facts, WIDTH));
+    out.push_str(&in_lines("  ", &facts, WIDTH));
     if let Some(facts) = troubles(phase) {
         let _ = writeln!(out, "  {}", paint.with("33", &facts));
     }

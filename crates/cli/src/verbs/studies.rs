@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use std::path::Path;
 use storebench_core::workload::{Flaw, Study};
+use storebench_lab::lines::paragraph;
 
 use crate::args::StudiesArgs;
 use crate::built_in::{ALL, BuiltIn, find, meant};
@@ -76,13 +77,13 @@ fn text(listed: &[Listed], in_full: bool) -> String {
     let mut out = String::new();
     for study in listed {
         out += &format!("{}\n", study.name);
-        wrap_into(&mut out, &study.title, "  ", "  ");
+        out += &paragraph("  ", "  ", &study.title, WIDTH);
         if let Some(question) = &study.question {
-            wrap_into(&mut out, question, "  ", "  ");
+            out += &paragraph("  ", "  ", question, WIDTH);
         }
         for (name, about) in &study.presets {
             let head = format!("  --preset {name:<10} ");
-            wrap_into(&mut out, about, &head, &" ".repeat(head.chars().count()));
+            out += &paragraph(&head, &" ".repeat(head.chars().count()), about, WIDTH);
         }
         if in_full {
             if !study.factors.is_empty() {
@@ -90,12 +91,12 @@ fn text(listed: &[Listed], in_full: bool) -> String {
             }
             for (path, levels) in &study.factors {
                 let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
-                wrap_into(&mut out, &format!("{path}: {}", levels.join(", ")), "  ", "    ");
+                out += &paragraph("  ", "    ", &format!("{path}: {}", levels.join(", ")), WIDTH);
             }
             out += "\nwhat readers found wrong with the original, and what is done here\n";
             for flaw in &study.flaws {
-                wrap_into(&mut out, &flaw.original, "  - ", "    ");
-                wrap_into(&mut out, &flaw.here, "    → ", "      ");
+                out += &paragraph("  - ", "    ", &flaw.original, WIDTH);
+                out += &paragraph("    → ", "      ", &flaw.here, WIDTH);
             }
         }
         out.push('\n');
@@ -106,25 +107,4 @@ fn text(listed: &[Listed], in_full: bool) -> String {
         out += "run one: storebench run NAME --preset laptop [--store URL]; more of one: storebench studies NAME\n";
     }
     out
-}
-
-/// Adds a text in lines of the width, behind `first` and then `further`.
-fn wrap_into(out: &mut String, text: &str, first: &str, further: &str) {
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            line = further.to_owned();
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    out.push_str(line.trim_end());
-    out.push('\n');
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::check::{did_you_mean, no_such};
-use super::load::{Override, StudyErrors};
+use super::faults::StudyErrors;
+use super::load::Override;
 use super::study::Study;
 
 /// The most combinations of levels that one study may have.

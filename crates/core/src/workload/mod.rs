@@ -6,6 +6,7 @@ mod collections;
 mod copies;
 mod existing;
 mod factors;
+mod faults;
 mod limits;
 mod load;
 mod phases;
@@ -19,8 +20,9 @@ pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Pe
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};
+pub use faults::{StudyError, StudyErrors};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
-pub use load::{Override, StudyError, StudyErrors};
+pub use load::Override;
 pub use phases::{ArrivalSpec, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::model::{ClaimResult, ClaimVerdict};
 use crate::human::{count, digits};
+use crate::lines::wrap;
 use crate::stats::Estimate;
 
 /// Columns of text, of 120: the claim, what was published, what was found, the verdict; two spaces between.
@@ -57,7 +58,7 @@ fn estimate(found: &Estimate) -> String {
 fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
     let mut columns = Vec::new();
     for (cell, width) in cells.iter().zip(WIDTHS) {
-        columns.push(wrap(cell, width));
+        columns.push(narrow(cell, width));
     }
     let height = columns.iter().map(Vec::len).max().unwrap_or(0);
     for line in 0..height {
@@ -72,34 +73,12 @@ fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
     Ok(())
 }
 
-fn note(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for line in wrap(text, WIDTH - INDENT) {
-        writeln!(f, "{:INDENT$}{line}", "")?;
-    }
-    Ok(())
+/// Lines of at most `width` signs, also where one word is longer.
+fn narrow(text: &str, width: usize) -> Vec<String> {
+    let pieces = |line: &String| line.chars().collect::<Vec<_>>().chunks(width).map(String::from_iter).collect();
+    wrap(text, width).iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { pieces(line) }).collect()
 }
 
-/// Lines of at most `width` signs, broken at spaces, and within words that are longer.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let signs: Vec<char> = word.chars().collect();
-        for (n, piece) in signs.chunks(width).enumerate() {
-            let space = usize::from(used > 0 && n == 0);
-            if used + space + piece.len() > width || n > 0 {
-                lines.push(String::new());
-                used = 0;
-            }
-            if let Some(line) = lines.last_mut() {
-                if used > 0 {
-                    line.push(' ');
-                    used += 1;
-                }
-                line.extend(piece);
-            }
-            used += piece.len();
-        }
-    }
-    lines
+fn note(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    narrow(text, WIDTH - INDENT).iter().try_for_each(|line| writeln!(f, "{:INDENT$}{line}", ""))
 }

@@ -8,7 +8,7 @@ use super::format::{
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
-use crate::summary::table::{Align, Table, facts as in_lines, wrap};
+use crate::lines::{self, Align, Table, facts as in_lines, wrap};
 use crate::summary::{Paint, WIDTH};
 use crate::verdicts::Level;
 
@@ -139,11 +139,5 @@ fn gates(out: &mut String, result: &CompareResult, paint: Paint) {
 
 /// A text in lines of the width, the first behind `head`.
 fn paragraph(out: &mut String, head: &str, text: &str) {
-    for (n, line) in wrap(text, WIDTH - head.len()).into_iter().enumerate() {
-        let _ = if n == 0 {
-            writeln!(out, "{head}{line}")
-        } else {
-            writeln!(out, "{:width$}{line}", "", width = head.len())
-        };
-    }
+    out.push_str(&lines::paragraph(head, &" ".repeat(head.len()), text, WIDTH));
 }

@@ -6,7 +6,6 @@
 
 mod arms;
 mod of_run;
-mod place;
 mod result;
 mod sheet;
 #[cfg(test)]

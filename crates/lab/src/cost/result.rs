@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::arms::{ArmCost, ArmCostInput, At, AtRate, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::human;
-use crate::summary::table::{Align, Table, wrap};
+use crate::lines::{Align, Table, wrap};
 
 /// Columns of the widest line.
 const WIDTH: usize = 120;

@@ -12,8 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use storebench_core::units::ByteSize;
 use storebench_core::workload::{Problem, StudyErrors, did_you_mean};
 
-use super::place::{fault, faults, from_toml, remedy};
-
 /// Prices, where they are from, and which arm runs on what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +120,21 @@ pub struct RunsOn {
     pub disk_gib: Option<f64>,
 }
 
+/// What to write for a key that must be there.
+fn remedy(key: &str) -> &'static str {
+    match key {
+        "currency" => "write the three letters of the currency, like currency = \"USD\"",
+        "source" => "say where the prices are from, like source = \"list prices of the provider, region west\"",
+        "date" => "write the day on which these prices held, like date = \"2026-11-22\"",
+        "per_hour" => "write what one machine costs for an hour, like per_hour = 0.532",
+        "per_gib_month" => "write what 1 GiB of disk costs for a month, like per_gib_month = 0.08",
+        "per_million" => "write what a million I/O requests cost, like per_million = 0.2",
+        "per_gib" => "write what 1 GiB sent costs, like per_gib = 0.09",
+        "node" => "name a machine of [nodes], like node = \"large\"",
+        _ => "write it",
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -136,7 +149,7 @@ impl PriceSheet {
         let text = std::fs::read_to_string(file).map_err(|e| {
             let remedy =
                 if e.kind() == std::io::ErrorKind::NotFound { "; give the path of a price sheet (TOML)" } else { "" };
-            StudyErrors(vec![fault(file, "", None, String::new(), format!("cannot be read: {e}{remedy}"))])
+            StudyErrors::one(file, "", None, String::new(), format!("cannot be read: {e}{remedy}"))
         })?;
         Self::parse(&text, file)
     }
@@ -150,9 +163,10 @@ impl PriceSheet {
     }
 
     pub(super) fn parse_on(text: &str, file: &Path, today: Date) -> Result<Self, StudyErrors> {
-        let sheet: Self = toml_edit::de::from_str(text).map_err(|e| from_toml(&e, file, text))?;
+        let sheet: Self =
+            toml_edit::de::from_str(text).map_err(|e| StudyErrors::of_toml(&e, file, text, |key| Some(remedy(key))))?;
         let problems = sheet.problems(today);
-        if problems.is_empty() { Ok(sheet) } else { Err(faults(file, text, problems)) }
+        if problems.is_empty() { Ok(sheet) } else { Err(StudyErrors::of(file, text, problems)) }
     }
 
     /// Checks a sheet that was not read from a file; `origin` stands in errors for the file.
@@ -161,7 +175,7 @@ impl PriceSheet {
     /// Every fault found, by its key.
     pub fn validate(self, origin: &str) -> Result<Self, StudyErrors> {
         let problems = self.problems(today());
-        if problems.is_empty() { Ok(self) } else { Err(faults(Path::new(origin), "", problems)) }
+        if problems.is_empty() { Ok(self) } else { Err(StudyErrors::of(Path::new(origin), "", problems)) }
     }
 
     /// What an arm runs on: by the arm's name; by the first pattern that fits it; by its store; by `default`.

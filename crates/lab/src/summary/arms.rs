@@ -1,8 +1,8 @@
 //! Arms beside each other: one table a phase, each figure over its trials.
 
-use super::table::{Align, Table};
 use crate::figures;
 use crate::human::{bytes, digits, duration, percent, rate};
+use crate::lines::{Align, Table};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
 

@@ -6,8 +6,8 @@ use storebench_core::workload::{short_names, shown_level};
 
 use super::Paint;
 use super::arms::{shown_ratio, with_width};
-use super::table::{Align, Table};
 use crate::human::{count, digits, rate};
+use crate::lines::{Align, Table};
 use crate::results::{FactorSweep, RunResult};
 use crate::sweep::Beyond;
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::table::wrap;
 use super::{Paint, WIDTH};
+use crate::lines::wrap;
 use crate::verdicts::{Level, Verdict};
 
 /// Columns before the text of a verdict: level and name of the check.

@@ -54,7 +54,7 @@ impl Table {
 }
 
 /// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {
@@ -73,6 +73,16 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         used += length;
     }
     lines
+}
+
+/// A text in lines of at most `width` signs, the first behind `first`, the others behind `further`.
+pub fn paragraph(first: &str, further: &str, text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let deepest = first.chars().count().max(further.chars().count());
+    for (n, line) in wrap(text, width.saturating_sub(deepest)).into_iter().enumerate() {
+        out.extend([if n == 0 { first } else { further }, &line, "\n"]);
+    }
+    out
 }
 
 /// Facts between dots, on as many lines as they need; further lines begin deeper.
