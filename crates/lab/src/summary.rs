@@ -98,10 +98,10 @@ fn header(out: &mut String, result: &RunResult, paint: Paint) {
     let _ = writeln!(out, "{}", facts.join(" · "));
     for c in &result.documents {
         if let Some(existing) = &c.existing {
-            let _ = writeln!(out, "{}: documents that the store holds as `{existing}`, only read", c.collection);
+            let _ = writeln!(out, "{}: documents that the store holds as `{existing}`, only read", c.named());
             continue;
         }
-        let mut text = format!("{}: {} documents of {}", c.collection, count(c.count), bytes(c.mean_bytes as f64));
+        let mut text = format!("{}: {} documents of {}", c.named(), count(c.count), bytes(c.mean_bytes as f64));
         if let Some(found) = &c.compression {
             let (page, doc) = (percent(found.page_zstd3), percent(found.doc_snappy));
             let _ = write!(text, ", compressed to {page} (zstd, pages) or {doc} (snappy, documents)");

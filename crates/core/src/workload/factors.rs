@@ -120,15 +120,18 @@ fn kind(path: &str) -> Kind<'_> {
     }
 }
 
-/// The names by which factors are shown: the last key of a path (`batch`, `stored.count` of a collection) where no other
-/// factor ends with it, else the whole path.
-pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> IndexMap<&'a str, &'a str> {
-    let last = |path: &'a str| match path.strip_prefix("collections.") {
+/// The end of a factor's path that says what it sets: `batch`; `stored.count` of a collection.
+pub fn short_name(path: &str) -> &str {
+    match path.strip_prefix("collections.") {
         Some(setting) => setting,
         None => path.rsplit('.').next().unwrap_or(path),
-    };
-    let alone = |path: &'a str| paths.clone().into_iter().filter(|other| last(other) == last(path)).count() == 1;
-    paths.clone().into_iter().map(|path| (path, if alone(path) { last(path) } else { path })).collect()
+    }
+}
+
+/// The names by which factors are shown: the short one where no other factor has it, else the whole path.
+pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> IndexMap<&'a str, &'a str> {
+    let same = |path: &'a str| paths.clone().into_iter().filter(|other| short_name(other) == short_name(path)).count();
+    paths.clone().into_iter().map(|path| (path, if same(path) == 1 { short_name(path) } else { path })).collect()
 }
 
 /// A level as it is shown: a text without quotes, anything else as JSON.

@@ -19,7 +19,7 @@ pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, Rise
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
-pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_names, shown_level};
+pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_name, short_names, shown_level};
 pub use faults::{StudyError, StudyErrors};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;

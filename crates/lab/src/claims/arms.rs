@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use storebench_core::workload::{Levels, did_you_mean};
+use storebench_core::workload::{Levels, did_you_mean, short_name};
 
 use crate::figures::{Better, Figure, of_trial};
 use crate::results::{RunResult, TrialResult};
@@ -27,11 +27,11 @@ impl Key {
         }
     }
 
-    /// As short as it is told apart: the end of its path.
+    /// As it is shown.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Store => "store",
-            Self::Factor(path) => path.rsplit('.').next().unwrap_or(path),
+            Self::Factor(path) => short_name(path),
         }
     }
 }

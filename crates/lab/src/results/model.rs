@@ -30,7 +30,8 @@ pub struct RunResult {
     pub plan: Plan,
     /// The machine of the client.
     pub environment: Environment,
-    /// The documents, by collection, in the order of the study.
+    /// The documents, by collection, in the order of the study; a collection whose documents differ between arms is
+    /// here several times.
     pub documents: Vec<CollectionResult>,
     /// One store measured once, in the order they ran.
     pub trials: Vec<TrialResult>,
@@ -95,6 +96,9 @@ pub struct RunInfo {
 pub struct CollectionResult {
     /// Its name.
     pub collection: String,
+    /// The arms that had these documents; empty where all had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<String>,
     /// Documents, after scale, relation and file.
     pub count: u64,
     /// Mean size of a document, from a sample.
@@ -113,6 +117,23 @@ pub struct CollectionResult {
     pub compress_to: Option<f64>,
     /// What compressors made of a sample; none for counters.
     pub compression: Option<CompressionResult>,
+}
+
+impl CollectionResult {
+    /// Whether an arm had these documents.
+    pub fn is_of(&self, arm: &str) -> bool {
+        self.arms.is_empty() || self.arms.iter().any(|name| name == arm)
+    }
+
+    /// Its name, and the arms whose documents these are where others had others: `books (a, b and 3 more)`.
+    pub fn named(&self) -> String {
+        let first = self.arms.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.arms.len() {
+            0 => self.collection.clone(),
+            1 | 2 => format!("{} ({first})", self.collection),
+            n => format!("{} ({first} and {} more)", self.collection, n - 2),
+        }
+    }
 }
 
 /// What compressors made of a sample of documents. Ratios are compressed / raw.

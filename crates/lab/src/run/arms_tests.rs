@@ -95,6 +95,11 @@ fn every_block_holds_every_arm_once_and_arms_have_intervals() {
         assert!(arm.trials == 3 && throughput.figure.low.is_some(), "{arm:?}");
         assert_eq!(throughput.to_first.is_some(), arm.arm != result.arms[0].arm);
     }
+    let made: Vec<(u64, usize)> = result.documents.iter().map(|c| (c.count, c.arms.len())).collect();
+    assert_eq!(made, [(200, 4), (400, 4)], "{:?}", result.documents);
+    assert!(
+        result.documents[1].is_of("b workers=2 books.count=400") && !result.documents[1].is_of(&result.arms[0].arm)
+    );
     let swept: Vec<&str> = result.sweeps.iter().map(|s| s.factor.as_str()).collect();
     assert!(swept.contains(&"phases.mixed.workers") && swept.contains(&"collections.books.count"), "{swept:?}");
 }

@@ -190,7 +190,7 @@ fn run_with(
         run: info(path.as_ref()),
         plan,
         environment,
-        documents: session.documents.first().cloned().unwrap_or_default(),
+        documents: distinct(&arms, &session.documents),
         trials: Vec::new(),
         arms: Vec::new(),
         sweeps: Vec::new(),
@@ -399,6 +399,24 @@ fn describe_all(arms: &[Arm]) -> Vec<Vec<CollectionResult>> {
         .collect()
 }
 
+/// The documents of all arms, those that are alike once.
+fn distinct(arms: &[Arm], documents: &[Vec<CollectionResult>]) -> Vec<CollectionResult> {
+    let mut out: Vec<(CollectionResult, Vec<String>)> = Vec::new();
+    for (arm, of_arm) in arms.iter().zip(documents) {
+        for made in of_arm {
+            match out.iter_mut().find(|(known, _)| known == made) {
+                Some((_, known)) => known.push(arm.name.clone()),
+                None => out.push((made.clone(), vec![arm.name.clone()])),
+            }
+        }
+    }
+    let first = documents.first().map_or(&[][..], Vec::as_slice);
+    let position = |made: &CollectionResult| first.iter().position(|c| c.collection == made.collection);
+    out.sort_by_key(|(made, _)| position(made));
+    let whole = |of: Vec<String>| if of.len() == arms.len() { Vec::new() } else { of };
+    out.into_iter().map(|(made, of)| CollectionResult { arms: whole(of), ..made }).collect()
+}
+
 fn describe(
     arm: &Arm,
     documents: &Documents,
@@ -428,6 +446,7 @@ fn describe(
     let key = serde_json::to_string(&(documents.name(), definition, study.seed)).unwrap_or_default();
     CollectionResult {
         collection: documents.name().to_owned(),
+        arms: Vec::new(),
         count: documents.count(),
         mean_bytes: documents.mean_bytes(),
         existing: foreign::name_in_store(study, documents).map(str::to_owned),

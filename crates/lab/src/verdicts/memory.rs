@@ -1,6 +1,7 @@
 //! How large documents are beside the memory of the machine.
 
 use super::check::loopback;
+use crate::arms::arm_of;
 use crate::results::{RunResult, TrialResult};
 
 /// Whether the store's memory is known: it runs on the machine that is described.
@@ -20,7 +21,7 @@ pub(super) fn documents_bytes(result: &RunResult, trial: &TrialResult, collectio
     if let Some(sampled) = trial.sampled.get(collection) {
         return Some(sampled.keys as f64 * sampled.mean_bytes as f64);
     }
-    let made = result.documents.iter().find(|c| c.collection == collection)?;
+    let made = result.documents.iter().find(|c| c.collection == collection && c.is_of(arm_of(trial)))?;
     let count = trial.documents.get(collection).copied().unwrap_or(made.count);
     Some(count as f64 * made.mean_bytes as f64)
 }

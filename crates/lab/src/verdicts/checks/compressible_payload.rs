@@ -38,7 +38,7 @@ fn look(result: &RunResult) -> Vec<Finding> {
             let found = c.compression.as_ref()?;
             let mut saw = format!(
                 "{}: zstd over 32 KiB pages leaves {}, snappy by document {}",
-                c.collection,
+                c.named(),
                 percent(found.page_zstd3),
                 percent(found.doc_snappy)
             );
@@ -74,7 +74,9 @@ fn look(result: &RunResult) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::results::CollectionResult;
     use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level};
+    use crate::verdicts::{Level, judge};
 
     #[test]
     fn compressible_payload() {
@@ -87,5 +89,16 @@ mod tests {
         assert_eq!(with(0.25, false), PASS);
         assert_eq!(with(0.249, false), CAUTION);
         assert_eq!(with(0.01, true), NOTE);
+    }
+
+    #[test]
+    fn documents_of_any_arm_count() {
+        let mut result = closed(|_| ());
+        let first = result.documents[0].clone();
+        result.documents[0].arms = vec!["a".into()];
+        result.documents.push(CollectionResult { arms: vec!["b".into(), "c".into(), "d".into()], ..first });
+        result.documents[1].compression.as_mut().unwrap().page_zstd3 = 0.1;
+        let found = judge(&result).into_iter().find(|v| v.check == "compressible-payload" && v.level == Level::Caution);
+        assert!(found.unwrap().saw.starts_with("books (b, c and 1 more): "));
     }
 }

@@ -1,5 +1,6 @@
 //! `regime-differs`: are documents as large beside memory as the study's finding needs?
 
+use crate::arms::arm_of;
 use crate::human::{bytes, digits};
 use crate::results::{RunResult, TrialResult};
 use crate::verdicts::check::{Check, Finding, Group, Looks};
@@ -25,7 +26,8 @@ memory, or just do, is not found on others. A note where the study varies `scale
 fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
     let asked = result.run.study["data_to_memory"].as_f64().filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
     let memory = memory_bytes(result).filter(|_| is_here(trial))?;
-    let documents: f64 = result.documents.iter().filter_map(|c| documents_bytes(result, trial, &c.collection)).sum();
+    let made = result.documents.iter().filter(|c| c.is_of(arm_of(trial)));
+    let documents: f64 = made.filter_map(|c| documents_bytes(result, trial, &c.collection)).sum();
     if documents <= 0.0 {
         return None;
     }
