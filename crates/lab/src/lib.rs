@@ -8,6 +8,7 @@ pub mod alike;
 pub mod arms;
 pub mod claims;
 pub mod compare;
+pub mod conclude;
 pub mod copied;
 pub mod cost;
 pub mod doctor;

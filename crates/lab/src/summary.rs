@@ -318,6 +318,13 @@ mod tests {
     }
 
     #[test]
+    fn arms_beside_each_other_and_what_more_of_a_factor_does() {
+        let text = summary(&fixture::concluded(fixture::swept()), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn colour_adds_signs_only() {
         let mut result = fixture::run_of(&[fixture::closed_loop()]);
         result.verdicts = crate::verdicts::judge(&result);

@@ -3,28 +3,9 @@ use std::path::{Path, PathBuf};
 use super::pairs::judge;
 use super::*;
 use crate::figures::Better;
-use crate::results::{Failure, Percentiles, RunResult, TrialResult, fixture};
+use crate::results::{Failure, RunResult, TrialResult, fixture};
 use crate::stats::Estimate;
 use crate::verdicts::{Level, Verdict};
-
-/// Makes a trial that many times as fast.
-fn speed(trial: &mut TrialResult, factor: f64) {
-    let times = |p: &mut Percentiles| {
-        for ns in [&mut p.p50, &mut p.p90, &mut p.p95, &mut p.p99, &mut p.p99_9, &mut p.p99_99, &mut p.max] {
-            *ns = ns.map(|ns| (ns as f64 / factor) as u64);
-        }
-    };
-    for phase in &mut trial.phases {
-        for op in phase.ops.values_mut() {
-            op.throughput_per_s *= factor;
-            op.documents_per_s *= factor;
-            op.response_ns.iter_mut().for_each(times);
-            times(&mut op.service_ns);
-        }
-        phase.all.response_ns.iter_mut().for_each(times);
-        times(&mut phase.all.service_ns);
-    }
-}
 
 /// A run of these arms: for each its speed in each block.
 fn run(began: &str, arms: &[(&str, &[f64])]) -> RunResult {
@@ -43,7 +24,7 @@ fn run(began: &str, arms: &[(&str, &[f64])]) -> RunResult {
                 store: (*arm).into(),
                 ..trial.clone()
             };
-            speed(&mut trial, *factor);
+            fixture::speed(&mut trial, *factor);
             run.trials.push(trial);
         }
     }
@@ -106,7 +87,7 @@ fn arms_of_a_run_are_paired_by_block_and_drift_cancels() {
 fn a_block_that_one_arm_lacks_is_in_no_ratio() {
     let mut of = run(DAY_1, &[("a", EVEN), ("b", EVEN)]);
     of.trials.remove(3);
-    speed(&mut of.trials[2], 9.0);
+    fixture::speed(&mut of.trials[2], 9.0);
     let result = compared(&[source("r", of)], &[]).unwrap();
     let throughput = figure(&result, "steady.throughput");
     assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.trials), (5, 4, 4));

@@ -6,7 +6,8 @@ use storebench_core::measure::{
 use storebench_core::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
 
 use super::gather::{PhaseFrame, gather_phase};
-use super::model::{CollectionResult, CompressionResult, FORMAT, RunInfo, RunResult, TrialResult};
+use super::model::{CollectionResult, CompressionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};
+use crate::conclude::conclude;
 use crate::environment::Environment;
 
 fn label(name: &str, kind: OpKind, batch: u32) -> Label {
@@ -220,4 +221,56 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
         cost: None,
         verdicts: Vec::new(),
     }
+}
+
+/// Makes a trial that many times as fast.
+pub(crate) fn speed(trial: &mut TrialResult, factor: f64) {
+    let times = |p: &mut Percentiles| {
+        for ns in [&mut p.p50, &mut p.p90, &mut p.p95, &mut p.p99, &mut p.p99_9, &mut p.p99_99, &mut p.max] {
+            *ns = ns.map(|ns| (ns as f64 / factor) as u64);
+        }
+    };
+    for phase in &mut trial.phases {
+        for op in phase.ops.values_mut() {
+            op.throughput_per_s *= factor;
+            op.documents_per_s *= factor;
+            op.response_ns.iter_mut().for_each(times);
+            times(&mut op.service_ns);
+        }
+        phase.all.response_ns.iter_mut().for_each(times);
+        times(&mut phase.all.service_ns);
+    }
+}
+
+/// A run of a load and a closed loop with 1, 2, 4 and 8 workers in three blocks, each block a little faster than the
+/// one before: more workers help up to 4. Nothing is concluded yet.
+pub(crate) fn swept() -> RunResult {
+    const SPEEDS: [(u32, [f64; 3]); 4] =
+        [(1, [1.0, 1.03, 1.05]), (2, [1.92, 1.97, 2.0]), (4, [3.1, 3.2, 3.22]), (8, [3.12, 3.17, 3.25])];
+    let mut run = run_of(&[load(), closed_loop()]);
+    let trial = run.trials.remove(0);
+    let name = trial.phases[1].name.clone();
+    run.plan.repeats = 3;
+    for block in 0..3 {
+        for (workers, speeds) in SPEEDS {
+            let mut trial = TrialResult {
+                trial: run.trials.len() as u32 + 1,
+                block: block as u32 + 1,
+                arm: format!("sqlite workers={workers}"),
+                levels: [(format!("phases.{name}.workers"), workers.into())].into(),
+                documents: [("books".to_owned(), 20_000)].into(),
+                ..trial.clone()
+            };
+            trial.phases[1].workers = workers;
+            speed(&mut trial, speeds[block]);
+            run.trials.push(trial);
+        }
+    }
+    run
+}
+
+/// The same with what follows from it.
+pub(crate) fn concluded(mut run: RunResult) -> RunResult {
+    conclude(&[], &mut run);
+    run
 }

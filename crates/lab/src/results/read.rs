@@ -66,10 +66,11 @@ mod tests {
     use super::*;
     use crate::results::fixture;
 
+    /// Two arms in two blocks: what is said of several at once is there too.
     fn whole() -> Vec<u8> {
-        let mut result = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
-        result.verdicts = crate::verdicts::judge(&result);
-        serde_json::to_vec_pretty(&result).unwrap()
+        let mut result = fixture::swept();
+        result.trials.retain(|trial| trial.block < 3 && trial.phases[1].workers < 3);
+        serde_json::to_vec_pretty(&fixture::concluded(result)).unwrap()
     }
 
     fn refusal(bytes: &[u8]) -> String {
@@ -158,8 +159,9 @@ mod tests {
     }
 
     fn survives(bytes: &[u8]) {
-        if let Ok(result) = read_result(bytes, Path::new("run.json")) {
-            let _ = crate::verdicts::judge(&result);
+        if let Ok(mut result) = read_result(bytes, Path::new("run.json")) {
+            let _ = crate::summary::summary(&result, false);
+            crate::conclude::conclude(&[], &mut result);
             let _ = crate::verdicts::exit_code(&result);
             let _ = crate::summary::summary(&result, false);
             serde_json::to_string(&result).unwrap();

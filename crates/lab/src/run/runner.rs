@@ -18,15 +18,15 @@ use super::observe::Journal;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use super::resume;
 use super::transfers::{Files, write_files};
-use crate::arms::{over_trials, sweeps_of};
-use crate::claims::judge_claims;
-use crate::cost::{CostResult, cost_of_run};
+
+use crate::conclude::conclude;
+use crate::cost::CostResult;
 use crate::environment::Environment;
 use crate::plan::{Outline, Plan, load_key};
 use crate::results::{
     CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
 };
-use crate::verdicts::{exit_code, judge};
+use crate::verdicts::exit_code;
 
 /// Documents compressed page by page and one by one to say how far they shrink, in bytes.
 const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
@@ -256,12 +256,7 @@ impl Kept {
 /// Judges what there is and writes it down.
 pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result: &mut RunResult) {
     journal.hide(result);
-    result.arms = over_trials(&result.plan, &result.trials);
-    result.sweeps = sweeps_of(result);
-    result.cost = result.cost.take().map(|cost| cost_of_run(&cost.sheet, result));
-    result.verdicts = judge(result);
-    // Behind the verdicts: what was measured badly decides no claim.
-    result.claims = judge_claims(published, result);
+    conclude(published, result);
     journal.keep(|folder| folder.write_result(result));
 }
 
