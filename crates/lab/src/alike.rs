@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
+use storebench_core::workload::shown_level;
 
 use crate::human::{bytes, count, digits, percent};
 use crate::results::{OpResult, PhaseResult, TrialResult};
@@ -26,6 +27,8 @@ const LEAST_OPERATIONS: f64 = 100.0;
 const LEAST_OF_A_MIX: f64 = 1_000.0;
 /// Phases of a set length end at the same time but for this share; phases that differ more were counted.
 const SAME_LENGTH: f64 = 0.01;
+/// Settings that change what the client waits for, and not what it asks for.
+const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
 /// Operations that only read; the others are writes, which durability is about.
 const READS: [&str; 7] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view"];
 
@@ -77,6 +80,35 @@ pub fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
         }
     }
     found.list
+}
+
+/// In which settings of the client two arms differ, phase by phase: the work is the same, but the client's own part in the
+/// figures is not.
+pub fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
+    let (a, b) = (Arm::of(a), Arm::of(b));
+    let mut out = Vec::new();
+    for (name, x) in &a.phases {
+        let (Some(x), Some(y)) = (x.first(), b.phases.get(name).and_then(|y| y.first())) else { continue };
+        let counts = |phase: &PhaseResult| [phase.workers, phase.connections, phase.in_flight];
+        for ((key, p), q) in ["workers", "connections", "in_flight"].into_iter().zip(counts(x)).zip(counts(y)) {
+            if p != q {
+                out.push(format!("{key} of {name}: {p} and {q}"));
+            }
+        }
+        let of_client = settings(x, y).filter(|(key, ..)| OF_THE_CLIENT.contains(key));
+        out.extend(of_client.map(|(key, p, q)| format!("{key} of {name}: {p} and {q}")));
+    }
+    out
+}
+
+/// Settings that two phases have in common and that are not alike.
+fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = (&'a str, String, String)> {
+    let shown = |value: Option<&Value>| value.map_or_else(|| "not said".to_owned(), shown_level);
+    let names: IndexSet<&String> = x.settings.keys().chain(y.settings.keys()).collect();
+    // What an older version did not write down differs in nothing.
+    let known = !x.settings.is_empty() && !y.settings.is_empty();
+    let differing = names.into_iter().filter(move |name| known && x.settings.get(*name) != y.settings.get(*name));
+    differing.map(move |name| (name.as_str(), shown(x.settings.get(name)), shown(y.settings.get(name))))
 }
 
 /// The trials of one arm.
@@ -140,6 +172,14 @@ impl Found<'_> {
     fn phases(&mut self, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
         let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
         self.promise(x, y);
+        let reads = |phase: &PhaseResult| phase.ops.values().any(|op| READS.contains(&op.kind.as_str()));
+        let (p, q) = (&x.consistency.name, &y.consistency.name);
+        if p != q && (reads(x) || reads(y)) {
+            self.add(DifferenceKind::Work, format!("consistency {p} against {q}"));
+        }
+        for (key, p, q) in settings(x, y).filter(|(key, ..)| !OF_THE_CLIENT.contains(key)) {
+            self.add(DifferenceKind::Work, format!("{key} {p} against {q}"));
+        }
         self.operations(x, y);
         self.amounts(a, b);
         let names: IndexSet<&String> = x.ops.keys().filter(|name| y.ops.contains_key(*name)).collect();
@@ -250,10 +290,16 @@ impl Found<'_> {
     fn operation(&mut self, name: &str, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
         let (x, y) = (Sums::of(name, a), Sums::of(name, b));
         let counted = a.iter().chain(b).all(|phase| phase.loads);
-        let few = |sums: &Sums| sums.succeeded < if counted { 1.0 } else { LEAST_OPERATIONS };
+        let few = |sums: &Sums| sums.succeeded + sums.missed < if counted { 1.0 } else { LEAST_OPERATIONS };
         // What failed in part has documents, but is no success.
         let failing = |sums: &Sums| sums.errors > COUNTED * sums.succeeded;
         if few(&x) || few(&y) || failing(&x) || failing(&y) {
+            return;
+        }
+        let missed = |sums: &Sums| sums.missed / (sums.succeeded + sums.missed);
+        if (missed(&x) - missed(&y)).abs() > COUNTED {
+            let (p, q) = (percent(missed(&x)), percent(missed(&y)));
+            self.add(DifferenceKind::Work, format!("{name} finds nothing in {p} against {q} of its attempts"));
             return;
         }
         let per = |sums: &Sums| sums.documents / sums.succeeded;
@@ -281,6 +327,7 @@ impl Found<'_> {
 #[derive(Default)]
 struct Sums {
     succeeded: f64,
+    missed: f64,
     errors: f64,
     documents: f64,
     written: f64,
@@ -292,6 +339,7 @@ impl Sums {
     fn of(name: &str, phases: &[&PhaseResult]) -> Self {
         phases.iter().filter_map(|phase| phase.ops.get(name)).fold(Self::default(), |sums, op| Self {
             succeeded: sums.succeeded + op.succeeded as f64,
+            missed: sums.missed + op.misses as f64,
             errors: sums.errors + op.errors as f64,
             documents: sums.documents + op.documents as f64,
             written: sums.written + op.written_bytes as f64,
@@ -364,6 +412,35 @@ mod tests {
     }
 
     use DifferenceKind::{Durability, Payload, Replicas, Work};
+
+    #[test]
+    fn how_was_asked_and_what_was_found() {
+        let popularity = one(|p| p.settings["popularity"] = "zipf:2".into());
+        assert_eq!(popularity, (Work, "popularity uniform against zipf:2".into()));
+        let consistency = one(|p| p.consistency.name = "stale-ok".into());
+        assert_eq!(consistency, (Work, "consistency strong against stale-ok".into()));
+        let misses = one(|p| {
+            let read = &mut p.ops["read"];
+            (read.misses, read.succeeded, read.documents) = (read.succeeded, 0, 0);
+        });
+        assert_eq!(misses, (Work, "read finds nothing in 0 % against 100 % of its attempts".into()));
+        // An older version wrote no settings down.
+        assert_eq!(of(|t| t.phases[1].settings.clear()), []);
+        // What only the client is asked makes no other work of it.
+        let (a, b) = (
+            trial(|_| ()),
+            trial(|t| {
+                t.phases[1].settings.insert("timeout".into(), "1s".into());
+                t.phases[1].workers += 1;
+            }),
+        );
+        assert_eq!(differences(&[&a], &[&b]), []);
+        assert_eq!(
+            client_differences(&[&a], &[&b]),
+            ["workers of mixed: 2 and 3", "timeout of mixed: not said and 1s"]
+        );
+        assert!(client_differences(&[&a], &[&a]).is_empty());
+    }
 
     #[test]
     fn what_is_alike_has_no_differences() {

@@ -2,14 +2,11 @@
 
 use indexmap::IndexMap;
 
-use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, of_phase, of_trial};
+use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, of_trial};
 use crate::plan::Plan;
-use crate::results::{ArmResult, FactorSweep, FigureOverTrials, PhaseResult, RunResult, TrialResult};
-use crate::stats::{geometric_mean, outlying, paired_ratio};
+use crate::results::{ArmResult, FactorSweep, OpResult, PhaseResult, RunResult, TrialResult};
+use crate::series::Series;
 use crate::sweep::{Measured, PRACTICAL, sweep};
-
-/// Figures of one arm by name: for each trial its number, its block and the figure.
-type Figures = IndexMap<String, Vec<(u32, u32, f64)>>;
 
 /// The name of a trial's arm. Results of older versions name stores only.
 pub fn arm_of(trial: &TrialResult) -> &str {
@@ -28,26 +25,29 @@ pub fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ArmResult> {
     for trial in trials {
         arms.entry(arm_of(trial)).or_default().push(trial);
     }
-    let mut first: Option<Figures> = None;
+    let mut first: Option<IndexMap<String, Series>> = None;
     let mut out = Vec::with_capacity(arms.len());
     for (name, trials) in arms {
-        let figures = gather(trials.iter().copied().filter(|trial| is_whole(trial)));
-        let whole = trials.iter().filter(|trial| is_whole(trial)).count();
         let Some(any) = trials.first() else { continue };
+        let whole: Vec<&TrialResult> = trials.iter().copied().filter(|trial| is_whole(trial)).collect();
+        let series = Series::of(whole.iter().copied(), |_| Vec::new());
+        let in_first = |name: &str| first.as_ref().and_then(|first| first.get(name));
         out.push(ArmResult {
             arm: name.to_owned(),
             store: any.store.clone(),
             levels: any.levels.clone(),
-            trials: whole as u32,
-            failed: (trials.len() - whole) as u32,
-            figures: figures
-                .iter()
-                .filter_map(|(name, of)| Some((name.clone(), over(of, first.as_ref().and_then(|f| f.get(name)))?)))
-                .collect(),
+            trials: whole.len() as u32,
+            failed: (trials.len() - whole.len()) as u32,
+            figures: series.iter().map(|(name, series)| (name.clone(), series.result(in_first(name)))).collect(),
         });
-        first.get_or_insert(figures);
+        first.get_or_insert(series);
     }
     out
+}
+
+/// Whether operations are on several documents, so that documents each second say more than operations do.
+fn is_bulk(op: &OpResult) -> bool {
+    op.documents > 0 && op.documents != op.succeeded
 }
 
 /// What each factor with numbers as levels does to the measured phases that it concerns: documents each second where a
@@ -64,22 +64,15 @@ pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     for factor in factors {
         // Arms that differ in this factor alone, by the store and the levels of the others.
         let mut groups: IndexMap<(String, String), Vec<(f64, &TrialResult)>> = IndexMap::new();
-        for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
+        for trial in &result.trials {
             let Some(level) = trial.levels.get(factor).and_then(serde_json::Value::as_f64) else { continue };
             let key = serde_json::to_string(&others(trial, factor)).unwrap_or_default();
             groups.entry((trial.store.clone(), key)).or_default().push((level, trial));
         }
         for ((store, _), trials) in groups {
             let Some((_, any)) = trials.first() else { continue };
-            for figure in swept_figures(any, factor) {
-                let mut levels: Vec<Measured> = Vec::new();
-                for (level, trial) in &trials {
-                    let value = of_trial(trial).into_iter().find(|f| f.name() == figure).map(|f| f.value);
-                    match levels.iter_mut().find(|(known, _)| known == level) {
-                        Some((_, values)) => values.extend(value.map(|value| (trial.block, value))),
-                        None => levels.push((*level, value.map(|value| (trial.block, value)).into_iter().collect())),
-                    }
-                }
+            for figure in swept_figures(&trials, factor) {
+                let levels = levels_of(&trials, &figure);
                 if levels.iter().filter(|(_, values)| !values.is_empty()).count() < 2 {
                     continue;
                 }
@@ -93,47 +86,52 @@ pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     out
 }
 
+/// The figure at each level that was run, by block; nothing at a level none of whose trials ended whole, or where one of
+/// them has no such figure.
+fn levels_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
+    let mut levels: Vec<(f64, Option<Vec<(u32, f64)>>)> = Vec::new();
+    for (level, trial) in trials {
+        let at = match levels.iter().position(|(known, _)| known == level) {
+            Some(at) => at,
+            None => {
+                levels.push((*level, Some(Vec::new())));
+                levels.len() - 1
+            }
+        };
+        if !is_whole(trial) {
+            continue;
+        }
+        let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.value);
+        match (found, &mut levels[at].1) {
+            (Some(value), Some(values)) => values.push((trial.block, value)),
+            (None, values) => *values = None,
+            _ => {}
+        }
+    }
+    levels.into_iter().map(|(level, values)| (level, values.unwrap_or_default())).collect()
+}
+
 fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Value> {
     trial.levels.iter().filter(|(path, _)| *path != factor).map(|(p, v)| (p.clone(), v.clone())).collect()
 }
 
-/// The figures of a trial that a factor may move.
-fn swept_figures(trial: &TrialResult, factor: &str) -> Vec<String> {
+/// The figures that a factor may move: of each phase documents each second, where an operation of any trial is on several.
+fn swept_figures(trials: &[(f64, &TrialResult)], factor: &str) -> Vec<String> {
     let concerns = |phase: &PhaseResult| match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
         None => true,
         Some("*") => !phase.loads && phase.tasks.is_none(),
         Some(name) => name == phase.name,
     };
-    let mut names = Vec::new();
-    for phase in trial.phases.iter().filter(|p| !p.warm_up && p.rate.is_none() && concerns(p)) {
-        let figures = of_phase(phase);
-        let has = |measure: Measure| figures.iter().find(|f| f.op.is_none() && f.measure == measure).map(Figure::name);
-        names.extend(has(DOCUMENTS).or_else(|| has(THROUGHPUT)));
-    }
-    names
-}
-
-fn gather<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Figures {
-    let mut figures = Figures::new();
-    for trial in trials {
-        for figure in of_trial(trial) {
-            figures.entry(figure.name()).or_default().push((trial.trial, trial.block, figure.value));
+    let mut bulk: IndexMap<&str, bool> = IndexMap::new();
+    for phase in trials.iter().flat_map(|(_, trial)| &trial.phases) {
+        if !phase.warm_up && phase.rate.is_none() && concerns(phase) {
+            *bulk.entry(&phase.name).or_default() |= phase.ops.values().any(is_bulk);
         }
     }
-    figures
-}
-
-fn over(of: &[(u32, u32, f64)], first: Option<&Vec<(u32, u32, f64)>>) -> Option<FigureOverTrials> {
-    let values: Vec<f64> = of.iter().map(|(.., value)| *value).collect();
-    let pairs = first.map(|first| {
-        let partner = |block: u32| first.iter().find(|(_, other, _)| *other == block).map(|(.., value)| *value);
-        of.iter().filter_map(|(_, block, value)| Some((*value, partner(*block)?))).collect::<Vec<_>>()
-    });
-    Some(FigureOverTrials {
-        figure: geometric_mean(&values)?,
-        to_first: pairs.and_then(|pairs| paired_ratio(&pairs)),
-        outlying_trials: outlying(&values).into_iter().filter_map(|(at, _)| Some(of.get(at)?.0)).collect(),
-    })
+    let name = |phase: &str, measure: Measure| {
+        Figure { phase: phase.to_owned(), op: None, measure, value: None, up_to: 1.0 }.name()
+    };
+    bulk.into_iter().map(|(phase, bulk)| name(phase, if bulk { DOCUMENTS } else { THROUGHPUT })).collect()
 }
 
 #[cfg(test)]
@@ -167,5 +165,36 @@ mod tests {
         assert_eq!(arms[0].figures[&name].to_first, None);
         let ratio = arms[1].figures[&name].to_first.unwrap();
         assert!((ratio.value - 1.5).abs() < 1e-9 && ratio.trials == 3, "{ratio:?}");
+    }
+
+    /// A batch of one is a document each: whichever trial comes first, documents are what is swept.
+    #[test]
+    fn batches_are_swept_by_their_documents_and_a_level_that_failed_is_there() {
+        let of = |batch: u32, block: u32, at: u32| {
+            let mut trial = trial(at, block, &format!("batch={batch}"), 1_000.0);
+            trial.levels.insert("phases.mixed.batch".into(), batch.into());
+            for op in trial.phases[0].ops.values_mut() {
+                op.documents = op.succeeded * u64::from(batch);
+                op.documents_per_s = op.throughput_per_s * f64::from(batch);
+            }
+            trial
+        };
+        for order in [[1, 10, 100], [100, 1, 10]] {
+            let mut result = fixture::run_of(&[]);
+            result.trials.clear();
+            for block in 1..=3 {
+                for batch in order {
+                    let mut trial = of(batch, block, result.trials.len() as u32 + 1);
+                    if batch == 100 {
+                        trial.failure = Some(crate::results::Failure::default());
+                    }
+                    result.trials.push(trial);
+                }
+            }
+            let sweeps = sweeps_of(&result);
+            let [swept] = &sweeps[..] else { panic!("{sweeps:?}") };
+            assert_eq!(swept.figure, "mixed.documents");
+            assert_eq!((swept.sweep.sweet_spot, &swept.sweep.failed[..]), (Some(10.0), &[100.0][..]));
+        }
     }
 }

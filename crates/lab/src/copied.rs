@@ -94,6 +94,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         planned_rate: None,
         query_plans: &[],
         calibrated_ns_per_op: None,
+        settings: &IndexMap::new(),
     };
     let phase = gather_phase(record, &frame);
     let began = phase.began.clone();

@@ -30,7 +30,7 @@ const fn measure(name: &'static str, better: Better, unit: &'static str) -> Meas
 
 /// Successes each second.
 pub const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
-/// Documents written, read or found each second.
+/// Documents written, read or found each second; of operations on one document each the same as the throughput.
 pub const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
 /// The highest rate at which the study's limits hold.
 pub const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
@@ -69,11 +69,20 @@ pub struct Figure {
     pub op: Option<String>,
     /// What was measured.
     pub measure: Measure,
-    /// In the measure's unit.
-    pub value: f64,
+    /// In the measure's unit; positive and finite. None where there was none: nothing succeeded, fewer attempts than the
+    /// percentile asks for were ever answered, or no rate held the limits.
+    pub value: Option<f64>,
+    /// By what factor the truth may lie above the value: 1, but for a rate that was searched for, which lies somewhere
+    /// below the lowest that did not hold. Infinite where every rate held.
+    pub up_to: f64,
 }
 
 impl Figure {
+    fn new(phase: &str, op: Option<&str>, measure: Measure, value: Option<f64>) -> Self {
+        let value = value.filter(|value| value.is_finite() && *value > 0.0);
+        Self { phase: phase.to_owned(), op: op.map(str::to_owned), measure, value, up_to: 1.0 }
+    }
+
     /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
     pub fn name(&self) -> String {
         match &self.op {
@@ -85,49 +94,80 @@ impl Figure {
 
 /// The figures of a trial's phases, warm-ups left out. A phase with one operation has them for all only.
 pub fn of_trial(trial: &TrialResult) -> Vec<Figure> {
-    let found = trial.searches.iter().filter_map(|search| {
-        let (phase, value) = (search.phase.clone(), search.rate?);
-        Some(Figure { phase, op: None, measure: RATE_WITHIN_LIMITS, value })
+    let found = trial.searches.iter().map(|search| {
+        let figure = Figure::new(&search.phase, None, RATE_WITHIN_LIMITS, search.rate);
+        let up_to = search.rate.map_or(1.0, |rate| search.fails_at.map_or(f64::INFINITY, |fails| fails / rate));
+        Figure { up_to: up_to.max(1.0), ..figure }
     });
     trial.phases.iter().filter(|phase| !phase.warm_up).flat_map(of_phase).chain(found).collect()
 }
 
-/// The figures of one phase. Times of an open loop are `response` and `service`, of a closed loop `service` only.
+/// The figures of one phase. Times of an open loop are `response` and `service`, of a closed loop `service` only; they are
+/// over all attempts, of which those that failed or were not answered took for ever.
 pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
-    let mut out = Vec::new();
-    let mut add = |op: Option<&str>, measure: Measure, value: Option<f64>| {
-        if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-            out.push(Figure { phase: phase.name.clone(), op: op.map(str::to_owned), measure, value });
-        }
-    };
     let total = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
-    let documents = |op: &OpResult| (op.documents != op.succeeded).then_some(op.documents_per_s);
-    add(None, THROUGHPUT, Some(total(|op| op.throughput_per_s)));
-    if phase.ops.values().any(|op| documents(op).is_some()) {
-        add(None, DOCUMENTS, Some(total(|op| op.documents_per_s)));
-    }
-    for (response, service, pick) in PERCENTILES {
-        let ns = |times: &Percentiles| pick(times).map(|ns| ns as f64);
-        add(None, measure(response, Better::Less, "ns"), phase.all.response_ns.as_ref().and_then(ns));
-        add(None, measure(service, Better::Less, "ns"), ns(&phase.all.service_ns));
-    }
-    add(None, DISK, phase.store_after.as_ref().and_then(|after| after.disk_bytes).map(|bytes| bytes as f64));
+    let all = &phase.all;
+    let mut out = Vec::new();
+    let rates = [total(|op| op.throughput_per_s), total(|op| op.documents_per_s)];
+    add(
+        &mut out,
+        phase,
+        None,
+        rates,
+        response(all.response_ns, all.response_of_attempts_ns),
+        service(all.service_ns, all.service_of_attempts_ns),
+    );
+    let disk = phase.store_after.as_ref().and_then(|after| after.disk_bytes).filter(|bytes| *bytes > 0);
+    out.extend(disk.map(|bytes| Figure::new(&phase.name, None, DISK, Some(bytes as f64))));
     if phase.ops.len() < 2 {
         return out;
     }
     for (name, op) in &phase.ops {
-        let mut add = |measure: Measure, value: Option<f64>| {
-            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-                out.push(Figure { phase: phase.name.clone(), op: Some(name.clone()), measure, value });
-            }
-        };
-        add(THROUGHPUT, Some(op.throughput_per_s));
-        add(DOCUMENTS, documents(op));
-        for (response, service, pick) in PERCENTILES {
-            let ns = |times: &Percentiles| pick(times).map(|ns| ns as f64);
-            add(measure(response, Better::Less, "ns"), op.response_ns.as_ref().and_then(ns));
-            add(measure(service, Better::Less, "ns"), ns(&op.service_ns));
-        }
+        let rates = [op.throughput_per_s, op.documents_per_s];
+        add(
+            &mut out,
+            phase,
+            Some(name),
+            rates,
+            response(op.response_ns, op.response_of_attempts_ns),
+            service(op.service_ns, op.service_of_attempts_ns),
+        );
     }
     out
+}
+
+/// Over all attempts where some were not answered, else over the answers, which are all.
+fn response(answers: Option<Percentiles>, attempts: Option<Percentiles>) -> Option<Percentiles> {
+    attempts.or(answers)
+}
+
+fn service(answers: Percentiles, attempts: Option<Percentiles>) -> Option<Percentiles> {
+    Some(attempts.unwrap_or(answers))
+}
+
+fn add(
+    out: &mut Vec<Figure>,
+    phase: &PhaseResult,
+    op: Option<&str>,
+    [throughput, documents]: [f64; 2],
+    response: Option<Percentiles>,
+    service: Option<Percentiles>,
+) {
+    let mut push = |measure: Measure, value: Option<f64>| out.push(Figure::new(&phase.name, op, measure, value));
+    push(THROUGHPUT, Some(throughput));
+    // What only counts has no documents.
+    if documents > 0.0 {
+        push(DOCUMENTS, Some(documents));
+    }
+    // An operation that was never due has no times.
+    let due = |times: Option<Percentiles>| times.filter(|times| times.count > 0);
+    for (response_name, service_name, pick) in PERCENTILES {
+        let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
+        if let Some(times) = due(response) {
+            push(measure(response_name, Better::Less, "ns"), ns(times));
+        }
+        if let Some(times) = due(service) {
+            push(measure(service_name, Better::Less, "ns"), ns(times));
+        }
+    }
 }

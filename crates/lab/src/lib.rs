@@ -20,6 +20,7 @@ pub mod plan;
 pub mod results;
 pub mod run;
 pub mod search;
+pub mod series;
 pub mod stats;
 pub mod summary;
 pub mod sweep;

@@ -73,6 +73,8 @@ pub enum Beyond {
     Worse,
     /// No later level is better, but whether one is worse the intervals do not tell.
     Open,
+    /// A later level was run, and in no trial to its end: see `failed`.
+    Failed,
 }
 
 /// A factor's curve and its sweet spot.
@@ -90,6 +92,9 @@ pub struct Sweep {
     pub beyond: Option<Beyond>,
     /// The first later level that is surely worse than the sweet spot by more than the threshold.
     pub worse_from: Option<f64>,
+    /// Levels that were run, and in no trial to their end with a figure in each: they are no part of the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<f64>,
     /// What the sweep hangs on while undecided: more blocks tell these apart. Empty when it is decided.
     pub undecided: Vec<OpenPair>,
 }
@@ -182,6 +187,7 @@ pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Swee
             .map(|at| levels[*at].0),
         beyond: None,
         worse_from: None,
+        failed: levels.iter().filter(|(_, figures)| figures.is_empty()).map(|(level, _)| *level).collect(),
         undecided: Vec::new(),
     };
     for at in measured.iter().copied() {
@@ -202,10 +208,12 @@ pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Swee
                 .collect();
             out.sweet_spot = Some(levels[at].0);
             out.worse_from = losses.iter().find(|(_, loss)| *loss == Judged::Above).map(|(later, _)| levels[*later].0);
-            out.beyond = Some(if losses.is_empty() {
-                Beyond::Unseen
-            } else if out.worse_from.is_some() {
+            out.beyond = Some(if out.worse_from.is_some() {
                 Beyond::Worse
+            } else if out.failed.iter().any(|failed| *failed > levels[at].0) {
+                Beyond::Failed
+            } else if losses.is_empty() {
+                Beyond::Unseen
             } else if losses.iter().all(|(_, loss)| *loss == Judged::NotAbove) {
                 Beyond::Flat
             } else {
@@ -289,6 +297,14 @@ impl fmt::Display for Sweep {
             }
             (Some(Beyond::Unseen), _) => {
                 write!(f, "best at {spot}, the highest level: higher ones may be better still")
+            }
+            (Some(Beyond::Failed), _) => {
+                let failed: Vec<String> = self.failed.iter().map(|level| plain(*level)).collect();
+                write!(
+                    f,
+                    "best at {spot}: no higher level that ran to its end is better, and {} failed",
+                    failed.join(", ")
+                )
             }
             (Some(Beyond::Flat), _) => write!(f, "best at {spot}: more changes nothing, within {by}"),
             _ => write!(f, "best at {spot}: more does not help; whether it hurts by more than {by}, more blocks tell"),

@@ -205,6 +205,7 @@ impl<C: Clock> Slots<C> {
         let tally = &mut self.recorder.ops[recipe];
         tally.censored += 1;
         record(&mut tally.response, age_ns);
+        record(&mut tally.censored_age, age_ns);
     }
 
     /// An operation has failed for good, or tries again.

@@ -55,6 +55,8 @@ pub struct Tally {
     /// Open loop: from the intended start to the end, of successes and misses, and of censored
     /// operations at their age when the phase ended (a lower bound).
     pub response: Histogram<u64>,
+    /// Of the censored alone: their age when the phase ended. What is left of `response` without them was answered.
+    pub censored_age: Histogram<u64>,
     /// From the send to the end, of successes and misses.
     pub service: Histogram<u64>,
     /// From the intended start (closed loop: the send) to the end, of failed operations.
@@ -80,6 +82,7 @@ impl Default for Tally {
             checked: 0,
             wrong: 0,
             response: histogram(),
+            censored_age: histogram(),
             service: histogram(),
             failed_time: histogram(),
             slot_wait: histogram(),
@@ -91,6 +94,18 @@ impl Tally {
     /// Operations that ended: succeeded, missed or failed.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.missed + self.errors()
+    }
+
+    /// Operations that were due, however they ended.
+    pub fn attempts(&self) -> u64 {
+        self.ended() + self.censored
+    }
+
+    /// Open loop: the response times of what was answered, without those that were not when the phase ended.
+    pub fn answered(&self) -> Histogram<u64> {
+        let mut answered = self.response.clone();
+        answered.subtract(&self.censored_age).expect("every censored operation is in both");
+        answered
     }
 
     /// Operations that failed.
@@ -136,7 +151,7 @@ impl Tally {
 
     /// Every histogram, in the order of [`Self::times_mut`].
     pub(super) fn times(&self) -> [&Histogram<u64>; TIMES] {
-        [&self.response, &self.service, &self.failed_time, &self.slot_wait]
+        [&self.response, &self.censored_age, &self.service, &self.failed_time, &self.slot_wait]
     }
 
     /// Every count, for what treats them alike.
@@ -166,7 +181,7 @@ impl Tally {
 
     /// Every histogram, for what treats them alike.
     pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
-        [&mut self.response, &mut self.service, &mut self.failed_time, &mut self.slot_wait]
+        [&mut self.response, &mut self.censored_age, &mut self.service, &mut self.failed_time, &mut self.slot_wait]
     }
 
     /// Adds another tally to this one. Histograms are merged, never averaged.
@@ -193,7 +208,7 @@ impl Tally {
 /// How many counts a tally has.
 pub(super) const COUNTS: usize = 18;
 /// How many histograms a tally has.
-pub(super) const TIMES: usize = 4;
+pub(super) const TIMES: usize = 5;
 
 /// Adds one histogram to another.
 pub(super) fn merge(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {

@@ -146,7 +146,8 @@ impl Whole<'_> {
     /// A figure by name, with the way it is better. A phase with one operation has its figures under the phase alone,
     /// and documents are left out where each operation was one: both are found all the same, so that a factor
     /// over batches from 1 on, or over mixes, has its figure at every level.
-    pub(super) fn figure(&self, name: &str) -> Option<(f64, Better)> {
+    /// Without a value where the trial has none: nothing succeeded, or the time was not reached.
+    pub(super) fn figure(&self, name: &str) -> Option<(Option<f64>, Better)> {
         let get = |name: &str| {
             let figure = self.figures.iter().find(|figure| figure.name() == name)?;
             Some((figure.value, figure.measure.better))

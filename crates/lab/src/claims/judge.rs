@@ -152,6 +152,9 @@ fn cells(
         if let Some((figure, better)) = whole.figure(name) {
             way = Some(better);
             let group = group(whole.trial, compared);
+            let trial = whole.trial.trial;
+            let figure =
+                figure.ok_or_else(|| format!("trial {trial} has none: nothing succeeded, or not enough of it"))?;
             out.push(Cell { group, side, block: whole.trial.block, value: figure.ln() });
         }
     }

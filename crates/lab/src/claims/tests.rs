@@ -18,7 +18,7 @@ fn trial(store: &str, levels: Value, block: u32, documents_per_s: f64) -> TrialR
         documents: 1_000 * batch,
         throughput_per_s: documents_per_s / batch as f64,
         documents_per_s,
-        service_ns: Percentiles { p99: Some((1e9 / documents_per_s) as u64), ..Percentiles::default() },
+        service_ns: Percentiles { count: 1_000, p99: Some((1e9 / documents_per_s) as u64), ..Percentiles::default() },
         ..OpResult::default()
     };
     let mut phase = PhaseResult { name: "load".into(), ops: IndexMap::new(), ..PhaseResult::default() };
@@ -105,8 +105,8 @@ fn arms_and_figures_that_are_not_there_are_not_testable() {
     assert_eq!(why(with(json!({ "batch": 1_000 }), "load.documents")), "no arm has batch = 1,000");
     let unknown = why(with(json!({ "workers": 2 }), "load.documents"));
     assert_eq!(unknown, "`workers` was not varied; the factors of the run are `phases.load.batch`");
-    let wrong = why(with(json!({ "batch": 10 }), "load.service.p98"));
-    assert!(wrong.contains("has the figure `load.service.p98`; is it `load.service.p99`?"), "{wrong}");
+    let wrong = why(with(json!({ "batch": 10 }), "load.servic.p99"));
+    assert!(wrong.contains("has the figure `load.servic.p99`; is it `load.service.p99`?"), "{wrong}");
     let same = why(with(json!({ "store": "a" }), "load.documents"));
     assert!(same.contains("an arm is on both sides: store = a and batch = 1"), "{same}");
     assert!(why(json!({ "peak": "load.documents", "over": "batch", "between": [200, 300] })).contains("no level"));

@@ -1,6 +1,9 @@
 //! What text and Markdown share: figures as they are shown, and which are.
 
+use std::collections::BTreeMap;
+
 use super::model::{CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, Judgement, VerdictCount};
+use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, rate};
 use crate::stats::Estimate;
 use crate::verdicts::Level;
@@ -17,6 +20,9 @@ pub(super) const ONE_TRIAL: &str = "one trial tells no spread: run with repeats 
 
 /// A figure with its unit.
 pub(super) fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
+    if estimate.trials == 0 {
+        return "none".to_owned();
+    }
     match figure.unit.as_str() {
         "/s" => format!("{}/s", rate(estimate.value)),
         "ns" => duration(estimate.value),
@@ -30,17 +36,21 @@ pub(super) fn spread(estimate: &Estimate) -> String {
     estimate.relative_half_width().map_or_else(String::new, |share| format!("±{}", percent(share)))
 }
 
-/// A ratio: near 1 three digits behind the point.
-pub(super) fn ratio(ratio: f64) -> String {
-    if ratio < 9.9995 { format!("{ratio:.3}") } else { digits(ratio) }
+/// A ratio: near 1 three digits behind the point. Nothing where there is none.
+pub(super) fn ratio(of: Option<Estimate>) -> String {
+    of.map_or_else(String::new, |of| times(of.value))
 }
 
 /// `0.981 – 1.034`; nothing without an interval.
-pub(super) fn interval(estimate: &Estimate) -> String {
-    match (estimate.low, estimate.high) {
-        (Some(low), Some(high)) => format!("{} – {}", ratio(low), ratio(high)),
-        _ => String::new(),
+pub(super) fn interval(of: Option<Estimate>) -> String {
+    match of.and_then(|of| Some((of.low?, of.high?))) {
+        Some((low, high)) => format!("{} – {}", times(low), times(high)),
+        None => String::new(),
     }
+}
+
+fn times(ratio: f64) -> String {
+    if ratio < 9.9995 { format!("{ratio:.3}") } else { digits(ratio) }
 }
 
 /// Figures of a pair that are shown: all, or those that most readers want. Times of an open loop are response times.
@@ -48,7 +58,14 @@ pub(super) fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
     let has_response = |figure: &ComparedFigure| {
         pair.figures.iter().any(|other| other.phase == figure.phase && other.measure.starts_with("response."))
     };
+    // Of operations on one document each they are the throughput once more.
+    let doubled = |figure: &ComparedFigure| {
+        let of = |f: &ComparedFigure| (f.phase.clone(), f.op.clone(), f.a.value, f.b.value);
+        figure.measure == DOCUMENTS.name
+            && pair.figures.iter().any(|other| other.measure == THROUGHPUT.name && of(other) == of(figure))
+    };
     let wanted = |figure: &&ComparedFigure| match figure.measure.split_once('.') {
+        None => !doubled(figure),
         Some(("response", percentile)) => SHOWN.contains(&percentile),
         Some(("service", percentile)) => SHOWN.contains(&percentile) && !has_response(figure),
         _ => true,
@@ -58,7 +75,15 @@ pub(super) fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
 
 /// `3 slower, 1 faster, 8 alike`, worst first.
 pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
-    let order = [Judgement::Worse, Judgement::Better, Judgement::Unsure, Judgement::Alike, Judgement::OneTrial];
+    let order = [
+        Judgement::Lacking,
+        Judgement::Worse,
+        Judgement::Better,
+        Judgement::Unsure,
+        Judgement::AtLeast,
+        Judgement::Alike,
+        Judgement::OneTrial,
+    ];
     let mut out = Vec::new();
     for judgement in order {
         let mut words: Vec<(&str, usize)> = Vec::new();
@@ -118,10 +143,24 @@ pub(super) fn reservations(result: &CompareResult) -> Vec<String> {
 /// What a reader should know of a pair besides its figures.
 pub(super) fn notes(pair: &ComparedPair) -> Vec<String> {
     let mut notes = pair.notes.clone();
+    for (side, outlying) in [("A", outlying(pair, |f| &f.outlying_a)), ("B", outlying(pair, |f| &f.outlying_b))] {
+        notes.extend(outlying.map(|text| format!("{side}, in the figures all the same: {text}")));
+    }
     if pair.figures.iter().any(|figure| figure.judgement == Judgement::OneTrial) {
         notes.push(ONE_TRIAL.to_owned());
     }
     notes
+}
+
+/// `trial 3 is unlike the others in read.response.p99`.
+fn outlying(pair: &ComparedPair, of: impl Fn(&ComparedFigure) -> &Vec<u32>) -> Option<String> {
+    let mut by_trial: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for figure in shown(pair, false) {
+        of(figure).iter().for_each(|trial| by_trial.entry(*trial).or_default().push(&figure.figure));
+    }
+    let told =
+        |(trial, figures): (&u32, &Vec<&str>)| format!("trial {trial} is unlike the others in {}", figures.join(", "));
+    (!by_trial.is_empty()).then(|| by_trial.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
 /// Arms without another, in words.

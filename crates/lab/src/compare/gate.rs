@@ -6,7 +6,7 @@ use std::str::FromStr;
 use storebench_core::workload::did_you_mean;
 
 use super::error::{CompareError, list};
-use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult};
+use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement};
 
 /// More phases and operations than these are not listed where a gate names no figure.
 const PLACES_AT_MOST: usize = 12;
@@ -125,13 +125,15 @@ pub(super) fn judge_gates(gates: &[Gate], pairs: &[ComparedPair]) -> Result<Vec<
         for (n, pair) in pairs.iter().enumerate() {
             let before = results.len();
             for figure in pair.figures.iter().filter(|figure| names(&gate.path, figure)) {
+                let (outcome, why) = gate.judge(figure);
                 results.push(GateResult {
                     gate: gate.text.clone(),
                     pair: n as u32 + 1,
                     figure: figure.figure.clone(),
                     line: gate.line,
                     ratio: figure.ratio,
-                    outcome: gate.judge(figure),
+                    outcome,
+                    why,
                 });
             }
             // A gate that looks at nothing must not pass.
@@ -144,13 +146,19 @@ pub(super) fn judge_gates(gates: &[Gate], pairs: &[ComparedPair]) -> Result<Vec<
 }
 
 impl Gate {
-    fn judge(&self, figure: &ComparedFigure) -> GateOutcome {
+    fn judge(&self, figure: &ComparedFigure) -> (GateOutcome, Option<String>) {
         let beyond = |ratio: f64| if self.above { ratio > self.line } else { ratio < self.line };
-        match (figure.ratio.low, figure.ratio.high) {
-            (Some(low), Some(high)) if beyond(low) && beyond(high) => GateOutcome::Failed,
-            (Some(_), Some(_)) if beyond(figure.ratio.value) => GateOutcome::NotSure,
-            (Some(_), Some(_)) => GateOutcome::Held,
-            _ => GateOutcome::NotJudged,
+        let why = || Some(figure.word.clone());
+        match (figure.judgement, figure.ratio.and_then(|ratio| Some((ratio.value, ratio.low?, ratio.high?)))) {
+            // Nothing is worse than none, whatever the line.
+            (Judgement::Lacking, _) if figure.none_in_a.is_empty() && self.above == (figure.better == "less") => {
+                (GateOutcome::Failed, why())
+            }
+            (Judgement::Lacking | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
+            (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
+            (_, Some((value, ..))) if beyond(value) => (GateOutcome::NotSure, None),
+            (_, Some(_)) => (GateOutcome::Held, None),
+            (_, None) => (GateOutcome::NotJudged, Some("one trial has no interval; use repeats".to_owned())),
         }
     }
 }

@@ -62,7 +62,7 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
 fn row(out: &mut String, figure: &ComparedFigure) {
     let with_spread = |text: String, spread: String| if spread.is_empty() { text } else { format!("{text} {spread}") };
     let word = match figure.judgement {
-        Judgement::Better | Judgement::Worse => format!("**{}**", figure.word),
+        Judgement::Better | Judgement::Worse | Judgement::Lacking => format!("**{}**", figure.word),
         _ => figure.word.clone(),
     };
     let _ = writeln!(
@@ -71,8 +71,8 @@ fn row(out: &mut String, figure: &ComparedFigure) {
         code(&figure.figure),
         with_spread(value(figure, &figure.a), spread(&figure.a)),
         with_spread(value(figure, &figure.b), spread(&figure.b)),
-        ratio(figure.ratio.value),
-        interval(&figure.ratio)
+        ratio(figure.ratio),
+        interval(figure.ratio)
     );
 }
 
@@ -88,7 +88,8 @@ fn gates(out: &mut String, result: &CompareResult) {
             Some(pair) if result.pairs.len() > 1 => format!("{} of {}", code(&gate.figure), escaped(&pair.b.label())),
             _ => code(&gate.figure),
         };
-        let (ratio, interval) = (ratio(gate.ratio.value), interval(&gate.ratio));
+        let (ratio, interval) = (ratio(gate.ratio), interval(gate.ratio));
+        let word = gate.why.as_ref().map_or_else(|| word.clone(), |why| format!("{word}: {}", escaped(why)));
         let _ = writeln!(out, "| {} | {figure} | {ratio} | {interval} | {word} |", code(&gate.gate));
     }
     out.push('\n');

@@ -129,8 +129,21 @@ pub struct ComparedFigure {
     pub a: Estimate,
     /// B over its trials.
     pub b: Estimate,
-    /// B / A.
-    pub ratio: Estimate,
+    /// Trials of A in which there was none: nothing succeeded, the time was not reached by enough attempts, or no rate held
+    /// the limits. There is no ratio then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub none_in_a: Vec<u32>,
+    /// Trials of B, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub none_in_b: Vec<u32>,
+    /// Trials of A that are unlike its others; they are in the figure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlying_a: Vec<u32>,
+    /// Trials of B, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlying_b: Vec<u32>,
+    /// B / A; null where a trial has none.
+    pub ratio: Option<Estimate>,
     /// What of the difference is sure.
     pub judgement: Judgement,
     /// The same in the figure's own word: `faster`, `larger`, `alike`, …
@@ -154,6 +167,10 @@ pub enum Judgement {
     Unsure,
     /// A single trial has no interval.
     OneTrial,
+    /// A trial of A, of B or of both has no such figure.
+    Lacking,
+    /// The limits held at the highest rate of a search: how much higher the figure is nobody knows.
+    AtLeast,
 }
 
 /// One gate on one figure.
@@ -167,10 +184,13 @@ pub struct GateResult {
     pub figure: String,
     /// The ratio B / A that it must not lie beyond.
     pub line: f64,
-    /// B / A.
-    pub ratio: Estimate,
+    /// B / A; null where a trial has no such figure.
+    pub ratio: Option<Estimate>,
     /// What came of it.
     pub outcome: GateOutcome,
+    /// Why it failed without a ratio, or could not be judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// What came of a gate.
@@ -181,7 +201,7 @@ pub enum GateOutcome {
     Held,
     /// The ratio is beyond the line, but its interval is not wholly: passes.
     NotSure,
-    /// The whole interval is beyond the line.
+    /// The whole interval is beyond the line, or only B has trials without the figure.
     Failed,
     /// There is no interval: it cannot be judged.
     NotJudged,
@@ -208,7 +228,8 @@ impl CompareResult {
     pub fn trouble(&self) -> Option<String> {
         let of = |outcome| -> Vec<String> {
             let gates = self.gates.iter().filter(|gate| gate.outcome == outcome);
-            gates.map(|gate| format!("{} ({})", gate.figure, gate.gate)).collect()
+            let why = |gate: &GateResult| gate.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            gates.map(|gate| format!("{} ({}){}", gate.figure, gate.gate, why(gate))).collect()
         };
         let invalid = self.invalid();
         let (failed, not_judged) = (of(GateOutcome::Failed), of(GateOutcome::NotJudged));
@@ -218,10 +239,7 @@ impl CompareResult {
         } else if !failed.is_empty() {
             Some(format!("gate failed: {}", failed.join("; ")))
         } else if !not_judged.is_empty() {
-            Some(format!(
-                "measurement invalid: one trial has no interval, so this cannot be judged: {}; use repeats",
-                not_judged.join("; ")
-            ))
+            Some(format!("measurement invalid, this cannot be judged: {}", not_judged.join("; ")))
         } else {
             None
         }

@@ -10,13 +10,17 @@ use super::model::{
     COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, Judgement, VerdictCount,
 };
 use super::sides::{Arm, Source, matched};
-use crate::alike::{Difference, DifferenceKind, differences};
-use crate::cost::cost_figure;
-use crate::figures::{Better, Figure, of_trial};
+use crate::alike::{Difference, DifferenceKind, client_differences, differences};
+use crate::cost::{PriceSheet, cost_figure};
+use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS};
 use crate::human::bytes;
 use crate::results::{RunResult, TrialResult};
-use crate::stats::{CONFIDENCE, Estimate, geometric_mean, paired_ratio, unpaired_ratio};
-use crate::verdicts::Level;
+use crate::series::Series;
+use crate::stats::{CONFIDENCE, Estimate};
+use crate::verdicts::{Level, Verdict};
+
+/// Checks that speak of data that were lost or wrong.
+const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
 
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
@@ -91,12 +95,29 @@ fn compare_arms(a: &Arm<'_>, b: &Arm<'_>, threshold: f64) -> Result<ComparedPair
     let blocks = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.block).collect::<BTreeSet<_>>();
     let (blocks_a, blocks_b) = (blocks(&trials_a), blocks(&trials_b));
     let paired = a.source.is_run_of(b.source) && !blocks_a.is_disjoint(&blocks_b);
-    let (series_a, series_b) = (Series::of(&a.source.run, &trials_a), Series::of(&b.source.run, &trials_b));
-    let figures =
-        series_a.iter().filter_map(|(name, of_a)| of_a.compare(series_b.get(name)?, paired, threshold)).collect();
+    let (mut series_a, mut series_b) = (series(&a.source.run, &trials_a), series(&b.source.run, &trials_b));
+    let sheets = sheets(&a.source.run, &b.source.run);
+    if let Some((true, _)) = sheets {
+        series_a.retain(|_, series| series.figure.measure != COST);
+        series_b.retain(|_, series| series.figure.measure != COST);
+    }
+    let both = series_a.iter().filter_map(|(name, of_a)| Some((of_a, series_b.get(name)?)));
+    let figures = both.map(|(of_a, of_b)| compared(of_a, of_b, &trials_a, paired, threshold)).collect();
     let mut notes = notes(a.source, b.source);
     if a.is(b) {
         notes.push("A and B are the same trials".to_owned());
+    }
+    let client = client_differences(&trials_a, &trials_b);
+    if !client.is_empty() {
+        notes.push(format!("the client was not the same: {}", client.join("; ")));
+    }
+    notes.extend(searched(&trials_a, &trials_b));
+    notes.extend(sheets.map(|(_, told)| told));
+    for (only, series, other) in [("A", &series_a, &series_b), ("B", &series_b, &series_a)] {
+        let names: Vec<&str> = series.keys().filter(|name| !other.contains_key(*name)).map(String::as_str).collect();
+        if !names.is_empty() {
+            notes.push(format!("only {only} has {}", names.join(", ")));
+        }
     }
     if paired && blocks_a != blocks_b {
         let told: Vec<String> = blocks_a.symmetric_difference(&blocks_b).map(u32::to_string).collect();
@@ -120,8 +141,14 @@ fn side<'a>(arm: &Arm<'a>) -> Result<(ComparedArm, Vec<&'a TrialResult>), Compar
     };
     let run = &arm.source.run;
     let mut verdicts: Vec<VerdictCount> = Vec::new();
-    let ours = |trial: Option<u32>| trial.is_none_or(|number| whole.iter().any(|trial| trial.trial == number));
-    for v in run.verdicts.iter().filter(|v| v.level >= Level::Caution && ours(v.trial)) {
+    let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
+    // What was lost or wrong is told also of trials that are in no figure.
+    let ours = |v: &Verdict| match v.trial {
+        None => true,
+        Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&arm.trials, number),
+        Some(number) => is_of(&whole, number),
+    };
+    for v in run.verdicts.iter().filter(|v| v.level >= Level::Caution && ours(v)) {
         match verdicts.iter_mut().find(|found| found.check == v.check && found.level == v.level) {
             Some(found) => found.count += 1,
             None => verdicts.push(VerdictCount { check: v.check.clone(), level: v.level, count: 1 }),
@@ -165,64 +192,79 @@ fn notes(a: &Source, b: &Source) -> Vec<String> {
     if differing.is_empty() { Vec::new() } else { vec![format!("A and B differ in {}", differing.join("; "))] }
 }
 
-/// One figure over the trials of an arm.
-struct Series {
-    figure: Figure,
-    also: Option<String>,
-    /// By block.
-    values: Vec<(u32, f64)>,
+/// The figures that two arms are compared by. Times and throughput of a phase whose rate was searched are those of the
+/// rate that was found, another one in each trial: only the rate is compared.
+fn series(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Series> {
+    let mut all = Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect());
+    let searched = searched_phases(trials);
+    let kept = [RATE_WITHIN_LIMITS, DISK, COST];
+    all.retain(|_, series| !searched.contains(&series.figure.phase) || kept.contains(&series.figure.measure));
+    all
 }
 
-impl Series {
-    /// All of them by name, in the order of phases.
-    fn of(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Self> {
-        let mut all: IndexMap<String, Self> = IndexMap::new();
-        for trial in trials {
-            for figure in of_trial(trial).into_iter().chain(cost_figure(run, trial)) {
-                let value = (trial.block, figure.value);
-                match all.get_mut(&figure.name()) {
-                    Some(series) => series.values.push(value),
-                    None => {
-                        let also = lone_name(trial, &figure);
-                        all.insert(figure.name(), Self { figure, also, values: vec![value] });
-                    }
-                }
-            }
-        }
-        all
-    }
+fn searched_phases(trials: &[&TrialResult]) -> BTreeSet<String> {
+    trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).collect()
+}
 
-    fn values(&self) -> Vec<f64> {
-        self.values.iter().map(|(_, value)| *value).collect()
-    }
+fn searched(a: &[&TrialResult], b: &[&TrialResult]) -> Option<String> {
+    let phases: Vec<String> = searched_phases(a).union(&searched_phases(b)).cloned().collect();
+    let told = "was searched for its rate, and only that is compared: its times are those of different rates";
+    (!phases.is_empty()).then(|| format!("{} {told}", phases.join(", ")))
+}
 
-    /// None where the figures have no ratio.
-    fn compare(&self, b: &Self, paired: bool, threshold: f64) -> Option<ComparedFigure> {
-        let ratio = if paired {
-            let pair = |(block, of_a): &(u32, f64)| {
-                let (_, of_b) = b.values.iter().find(|(other, _)| other == block)?;
-                Some((*of_b, *of_a))
-            };
-            paired_ratio(&self.values.iter().filter_map(pair).collect::<Vec<_>>())?
-        } else {
-            unpaired_ratio(&b.values(), &self.values())?
-        };
-        let measure = self.figure.measure;
-        let judgement = judge(&ratio, measure.better, threshold);
-        Some(ComparedFigure {
-            figure: self.figure.name(),
-            phase: self.figure.phase.clone(),
-            op: self.figure.op.clone(),
-            measure: measure.name.to_owned(),
-            unit: measure.unit.to_owned(),
-            better: if measure.better == Better::More { "more" } else { "less" }.to_owned(),
-            a: geometric_mean(&self.values())?,
-            b: geometric_mean(&b.values())?,
-            ratio,
-            judgement,
-            word: judgement.word(measure.unit).to_owned(),
-            also: self.also.clone(),
-        })
+/// Whether the money of two runs is in different currencies, and by which price sheets it is, where they are two.
+fn sheets(a: &RunResult, b: &RunResult) -> Option<(bool, String)> {
+    let (a, b) = (&a.cost.as_ref()?.sheet, &b.cost.as_ref()?.sheet);
+    let name = |sheet: &PriceSheet| format!("{}, {}, in {}", sheet.source, sheet.date, sheet.currency);
+    let other = a.currency != b.currency;
+    let told = if other { "no cost is compared" } else { "costs are of two price sheets" };
+    (a != b).then(|| (other, format!("{told}: A is priced by {}; B by {}", name(a), name(b))))
+}
+
+fn compared(a: &Series, b: &Series, trials_a: &[&TrialResult], paired: bool, threshold: f64) -> ComparedFigure {
+    let Figure { phase, op, measure, .. } = &a.figure;
+    let (none_in_a, none_in_b) = (a.none_in(), b.none_in());
+    let ratio = b.ratio_to(a, paired).filter(|_| none_in_a.is_empty() && none_in_b.is_empty());
+    let judgement = match ratio {
+        None => Judgement::Lacking,
+        Some(_) if a.at_least() || b.at_least() => Judgement::AtLeast,
+        Some(ratio) => judge(&ratio, measure.better, threshold),
+    };
+    let word = match judgement {
+        Judgement::Lacking => match (none_in_a.is_empty(), none_in_b.is_empty()) {
+            (true, _) => lacking("B", &none_in_b, b),
+            (_, true) => lacking("A", &none_in_a, a),
+            _ => format!("{}, {}", lacking("A", &none_in_a, a), lacking("B", &none_in_b, b)),
+        },
+        _ => judgement.word(measure.unit).to_owned(),
+    };
+    ComparedFigure {
+        figure: a.figure.name(),
+        phase: phase.clone(),
+        op: op.clone(),
+        measure: measure.name.to_owned(),
+        unit: measure.unit.to_owned(),
+        better: if measure.better == Better::More { "more" } else { "less" }.to_owned(),
+        a: a.over_trials(),
+        b: b.over_trials(),
+        outlying_a: a.outlying_trials(),
+        outlying_b: b.outlying_trials(),
+        none_in_a,
+        none_in_b,
+        ratio,
+        judgement,
+        word,
+        also: trials_a.first().and_then(|trial| lone_name(trial, &a.figure)),
+    }
+}
+
+/// `none in 2 of 3 trials of B`.
+fn lacking(side: &str, none_in: &[u32], series: &Series) -> String {
+    let trials = series.trials();
+    match (none_in.len(), trials) {
+        (0, _) => format!("no block in common with {side}"),
+        (_, 1) => format!("none in {side}"),
+        (n, of) => format!("none in {n} of {of} trials of {side}"),
     }
 }
 
@@ -259,6 +301,8 @@ impl Judgement {
             Self::Alike => "alike",
             Self::Unsure => "unsure",
             Self::OneTrial => "one trial",
+            Self::Lacking => "none",
+            Self::AtLeast => "not known: the limits held at the highest rate of the search",
         }
     }
 }

@@ -2,8 +2,10 @@ use std::path::{Path, PathBuf};
 
 use super::pairs::judge;
 use super::*;
+use crate::arms::over_trials;
+use crate::cost::{PriceSheet, cost_of_run};
 use crate::figures::Better;
-use crate::results::{Failure, RunResult, TrialResult, fixture};
+use crate::results::{Failure, Percentiles, RunResult, SearchResult, TrialResult, fixture};
 use crate::stats::Estimate;
 use crate::verdicts::{Level, Verdict};
 
@@ -72,10 +74,10 @@ fn arms_of_a_run_are_paired_by_block_and_drift_cancels() {
     let pair = &result.pairs[0];
     assert!(pair.paired_by_block && pair.a.arm == "old" && pair.b.arm == "new");
     let throughput = figure(&result, "steady.throughput");
-    assert!((throughput.ratio.value - 1.1).abs() < 1e-9, "{throughput:?}");
+    assert!((throughput.ratio.unwrap().value - 1.1).abs() < 1e-9, "{throughput:?}");
     assert_eq!((throughput.judgement, throughput.word.as_str()), (Judgement::Better, "faster"));
     let p99 = figure(&result, "steady.read.response.p99");
-    assert!((p99.ratio.value - 1.0 / 1.1).abs() < 1e-3 && p99.word == "faster", "{p99:?}");
+    assert!((p99.ratio.unwrap().value - 1.0 / 1.1).abs() < 1e-3 && p99.word == "faster", "{p99:?}");
     // The same as two runs: nothing tells the drift from a difference.
     let apart = [source("a", run(DAY_1, &[("old", &drift)])), source("b", run(DAY_2, &[("new", &b)]))];
     let result = compared(&apart, &[]).unwrap();
@@ -90,9 +92,116 @@ fn a_block_that_one_arm_lacks_is_in_no_ratio() {
     fixture::speed(&mut of.trials[2], 9.0);
     let result = compared(&[source("r", of)], &[]).unwrap();
     let throughput = figure(&result, "steady.throughput");
-    assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.trials), (5, 4, 4));
-    assert!((throughput.ratio.value - 1.0).abs() < 1e-9, "{throughput:?}");
+    assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.unwrap().trials), (5, 4, 4));
+    assert!((throughput.ratio.unwrap().value - 1.0).abs() < 1e-9, "{throughput:?}");
     assert!(result.pairs[0].notes[0].contains("block 2"), "{:?}", result.pairs[0].notes);
+}
+
+/// Nothing is slower than what does not happen, and its mean is no figure.
+#[test]
+fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
+    let gates = ["steady.throughput < -50%", "steady.throughput > +50%", "steady.read.response.p99 > +900%"];
+    let outcomes = |change: &dyn Fn(&mut RunResult), swapped: bool| {
+        let mut of = two(1.0);
+        change(&mut of[1].run);
+        if swapped {
+            of.reverse();
+        }
+        let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
+        let result = compare(&CompareRequest { runs: &of, threshold: 0.02, gates: &gates, anyway: true }).unwrap();
+        let words = ["steady.throughput", "steady.read.response.p99"].map(|name| figure(&result, name).word.clone());
+        (result.gates.iter().map(|gate| gate.outcome).collect::<Vec<_>>(), words, result.exit_code())
+    };
+    let idle = |run: &mut RunResult| {
+        run.trials[1].phases[1].ops.values_mut().for_each(|op| (op.succeeded, op.throughput_per_s) = (0, 0.0));
+    };
+    let (gates_of, words, code) = outcomes(&idle, false);
+    assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Held]);
+    assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of B", 1));
+    let (gates_of, words, code) = outcomes(&idle, true);
+    assert_eq!(gates_of[..2], [GateOutcome::NotJudged, GateOutcome::NotJudged]);
+    assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of A", 4));
+    // More than 1 % of its attempts fail: its 99th percentile is among them, however fast the others are.
+    let failing = |run: &mut RunResult| {
+        for trial in &mut run.trials {
+            let read = &mut trial.phases[1].ops["read"];
+            let of_attempts =
+                Percentiles { p99: None, p99_9: None, p99_99: None, max: None, ..read.response_ns.unwrap() };
+            read.response_of_attempts_ns = Some(of_attempts);
+        }
+    };
+    let (gates_of, words, code) = outcomes(&failing, false);
+    assert_eq!((gates_of[2], code), (GateOutcome::Failed, 1));
+    assert_eq!(words[1], "none in 5 of 5 trials of B");
+}
+
+#[test]
+fn a_phase_that_was_searched_is_compared_by_its_rate_alone() {
+    let mut of = two(1.0);
+    for (n, source) in of.iter_mut().enumerate() {
+        for trial in &mut source.run.trials {
+            let fails_at = (n == 0).then_some(1_100.0);
+            let found =
+                SearchResult { phase: "steady".into(), rate: Some(1_000.0), fails_at, ..SearchResult::default() };
+            trial.searches.push(found);
+        }
+    }
+    let result = compared(&of, &["rate-within-limits < -50%"]).unwrap();
+    let steady: Vec<&str> =
+        result.pairs[0].figures.iter().filter(|f| f.phase == "steady").map(|f| f.measure.as_str()).collect();
+    assert_eq!(steady, ["rate-within-limits"]);
+    assert_eq!(figure(&result, "steady.rate-within-limits").judgement, Judgement::AtLeast);
+    assert_eq!((result.gates[0].outcome, result.exit_code()), (GateOutcome::NotJudged, 4));
+    assert!(
+        result.pairs[0].notes.iter().any(|note| note.contains("searched for its rate")),
+        "{:?}",
+        result.pairs[0].notes
+    );
+}
+
+#[test]
+fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
+    let notes = |currency: &str, per_hour: f64| {
+        let sheet = |currency: &str, per_hour: f64| {
+            let text = format!(
+                "currency = \"{currency}\"\nsource = \"a list\"\ndate = \"2026-01-31\"\n[nodes.n]\nper_hour = {per_hour}\n\
+                 [stores]\ndefault = {{ node = \"n\" }}"
+            );
+            PriceSheet::parse(&text, Path::new("prices.toml")).unwrap()
+        };
+        let mut of = two(1.0);
+        for (source, sheet) in of.iter_mut().zip([sheet("USD", 1.0), sheet(currency, per_hour)]) {
+            let run = &mut source.run;
+            run.arms = over_trials(&run.plan, &run.trials);
+            run.cost = Some(cost_of_run(&sheet, run));
+        }
+        let result = compared(&of, &[]).unwrap();
+        let pair = &result.pairs[0];
+        (pair.figures.iter().any(|f| f.measure == "cost"), pair.notes.iter().any(|note| note.contains("cost")))
+    };
+    assert_eq!(notes("USD", 1.0), (true, false));
+    assert_eq!(notes("USD", 2.0), (true, true));
+    assert_eq!(notes("EUR", 1.0), (false, true));
+}
+
+#[test]
+fn what_was_lost_is_told_of_trials_that_are_in_no_figure_too() {
+    let mut of = two(1.0);
+    of[1].run.trials[1].failure = Some(Failure::default());
+    let of_trial_2 = |check: &str| Verdict {
+        check: check.into(),
+        level: Level::Invalid,
+        saw: String::new(),
+        threshold: String::new(),
+        advice: String::new(),
+        trial: Some(2),
+        store: None,
+        phase: None,
+    };
+    of[1].run.verdicts = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
+    let result = anyway(&of);
+    let told: Vec<&str> = result.pairs[0].b.verdicts.iter().map(|v| v.check.as_str()).collect();
+    assert_eq!(told, ["lost-writes"]);
 }
 
 #[test]

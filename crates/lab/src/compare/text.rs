@@ -81,7 +81,8 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
         let code = match figure.judgement {
             Judgement::Better => "32",
             Judgement::Worse => "31",
-            Judgement::Unsure | Judgement::OneTrial => "33",
+            Judgement::Lacking => "1;31",
+            Judgement::Unsure | Judgement::OneTrial | Judgement::AtLeast => "33",
             Judgement::Alike => "0",
         };
         table.row(vec![
@@ -90,8 +91,8 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
             spread(&figure.a),
             value(figure, &figure.b),
             spread(&figure.b),
-            ratio(figure.ratio.value),
-            interval(&figure.ratio),
+            ratio(figure.ratio),
+            interval(figure.ratio),
             paint.with(code, &figure.word),
         ]);
     }
@@ -129,9 +130,14 @@ fn gates(out: &mut String, result: &CompareResult, paint: Paint) {
         if let Some(pair) = result.pairs.get(gate.pair as usize - 1).filter(|_| several) {
             facts.push(pair.b.label());
         }
-        let interval = interval(&gate.ratio);
-        let ratio = ratio(gate.ratio.value);
-        facts.push(if interval.is_empty() { format!("B/A {ratio}") } else { format!("B/A {ratio} ({interval})") });
+        let interval = interval(gate.ratio);
+        let ratio = ratio(gate.ratio);
+        facts.extend(match (ratio.is_empty(), interval.is_empty()) {
+            (true, _) => None,
+            (_, true) => Some(format!("B/A {ratio}")),
+            _ => Some(format!("B/A {ratio} ({interval})")),
+        });
+        facts.extend(gate.why.clone());
         let lines = in_lines("", &facts, WIDTH - 14);
         let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n              "));
     }

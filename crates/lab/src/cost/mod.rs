@@ -16,5 +16,5 @@ pub use arms::{
     UsageCost, cheapest, not_told_apart, plan_cost,
 };
 pub use of_run::{cost_figure, cost_of_run};
-pub use result::CostResult;
+pub use result::{CostResult, Work};
 pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

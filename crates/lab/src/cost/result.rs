@@ -9,17 +9,51 @@ use super::arms::{ArmCost, ArmCostInput, At, AtRate, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::human;
 use crate::lines::{Align, Table, wrap};
+use crate::results::OpResult;
 
 /// Columns of the widest line.
 const WIDTH: usize = 120;
 /// Signs of the longest name that a table shows.
 const NAME: usize = 30;
 
+/// What a million of costs what is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Operations that succeeded.
+    #[default]
+    Operations,
+    /// Documents written, read or found, where operations are on several: batches of any size are then priced alike.
+    Documents,
+}
+
+impl Work {
+    /// How many each second an operation did.
+    pub(super) fn per_s(self, op: &OpResult) -> f64 {
+        match self {
+            Self::Operations => op.throughput_per_s,
+            Self::Documents => op.documents_per_s,
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Operations => "operations",
+            Self::Documents => "documents",
+        })
+    }
+}
+
 /// What the arms of a run cost, and the prices it was made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CostResult {
     /// The whole price sheet.
     pub sheet: PriceSheet,
+    /// What is priced by the million.
+    #[serde(default)]
+    pub work: Work,
     /// The limit on latency, in words; null where the study has none.
     pub limit: Option<String>,
     /// The arms that the sheet prices, in the order of the study.
@@ -37,7 +71,7 @@ pub struct CostResult {
 impl CostResult {
     /// The costs of arms; `limit` says in words which limit `within_limit_per_s` holds, and is none where the study
     /// has no limit. Arms without a price are named in the notes.
-    pub fn of(sheet: PriceSheet, arms: &[ArmCostInput], limit: Option<String>) -> Self {
+    pub fn of(sheet: PriceSheet, arms: &[ArmCostInput], limit: Option<String>, work: Work) -> Self {
         let costs: Vec<(&ArmCostInput, Option<ArmCost>)> =
             arms.iter().map(|arm| (arm, ArmCost::of(&sheet, arm))).collect();
         let unpriced: Vec<String> =
@@ -52,6 +86,7 @@ impl CostResult {
             compared_at,
             notes: Vec::new(),
             sheet,
+            work,
             limit,
             arms,
         };
@@ -80,13 +115,13 @@ impl CostResult {
         }
         let idle = named(&|arm| arm.measured.is_none());
         if !idle.is_empty() {
-            notes.push(format!("no operations were measured, so a million of them have no price: {idle}"));
+            notes.push(format!("no {} were measured, so a million of them have no price: {idle}", self.work));
         }
         for arm in &self.arms {
             notes.extend(arm.notes.iter().map(|note| format!("{}: {note}", arm.arm)));
         }
         if self.arms.iter().any(|arm| arm.usage.is_some()) {
-            notes.push("I/O and egress are in the price of a million operations, not in that of an hour".into());
+            notes.push(format!("I/O and egress are in the price of a million {}, not in that of an hour", self.work));
         }
         notes
     }
@@ -111,7 +146,7 @@ impl CostResult {
                 format!("; not told apart from it ({why}): {}", others.join(", "))
             }
         };
-        Some(format!("Cheapest for a million operations{within}: {best}{alike}."))
+        Some(format!("Cheapest for a million {}{within}: {best}{alike}.", self.work))
     }
 
     fn standing(&self) -> Table {
@@ -142,7 +177,7 @@ impl CostResult {
         let mut table = Table::new(&[
             left("arm"),
             left("rate"),
-            right("ops/s"),
+            right(if self.work == Work::Operations { "ops/s" } else { "docs/s" }),
             right("per million"),
             right("low"),
             right("high"),

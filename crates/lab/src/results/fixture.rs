@@ -173,6 +173,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
     let documents = documents();
     let capabilities = capabilities();
     let planned = serde_json::json!(1_000);
+    let settings = [("popularity".to_owned(), "uniform".into())].into();
     let phases = phases
         .iter()
         .map(|record| {
@@ -182,6 +183,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
                 query_plans: &[],
                 limits: None,
                 planned_rate: record.due.map(|_| &planned),
+                settings: &settings,
                 calibrated_ns_per_op: Some(&[400.0, 900.0][..record.labels.len()]),
             };
             gather_phase(record, &frame)
@@ -234,11 +236,14 @@ pub(crate) fn speed(trial: &mut TrialResult, factor: f64) {
         for op in phase.ops.values_mut() {
             op.throughput_per_s *= factor;
             op.documents_per_s *= factor;
-            op.response_ns.iter_mut().for_each(times);
+            let attempts = op.response_of_attempts_ns.iter_mut().chain(&mut op.service_of_attempts_ns);
+            op.response_ns.iter_mut().chain(attempts).for_each(times);
             times(&mut op.service_ns);
         }
-        phase.all.response_ns.iter_mut().for_each(times);
-        times(&mut phase.all.service_ns);
+        let all = &mut phase.all;
+        let attempts = all.response_of_attempts_ns.iter_mut().chain(&mut all.service_of_attempts_ns);
+        all.response_ns.iter_mut().chain(attempts).for_each(times);
+        times(&mut all.service_ns);
     }
 }
 

@@ -8,6 +8,7 @@ use storebench_core::workload::Limit;
 
 use crate::stats::{Steadiness, steadiness};
 
+use super::attempts;
 use super::model::{
     AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles,
     PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
@@ -32,6 +33,8 @@ pub struct PhaseFrame<'a> {
     /// Embedded stores: the client's processor time for one operation on the null store, in ns, by
     /// label.
     pub calibrated_ns_per_op: Option<&'a [f64]>,
+    /// How it asked, by the study's keys.
+    pub settings: &'a IndexMap<String, serde_json::Value>,
 }
 
 impl Percentiles {
@@ -61,6 +64,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
     let open = record.due.is_some();
     let collection = |position: usize| frame.documents.get(position);
     let name_of = |position| collection(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
+    let over_ns = answering_ns(record);
     let mut ops = IndexMap::new();
     for (position, (label, tally)) in record.labels.iter().zip(&record.total.ops).enumerate() {
         let mut name = label.name.clone();
@@ -71,7 +75,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
             name = format!("{}-{n}", label.name);
         }
         let query_plan = frame.query_plans.get(position).cloned().flatten();
-        let op = gather_op(label, tally, record.elapsed_ns, open, name_of(label.collection));
+        let op = gather_op(label, tally, over_ns, open, name_of(label.collection));
         ops.insert(name, OpResult { query_plan, ..op });
     }
     PhaseResult {
@@ -105,10 +109,13 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
                 .map(|(_, text)| (*text).to_owned()),
         },
         rate: record.due.map(|due| gather_rate(record, due, frame.planned_rate)),
+        settings: frame.settings.clone(),
         ops,
         all: AllOps {
             response_ns: open.then(|| merged(record, |t| &t.response)),
+            response_of_attempts_ns: open.then(|| attempts::of_all(record, Tally::answered)).flatten(),
             service_ns: merged(record, |t| &t.service),
+            service_of_attempts_ns: attempts::of_all(record, |t| t.service.clone()),
             slot_wait_ns: open.then(|| merged(record, |t| &t.slot_wait)),
         },
         client: gather_client(record, frame),
@@ -165,7 +172,7 @@ fn merged(record: &PhaseRecord, pick: impl Fn(&Tally) -> &Histogram<u64>) -> Per
     Percentiles::of(&all)
 }
 
-fn gather_op(label: &Label, tally: &Tally, elapsed_ns: u64, open: bool, collection: String) -> OpResult {
+fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection: String) -> OpResult {
     let errors_by_kind = ErrorKind::ALL
         .iter()
         .filter(|kind| tally.failed_as(**kind) > 0)
@@ -183,16 +190,18 @@ fn gather_op(label: &Label, tally: &Tally, elapsed_ns: u64, open: bool, collecti
         timed_out: tally.timed_out,
         censored: tally.censored,
         retries: tally.retries,
-        throughput_per_s: per_second(tally.succeeded, elapsed_ns),
+        throughput_per_s: share(tally.succeeded as f64 * 1e9, over_ns),
         documents: tally.documents,
-        documents_per_s: per_second(tally.documents, elapsed_ns),
+        documents_per_s: share(tally.documents as f64 * 1e9, over_ns),
         written_bytes: tally.bytes_written,
         read_bytes: tally.bytes_read,
         checked: tally.checked,
         wrong: tally.wrong,
         query_plan: None,
         response_ns: open.then(|| Percentiles::of(&tally.response)),
+        response_of_attempts_ns: open.then(|| attempts::of_op(tally, &tally.answered())).flatten(),
         service_ns: Percentiles::of(&tally.service),
+        service_of_attempts_ns: attempts::of_op(tally, &tally.service),
         failed_ns: Percentiles::of(&tally.failed_time),
         slot_wait_ns: open.then(|| Percentiles::of(&tally.slot_wait)),
     }
@@ -201,7 +210,7 @@ fn gather_op(label: &Label, tally: &Tally, elapsed_ns: u64, open: bool, collecti
 fn gather_rate(record: &PhaseRecord, due: u64, planned: Option<&serde_json::Value>) -> RateResult {
     let due_over_ns = record.due_over_ns.unwrap_or(record.sending_ns);
     let due_per_s = per_second(due, due_over_ns);
-    let achieved_per_s = answered_per_s(record, due_over_ns);
+    let achieved_per_s = share(answered(&record.total) as f64 * 1e9, answering_ns(record));
     RateResult {
         due,
         due_per_s,
@@ -215,15 +224,20 @@ fn answered(recorder: &Recorder) -> u64 {
     recorder.ops.iter().map(|t| t.succeeded + t.missed).sum()
 }
 
-/// Successes and misses over the time they took: the best rate from the start to the end of any
-/// interval that ends after the schedule did. Over the whole time alone, one operation that hangs
-/// through the drain would speak against all others. The last operation fell due at the end of the
-/// schedule, so its least service time is no delay.
-fn answered_per_s(record: &PhaseRecord, due_over_ns: u64) -> f64 {
+/// The time that successes and misses took, in ns. In a closed loop, all of the phase. In an open loop, the time in which
+/// they come to the best rate from the start to the end of any interval that ends after the schedule did: over the whole
+/// time, one operation that hangs through the drain would speak against all others. The last operation fell due at the end
+/// of the schedule, so its least service time is no delay.
+fn answering_ns(record: &PhaseRecord) -> f64 {
+    let all = answered(&record.total);
+    if record.due.is_none() || all == 0 {
+        return record.elapsed_ns as f64;
+    }
+    let due_over_ns = record.due_over_ns.unwrap_or(record.sending_ns);
     let services = record.total.ops.iter().map(|t| &t.service);
     let least_ns = services.filter(|h| !h.is_empty()).map(Histogram::min).min().unwrap_or(0);
     let rate = |count, until_ns: u64| per_second(count, until_ns.saturating_sub(least_ns).max(due_over_ns));
-    let mut count = answered(&record.total);
+    let mut count = all;
     let mut best = rate(count, record.elapsed_ns);
     for pair in record.intervals.windows(2).rev() {
         let [before, after] = pair else { continue };
@@ -233,7 +247,7 @@ fn answered_per_s(record: &PhaseRecord, due_over_ns: u64) -> f64 {
         count = count.saturating_sub(answered(&after.record()));
         best = best.max(rate(count, before.to_ns));
     }
-    best
+    share(all as f64 * 1e9, best)
 }
 
 /// Little's law: the time operations spent at the store, over the time of all slots.

@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use storebench_core::measure::{PhaseRecord, Tally, histogram};
 use storebench_core::workload::{Limit, LimitOn, LimitPath};
 
+use super::attempts::{at_rank, rank};
 use super::model::LimitResult;
 
 /// Judges every limit that is on this phase.
@@ -22,35 +23,31 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
     let tallies: Vec<&Tally> =
         all.filter(|(label, _)| of.op.is_none_or(|op| op == label.name)).map(|(_, tally)| tally).collect();
     let sum = |pick: fn(&Tally) -> u64| tallies.iter().map(|t| pick(t)).sum::<u64>();
-    let (failed, censored) = (sum(Tally::errors), sum(|t| t.censored));
-    let attempts = sum(Tally::ended) + censored;
+    let attempts = sum(Tally::attempts);
     let limit = limit.value();
     let mut found = LimitResult { limit, attempts, ..LimitResult::default() };
-    let (quantile, times, unanswered_within) = match of.on {
+    let (quantile, answered) = match of.on {
         LimitOn::Errors => {
-            let share = if attempts == 0 { 1.0 } else { (failed + censored) as f64 / attempts as f64 };
+            let failed = sum(Tally::errors) + sum(|t| t.censored);
+            let share = if attempts == 0 { 1.0 } else { failed as f64 / attempts as f64 };
             return LimitResult { found: Some(share), held: share <= limit, ..found };
         }
-        // The response times hold what was not answered, at its age.
-        LimitOn::Response(quantile) => (quantile, merged(&tallies, |t| &t.response), censored),
-        LimitOn::Service(quantile) => (quantile, merged(&tallies, |t| &t.service), 0),
+        LimitOn::Response(quantile) => (quantile, of_all(&tallies, Tally::answered)),
+        LimitOn::Service(quantile) => (quantile, of_all(&tallies, |t| t.service.clone())),
     };
     if attempts == 0 {
         return found;
     }
-    let within = times.count_between(0, limit as u64).saturating_sub(unanswered_within);
+    let within = answered.count_between(0, limit as u64);
     found.share_within = Some(within as f64 / attempts as f64);
-    let rank = (quantile * attempts as f64).ceil().max(1.0) as u64 + unanswered_within;
-    if rank <= times.len() {
-        let at = times.value_at_quantile(rank as f64 / times.len() as f64);
-        found.found = Some(at as f64);
-        // Values of a histogram are the ends of ranges: the count within the limit decides.
-        found.held = rank - unanswered_within <= within;
-    }
+    let rank = rank(quantile, attempts);
+    found.found = at_rank(&answered, rank).map(|ns| ns as f64);
+    // Values of a histogram are the ends of ranges: the count within the limit decides.
+    found.held = rank <= within;
     found
 }
 
-fn merged(tallies: &[&Tally], pick: fn(&Tally) -> &Histogram<u64>) -> Histogram<u64> {
+fn of_all(tallies: &[&Tally], pick: impl Fn(&Tally) -> Histogram<u64>) -> Histogram<u64> {
     let mut all = histogram();
     for tally in tallies {
         all.add(pick(tally)).expect("a histogram that grows takes every value");
@@ -80,8 +77,11 @@ mod tests {
             note(&mut tally.response, if n < slow { 10_000_000 } else { 1_000_000 });
             note(&mut tally.service, 1_000_000);
         }
-        for _ in 0..censored {
-            note(&mut tally.response, 500);
+        for n in 0..censored {
+            // Some were due long before the end, some just before it.
+            let age = if n % 2 == 0 { 500 } else { 300_000_000 };
+            note(&mut tally.response, age);
+            note(&mut tally.censored_age, age);
         }
         phase.total.ops[0] = tally;
         phase
@@ -107,6 +107,21 @@ mod tests {
         let slow = judged(&phase(0, 0, 11), "steady.read.response.p99", "\"2ms\"");
         assert!(!slow.held && slow.found.is_some_and(|ns| ns > 9e6), "{slow:?}");
         assert!(judged(&phase(0, 0, 11), "steady.service.p99", "\"2ms\"").held);
+    }
+
+    /// Every one of them is older than the limit, so that none of those within it is one of them.
+    #[test]
+    fn what_was_not_answered_is_counted_once() {
+        let mut unanswered = phase(0, 20, 0);
+        let tally = &mut unanswered.total.ops[0];
+        (tally.response, tally.censored_age) = (tally.answered(), histogram());
+        for _ in 0..20 {
+            note(&mut tally.response, 250_000_000);
+            note(&mut tally.censored_age, 250_000_000);
+        }
+        let found = judged(&unanswered, "steady.response.p98", "\"200ms\"");
+        assert!(found.held && found.share_within == Some(0.98) && found.found.is_some_and(|ns| ns < 2e6), "{found:?}");
+        assert!(!judged(&unanswered, "steady.response.p98.1", "\"200ms\"").held);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! `docs/results-format.md` says what each file and field holds.
 
+mod attempts;
 mod earlier;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -249,6 +249,10 @@ pub struct PhaseResult {
     /// Operations in flight over all connections, at most: `sessions` × `in_flight`.
     #[serde(default)]
     pub slots: u64,
+    /// How operations were drawn and given up, by the study's keys: `popularity`, `streams`, `arrival`, `think`, `timeout`,
+    /// `retry`, `on_disconnect`, and `mix.NAME.KEY` for what an entry of the mix says besides its weight.
+    #[serde(default)]
+    pub settings: IndexMap<String, serde_json::Value>,
     /// What happened to the connections.
     #[serde(default)]
     pub connection_events: ConnectionsResult,
@@ -398,11 +402,18 @@ pub struct ArmResult {
 /// One figure of an arm over its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FigureOverTrials {
-    /// Over the trials of the arm.
+    /// Over the trials of the arm that have it. Without an interval where some have not, or where it is a least value.
     pub figure: Estimate,
-    /// This arm over the first arm, paired by blocks; null for the first arm itself. Where the two did not do the
-    /// same the verdict `work-differs` says so.
+    /// This arm over the first arm, paired by blocks; null for the first arm itself, and where a trial of one of them has
+    /// no such figure. Where the two did not do the same the verdict `work-differs` says so.
     pub to_first: Option<Estimate>,
+    /// Trials in which there was none: nothing succeeded, the time was not reached by enough attempts, or no rate held
+    /// the limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub none_in: Vec<u32>,
+    /// Whether it is at least this: a search found no rate at which the limits do not hold.
+    #[serde(default)]
+    pub at_least: bool,
     /// Trials that are unlike the others of the arm. They are in the figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlying_trials: Vec<u32>,
@@ -467,7 +478,8 @@ pub struct OpResult {
     pub censored: u64,
     /// Further tries after temporary failures.
     pub retries: u64,
-    /// Successes over the elapsed time of the phase.
+    /// Successes over the elapsed time of the phase; in an open loop over the time in which they come to the rate that
+    /// was achieved, so that one answer that comes late in the drain does not stand for all.
     pub throughput_per_s: f64,
     /// Documents written, read or found.
     pub documents: u64,
@@ -487,8 +499,15 @@ pub struct OpResult {
     /// Open loop: from the intended start to the end, of successes, misses and censored operations
     /// (these at their age at the end, a lower bound). Null in closed loop.
     pub response_ns: Option<Percentiles>,
+    /// The same over all attempts, where some failed or were not answered when the phase ended: those took for ever, and a
+    /// percentile that is among them is null. Limits, and the figures that arms are compared by, are over all attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_of_attempts_ns: Option<Percentiles>,
     /// From the send to the end, of successes and misses.
     pub service_ns: Percentiles,
+    /// The same over all attempts, as of the response times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_of_attempts_ns: Option<Percentiles>,
     /// From the intended start (closed loop: the send) to the end, of failed operations.
     pub failed_ns: Percentiles,
     /// Open loop: how long a due operation waited for a free slot. Null in closed loop.
@@ -512,7 +531,13 @@ pub struct AllOps {
     /// As in [`OpResult`].
     pub response_ns: Option<Percentiles>,
     /// As in [`OpResult`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_of_attempts_ns: Option<Percentiles>,
+    /// As in [`OpResult`].
     pub service_ns: Percentiles,
+    /// As in [`OpResult`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_of_attempts_ns: Option<Percentiles>,
     /// As in [`OpResult`].
     pub slot_wait_ns: Option<Percentiles>,
 }

@@ -20,7 +20,7 @@ use super::resume;
 use super::transfers::{Files, write_files};
 
 use crate::conclude::conclude;
-use crate::cost::CostResult;
+use crate::cost::{CostResult, Work};
 use crate::environment::Environment;
 use crate::plan::{Outline, Plan, load_key};
 use crate::results::{
@@ -196,7 +196,7 @@ fn run_with(
         sweeps: Vec::new(),
         claims: Vec::new(),
         // The sheet stands from the first moment on, and the figures follow the trials.
-        cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None)),
+        cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None, Work::Operations)),
         verdicts: Vec::new(),
     };
     if let Some(before) = before {

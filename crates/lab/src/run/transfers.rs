@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use storebench_core::documents::{Catalog, Documents};
 use storebench_core::engine::{Clock, CopyPlan, Event, Observer, PhasePlan, Stop};
 use storebench_core::measure::{
@@ -295,6 +296,7 @@ impl Session<'_> {
             limits: Some(&arm.study().limits),
             planned_rate: None,
             calibrated_ns_per_op: None,
+            settings: &IndexMap::new(),
         };
         let mut found = gather_phase(&record, &frame);
         found.tasks = Some(tasks);

@@ -25,6 +25,28 @@ use crate::results::{
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
 
+/// How a phase asked, as far as its figures depend on it and do not show it.
+fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
+    let mut all = IndexMap::new();
+    let whole = serde_json::to_value(phase).unwrap_or_default();
+    for key in ["popularity", "streams", "arrival", "think", "timeout", "retry", "on_disconnect"] {
+        all.insert(key.to_owned(), whole[key].clone());
+    }
+    for (name, entry) in phase.mix.iter().filter_map(|(name, entry)| Some((name, serde_json::to_value(entry).ok()?))) {
+        for (key, value) in entry.as_object().into_iter().flatten().filter(|(key, _)| *key != "weight") {
+            all.insert(format!("mix.{name}.{key}"), value.clone());
+        }
+    }
+    all.retain(|_, value| !value.is_null());
+    all
+}
+
+/// What keys, operations and arrivals are drawn from: alike for all arms of a block, so that they are asked the same, and
+/// another in each block and at each probe of a search. Repeats of one draw would tell nothing of other draws.
+fn block_seed(arm: &Arm, planned: &PlannedTrial, probe: u64) -> u64 {
+    mix64(mix64(arm.study().seed, planned.block.into()), probe)
+}
+
 /// The rate of a phase as its study says it, or as the search set it.
 fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
     let planned = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
@@ -192,7 +214,7 @@ impl Session<'_> {
             }
             None => match &plan.copy {
                 Some(copy) => self.copy(arm, planned, position, &plan, copy, journal)?,
-                None => self.measure(arm, planned, position, &plan, arm.study().seed, journal)?,
+                None => self.measure(arm, planned, position, &plan, block_seed(arm, planned, 0), journal)?,
             },
         };
         match &partial {
@@ -247,7 +269,7 @@ impl Session<'_> {
             };
             let probe = self.at_rate(arm, position, rate)?;
             // Other keys and arrivals each time: the same ones would confirm nothing.
-            let seed = mix64(arm.study().seed, out.probes.len() as u64 + 1);
+            let seed = block_seed(arm, planned, out.probes.len() as u64 + 1);
             let (found, partial) = self.measure(arm, planned, position, &probe, seed, journal)?;
             let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
             journal.note(format!(
@@ -282,7 +304,7 @@ impl Session<'_> {
             (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
                 let again = self.at_rate(arm, position, rate.unwrap_or(wanted.from))?;
-                self.measure(arm, planned, position, &again, arm.study().seed, journal)?
+                self.measure(arm, planned, position, &again, block_seed(arm, planned, 0), journal)?
             }
         };
         Ok((out, shown.0, shown.1))
@@ -350,12 +372,14 @@ impl Session<'_> {
             ));
         }
         let rate = plan_rate(phase, plan);
+        let settings = settings_of(phase);
         let frame = PhaseFrame {
             documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
             capabilities: &arm.capabilities,
             query_plans: &query_plans,
             limits: Some(&arm.study().limits),
             planned_rate: rate.as_ref(),
+            settings: &settings,
             calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);

@@ -3,20 +3,22 @@
 /// The modified z-score from which a trial is called outlying: Iglewicz and Hoaglin, *How to Detect and Handle
 /// Outliers*, 1993.
 pub const OUTLYING: f64 = 3.5;
-/// A spread below this share of the median counts as so much: what is that near is alike.
+/// A spread below this share counts as so much: what is that near is alike.
 const LEAST_SPREAD: f64 = 0.005;
 
-/// The positions of outlying figures, by their distance from the median in median absolute deviations, with that
-/// modified z-score. Fewer than five tell nothing.
+/// The positions of outlying figures, by the distance of their logarithms from the median in median absolute deviations,
+/// with that modified z-score: rates and times differ by factors. Fewer than five tell nothing, nor do any of which one is
+/// not positive and finite.
 pub fn outlying(figures: &[f64]) -> Vec<(usize, f64)> {
-    if figures.len() < 5 || figures.iter().any(|figure| !figure.is_finite()) {
+    let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
+    if logs.len() < 5 || logs.iter().any(|log| !log.is_finite()) {
         return Vec::new();
     }
-    let middle = median(figures);
-    let deviations: Vec<f64> = figures.iter().map(|figure| (figure - middle).abs()).collect();
-    let spread = median(&deviations).max(LEAST_SPREAD * middle.abs());
-    let score = |figure: &f64| if spread > 0.0 { 0.6745 * (figure - middle) / spread } else { 0.0 };
-    figures.iter().map(score).enumerate().filter(|(_, score)| score.abs() > OUTLYING).collect()
+    let middle = median(&logs);
+    let deviations: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+    let spread = median(&deviations).max(LEAST_SPREAD);
+    let score = |log: &f64| 0.6745 * (log - middle) / spread;
+    logs.iter().map(score).enumerate().filter(|(_, score)| score.abs() > OUTLYING).collect()
 }
 
 pub(super) fn median(values: &[f64]) -> f64 {

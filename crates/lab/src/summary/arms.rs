@@ -1,8 +1,9 @@
 //! Arms beside each other: one table a phase, each figure over its trials.
 
-use crate::figures;
+use super::WIDTH;
+use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, rate};
-use crate::lines::{Align, Table};
+use crate::lines::{Align, Table, paragraph};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
 
@@ -25,16 +26,22 @@ pub(super) fn tables(result: &RunResult) -> Vec<(String, String)> {
 }
 
 fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
-    let find = |arm: &ArmResult, measure: &str| arm.figures.get(&format!("{phase}.{measure}")).cloned();
-    let any = |measure: &str| arms.iter().any(|arm| find(arm, measure).is_some());
-    let documents = any(figures::DOCUMENTS.name);
-    let what = if documents { figures::DOCUMENTS.name } else { figures::THROUGHPUT.name };
+    let any = |measure: &str| arms.iter().any(|arm| find(arm, phase, measure).is_some());
+    let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
+        (RATE_WITHIN_LIMITS.name, "ops/s in limits")
+    } else if arms
+        .iter()
+        .any(|arm| find(arm, phase, DOCUMENTS.name).is_some_and(|docs| !same(docs, find(arm, phase, THROUGHPUT.name))))
+    {
+        (DOCUMENTS.name, "docs/s")
+    } else {
+        (THROUGHPUT.name, "ops/s")
+    };
     let time = if any("response.p99") { "response" } else { "service" };
     let limited = result.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && !p.limits.is_empty());
     let several = arms.len() > 1;
-    let disk = any(figures::DISK.name);
-    let mut columns = vec![("arm", Align::Left), ("trials", Align::Right)];
-    columns.push((if documents { "docs/s" } else { "ops/s" }, Align::Right));
+    let disk = any(DISK.name);
+    let mut columns = vec![("arm", Align::Left), ("trials", Align::Right), (unit, Align::Right)];
     if several {
         columns.push(("to the first", Align::Left));
     }
@@ -47,6 +54,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
         columns.push(("limits", Align::Left));
     }
     let mut table = Table::new(&columns);
+    let mut notes = Vec::new();
     for arm in arms {
         let trials = if arm.failed > 0 {
             format!("{} of {}", arm.trials, arm.trials + arm.failed)
@@ -54,27 +62,53 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
             arm.trials.to_string()
         };
         let mut line = vec![cut(&arm.arm), trials];
-        let main = find(arm, what);
-        line.push(main.as_ref().map_or_else(|| "-".into(), |f| with_width(rate(f.figure.value), &f.figure)));
+        let shown = |measure: &str, text: fn(f64) -> String| {
+            find(arm, phase, measure).map_or_else(|| "-".into(), |f| over(f, text))
+        };
+        line.push(shown(what, rate));
         if several {
-            line.push(main.as_ref().and_then(|f| f.to_first).map_or_else(String::new, |ratio| shown_ratio(&ratio)));
+            let to_first = find(arm, phase, what).and_then(|f| f.to_first);
+            line.push(to_first.map_or_else(String::new, |ratio| shown_ratio(&ratio)));
         }
-        for percentile in ["p50", "p99", "p99.9"] {
-            let figure = find(arm, &format!("{time}.{percentile}"));
-            line.push(
-                figure
-                    .map_or_else(|| "-".into(), |f: FigureOverTrials| with_width(duration(f.figure.value), &f.figure)),
-            );
-        }
+        let percentiles = ["p50", "p99", "p99.9"].map(|percentile| format!("{time}.{percentile}"));
+        line.extend(percentiles.iter().map(|measure| shown(measure, duration)));
         if disk {
-            line.push(find(arm, figures::DISK.name).map_or_else(|| "-".into(), |f| bytes(f.figure.value)));
+            line.push(find(arm, phase, DISK.name).map_or_else(|| "-".into(), |f| bytes(f.figure.value)));
         }
         if limited {
             line.push(limits(result, arm, phase));
         }
         table.row(line);
+        for measure in percentiles.iter().map(String::as_str).chain([what]) {
+            let Some(figure) = find(arm, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else { continue };
+            let trials: Vec<String> = figure.outlying_trials.iter().map(u32::to_string).collect();
+            let trials = trials.join(", ");
+            notes.push(format!("trial {trials} of {} is unlike the others in {measure}, and in the figure", arm.arm));
+        }
     }
-    table.print(2)
+    let mut out = table.print(2);
+    notes.iter().for_each(|note| out.push_str(&paragraph("  ", "    ", note, WIDTH)));
+    out
+}
+
+fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {
+    arm.figures.get(&format!("{phase}.{measure}"))
+}
+
+/// Whether a figure says what another says already.
+fn same(figure: &FigureOverTrials, other: Option<&FigureOverTrials>) -> bool {
+    other.is_some_and(|other| (figure.figure.value - other.figure.value).abs() <= 1e-9 * other.figure.value)
+}
+
+/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, `none`.
+fn over(figure: &FigureOverTrials, text: fn(f64) -> String) -> String {
+    let none = figure.none_in.len();
+    match (figure.figure.trials, figure.at_least) {
+        (0, _) => "none".to_owned(),
+        _ if none > 0 => format!("{}, none in {none}", text(figure.figure.value)),
+        (_, true) => format!("≥ {}", text(figure.figure.value)),
+        _ => with_width(text(figure.figure.value), &figure.figure),
+    }
 }
 
 /// How often the limits of a phase held over the arm's trials, and the least share within a limit of time.

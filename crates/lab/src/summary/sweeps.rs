@@ -48,7 +48,7 @@ pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
             let ratio = level.speed_up.as_ref().filter(|_| nth > 0);
             table.row(vec![
                 shown(level.level),
-                level.figure.as_ref().map_or_else(|| "-".into(), |f| with_width(rate(f.value), f)),
+                level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate(f.value), f)),
                 ratio.map_or_else(String::new, shown_ratio),
                 level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
             ]);
@@ -68,6 +68,10 @@ fn said(swept: &FactorSweep, factor: &str) -> String {
     match (sweep.sweet_spot, sweep.beyond) {
         (Some(spot), Some(Beyond::Unseen)) => {
             format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot))
+        }
+        (Some(spot), Some(Beyond::Failed)) => {
+            let failed: Vec<String> = sweep.failed.iter().map(|level| shown(*level)).collect();
+            format!("{factor} = {} is enough of what ran to its end; {} failed", shown(spot), failed.join(", "))
         }
         (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", shown(spot)),
         (Some(spot), Some(Beyond::Worse)) => {

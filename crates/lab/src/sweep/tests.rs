@@ -49,6 +49,16 @@ fn a_peak_is_found_and_what_lies_behind_it_is_worse() {
 }
 
 #[test]
+fn a_level_that_failed_is_on_the_curve() {
+    let mut levels = curve(&SATURATING[..3], 5, 0.01, 1);
+    levels.push((128.0, Vec::new()));
+    let sweep = more(&levels);
+    assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(4.0), Some(Beyond::Failed)));
+    assert_eq!((&sweep.failed[..], sweep.curve[3].figure), (&[128.0][..], None));
+    assert_eq!(sweep.to_string(), "best at 4: no higher level that ran to its end is better, and 128 failed");
+}
+
+#[test]
 fn times_are_better_when_they_are_less() {
     let times: Vec<(f64, f64)> = PEAKING.iter().map(|(level, figure)| (*level, 1e9 / figure)).collect();
     let sweep = sweep(Better::Less, PRACTICAL, &curve(&times, 5, 0.01, 3)).unwrap();

@@ -1,4 +1,5 @@
 mod arms;
+mod of_run;
 mod result;
 mod sheet;
 

@@ -1,6 +1,6 @@
 //! The costs of a run, as JSON and as text.
 
-use super::super::{ArmCostInput, At, CostResult};
+use super::super::{ArmCostInput, At, CostResult, Work};
 use super::{SHEET, between, exactly, input, plain, sheet};
 use crate::stats::Estimate;
 
@@ -21,7 +21,7 @@ fn whole() -> CostResult {
         with_limit("other", rate, Some(between(11_000.0, 10_500.0, 11_400.0))),
         with_limit("beside", rate, None),
     ];
-    CostResult::of(sheet(SHEET), &arms, Some("mixed.response.p99 of 200 ms".into()))
+    CostResult::of(sheet(SHEET), &arms, Some("mixed.response.p99 of 200 ms".into()), Work::Operations)
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn no_line_is_wider_than_120_columns() {
     sheet.notes = vec![name.clone(), "several words ".repeat(40)];
     let mut arms = vec![with_limit(&name, between(1e-9, 1e-10, 1e-8), Some(between(1e15, 1e14, 1e16)))];
     arms.push(with_limit(&format!("{name}2"), exactly(1e200), None));
-    let text = CostResult::of(sheet, &arms, Some(name)).to_string();
+    let text = CostResult::of(sheet, &arms, Some(name), Work::Operations).to_string();
     for line in text.lines() {
         assert!(line.chars().count() <= 120, "{} columns: {line}", line.chars().count());
     }
@@ -61,7 +61,7 @@ fn no_line_is_wider_than_120_columns() {
 fn arms_without_a_price_are_named() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.a.node = 'a'");
     let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(1_000.0))];
-    let result = CostResult::of(sheet, &arms, None);
+    let result = CostResult::of(sheet, &arms, None, Work::Operations);
     assert_eq!((result.arms.len(), result.compared_at), (1, At::Measured));
     assert_eq!(result.cheapest.as_deref(), Some("a"));
     assert!(result.notes[0].starts_with("no price for b: add [stores.NAME]"), "{:?}", result.notes);
@@ -71,7 +71,7 @@ fn arms_without_a_price_are_named() {
 fn single_trials_are_not_told_apart() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
     let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(10.0))];
-    let result = CostResult::of(sheet, &arms, None);
+    let result = CostResult::of(sheet, &arms, None, Work::Operations);
     assert_eq!(result.not_told_apart, ["b"]);
     assert!(result.to_string().contains("fewer than two trials tell): b."), "{result}");
 }
@@ -79,11 +79,12 @@ fn single_trials_are_not_told_apart() {
 #[test]
 fn nothing_is_cheapest_where_nothing_holds_the_limit() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
-    let result = CostResult::of(sheet.clone(), &[input("a", "a", exactly(1_000.0))], Some("the limit".into()));
+    let result =
+        CostResult::of(sheet.clone(), &[input("a", "a", exactly(1_000.0))], Some("the limit".into()), Work::Operations);
     assert_eq!((result.cheapest.as_deref(), result.not_told_apart.len()), (None, 0));
     assert!(result.notes.contains(&"no rate within the limit: a".to_owned()), "{:?}", result.notes);
     // No operation at all: told, and no division by 0.
-    let result = CostResult::of(sheet, &[input("a", "a", exactly(0.0))], None);
+    let result = CostResult::of(sheet, &[input("a", "a", exactly(0.0))], None, Work::Operations);
     assert_eq!(result.cheapest, None);
     assert!(result.notes.iter().any(|note| note.starts_with("no operations were measured")), "{:?}", result.notes);
     assert!(serde_json::to_string(&result).unwrap().contains(r#""measured":null"#));

@@ -38,9 +38,14 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
     for arm in &arms.arms {
         for (phase, figures) in throughput(arm) {
             let values: Vec<f64> = figures.iter().map(|(_, value)| *value).collect();
+            let place = format!("{} {phase}", arm.name);
+            let idle: Vec<String> =
+                figures.iter().filter(|(_, v)| *v <= 0.0).map(|(trial, _)| trial.to_string()).collect();
+            if !idle.is_empty() && idle.len() < figures.len() {
+                wild.push(format!("{place}: nothing succeeded in trial {} of {}", idle.join(", "), figures.len()));
+            }
             let Some(figure) = geometric_mean(&values).filter(|_| values.len() >= LEAST_TRIALS) else { continue };
             let Some(half) = figure.relative_half_width().filter(|half| half.is_finite()) else { continue };
-            let place = format!("{} {phase}", arm.name);
             for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| figures.get(at)) {
                 odd.push(format!(
                     "{place}: {}/s in trial {trial} where the mean is {}/s",
@@ -79,7 +84,8 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
     add(
         Level::Caution,
         &wide,
-        "differences of that size cannot be seen: raise `repeats`, lengthen the phase, and end what else runs",
+        "a difference of that size to what was measured at another time cannot be seen (arms of one run are compared \
+         within blocks, which may show less): raise `repeats`, lengthen the phase, and end what else runs",
     );
     add(
         Level::Note,
@@ -108,6 +114,7 @@ fn throughput<'a>(arm: &Arm<'a>) -> IndexMap<&'a str, Vec<(u32, f64)>> {
 #[cfg(test)]
 mod tests {
     use crate::results::RunResult;
+    use crate::verdicts::Level;
     use crate::verdicts::testing::{CAUTION, NOTE, PASS, all, closed, level};
 
     /// One arm whose trials had these throughputs.
@@ -141,6 +148,11 @@ mod tests {
         failed.trials[2].failure = Some(crate::results::Failure::default());
         assert_eq!(level(&failed, "noisy-blocks"), None);
         assert_eq!(level(&trials(&[0.0, 0.0, 0.0]), "noisy-blocks"), None);
+        let idle = all(&trials(&[1_000.0, 0.0, 1_000.0]), "noisy-blocks");
+        assert!(
+            idle[0].level == Level::Caution && idle[0].saw.contains("nothing succeeded in trial 2 of 3"),
+            "{idle:?}"
+        );
     }
 
     #[test]

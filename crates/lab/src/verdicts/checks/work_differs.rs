@@ -9,7 +9,7 @@ pub(super) const CHECK: Check =
     Check { name: "work-differs", group: Group::Arms, page, looks: &[Looks::Arms(look)], warm_ups: false };
 
 /// Settings that change what is done. Those of the client (workers, connections) do not.
-const VARIED_BY: [&str; 16] = [
+const VARIED_BY: [&str; 20] = [
     "scale",
     "collections",
     "count",
@@ -20,6 +20,10 @@ const VARIED_BY: [&str; 16] = [
     "duration",
     "rate",
     "arrival",
+    "streams",
+    "think",
+    "consistency",
+    "draw",
     "collection",
     "limit",
     "popularity",
@@ -32,7 +36,7 @@ fn page() -> String {
     format!(
         "With two arms or more, phase by phase: other operations, kinds, batches or rates; an operation's share of the mix
 that differs by more than {mix}; more than {counted} other counts of documents, or of operations in a phase that ends by
-count; more than {per} other documents or bytes for one operation; documents whose pages compress to a ratio that differs
+count; more than {counted} more attempts that find nothing; other consistency, popularity, streams, arrivals or pauses; more than {per} other documents or bytes for one operation; documents whose pages compress to a ratio that differs
 by more than {ratio}. Stores of different kinds return documents in their own form: what is read may differ by {form}
 there. Caution: the figures are of different work. A note, which names the factor, where the study varies it on purpose,
 and where a search ends at another rate. Warm-ups and what ended early are left out. What to do: make the study ask the

@@ -1,0 +1,46 @@
+//! Percentiles over all attempts: what failed, or was not answered when the phase ended, took for ever.
+
+use hdrhistogram::Histogram;
+use storebench_core::measure::{PhaseRecord, Tally, histogram};
+
+use super::model::Percentiles;
+
+/// The place of a quantile among so many attempts, from 1 in the order of their times.
+pub(super) fn rank(quantile: f64, attempts: u64) -> u64 {
+    (quantile * attempts as f64).ceil().max(1.0) as u64
+}
+
+/// The time at this place, in ns; none where the place is among those that took for ever.
+pub(super) fn at_rank(answered: &Histogram<u64>, rank: u64) -> Option<u64> {
+    (rank <= answered.len()).then(|| answered.value_at_quantile(rank as f64 / answered.len() as f64))
+}
+
+/// The percentiles of one operation; none where all of it was answered, so that they are those of the answers.
+pub(super) fn of_op(tally: &Tally, answered: &Histogram<u64>) -> Option<Percentiles> {
+    over(answered, tally.attempts())
+}
+
+/// The percentiles of all operations of a phase together.
+pub(super) fn of_all(record: &PhaseRecord, pick: impl Fn(&Tally) -> Histogram<u64>) -> Option<Percentiles> {
+    let mut answered = histogram();
+    for tally in &record.total.ops {
+        answered.add(pick(tally)).expect("a histogram that grows takes every value");
+    }
+    over(&answered, record.total.ops.iter().map(Tally::attempts).sum())
+}
+
+fn over(answered: &Histogram<u64>, attempts: u64) -> Option<Percentiles> {
+    let at = |quantile: f64| at_rank(answered, rank(quantile, attempts));
+    (answered.len() < attempts).then(|| Percentiles {
+        count: attempts,
+        mean: None,
+        min: None,
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        p99_9: at(0.999),
+        p99_99: at(0.9999),
+        max: None,
+    })
+}
