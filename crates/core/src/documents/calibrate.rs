@@ -167,9 +167,8 @@ impl Write for Counter {
     }
 }
 
-/// Compressed / raw of consecutive documents under a window that holds them all where it can. When
-/// the collection is smaller than what was asked for, the next versions follow: that is what a
-/// store with updates sees.
+/// Compressed / raw of consecutive documents under a window that holds them all where it can. It ends with the collection:
+/// that a later version of a document is like the one before is no flaw of the text.
 fn long_ratio(plans: &[Plan], position: usize, bytes: u64) -> Option<f64> {
     let plan = &plans[position];
     let window = (64 - bytes.leading_zeros()).clamp(27, 30);
@@ -177,15 +176,13 @@ fn long_ratio(plans: &[Plan], position: usize, bytes: u64) -> Option<f64> {
     encoder.long_distance_matching(true).ok()?;
     encoder.window_log(window).ok()?;
     let (mut raw, mut document) = (0u64, Vec::new());
-    'all: for version in 0..u64::MAX {
-        for index in 0..plan.count {
-            document.clear();
-            Scope::new(plans, position, index, version, plan.related).write_document(&mut document);
-            encoder.write_all(&document).ok()?;
-            raw += document.len() as u64;
-            if raw >= bytes || document.is_empty() {
-                break 'all;
-            }
+    for index in 0..plan.count {
+        document.clear();
+        Scope::new(plans, position, index, 0, plan.related).write_document(&mut document);
+        encoder.write_all(&document).ok()?;
+        raw += document.len() as u64;
+        if raw >= bytes || document.is_empty() {
+            break;
         }
     }
     let packed = encoder.finish().ok()?.0;
