@@ -153,6 +153,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         repeats: 1,
         collections: IndexMap::from([(COLLECTION.to_owned(), collection(args)?)]),
         stores: Stores::from_urls([args.url.as_str()]),
+        hosts: Vec::new(),
         phases,
         factors: IndexMap::new(),
         design: Design::default(),

@@ -22,7 +22,7 @@ pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure>
              the study",
         ));
     }
-    Ok(())
+    study.check_hosts().map_err(Failure::bad_input)
 }
 
 /// Makes the stores of a study. Nothing is touched yet.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_core::store::AnyStore;
-use storebench_core::workload::{Override, Study, StudyArm, StudyErrors};
+use storebench_core::workload::{Override, Study, StudyArm, StudyErrors, at_host, leaves_host_open};
 use storebench_lab::run::{ArmRequest, Compiled, LabError, compile_documents};
 
 use crate::args::StudyArgs;
@@ -89,9 +89,15 @@ impl Opened {
         let mut open: HashMap<String, Arc<dyn AnyStore>> = HashMap::new();
         let mut compiled: HashMap<String, Compiled> = HashMap::new();
         let mut arms: Vec<ArmRequest> = Vec::new();
-        for (name, url) in &self.study.stores.0 {
-            for at in &at_levels {
-                let url = stores::with_options(url, at.options_of(name));
+        for ((name, url), at) in
+            self.study.stores.0.iter().flat_map(|store| at_levels.iter().map(move |at| (store, at)))
+        {
+            let open_host = leaves_host_open(url);
+            let hosts: Vec<Option<&String>> =
+                if open_host { self.study.hosts.iter().map(Some).collect() } else { vec![None] };
+            for host in hosts {
+                let url = host.map_or_else(|| url.clone(), |host| at_host(url, host));
+                let url = stores::with_options(&url, at.options_of(name));
                 let store = match open.get(&url) {
                     Some(store) => Arc::clone(store),
                     None => {
@@ -100,9 +106,10 @@ impl Opened {
                         store
                     }
                 };
-                let arm = self.arm(name, store, at, &mut compiled)?;
+                let arm = ArmRequest { host: host.cloned(), ..self.arm(name, store, at, &mut compiled)? };
                 // Levels of another store's options make no arm of this one.
-                if !arms.iter().any(|other| other.store_name == *name && other.levels == arm.levels) {
+                let same = |other: &ArmRequest| (&other.store_name, &other.host) == (name, &arm.host);
+                if !arms.iter().any(|other| same(other) && other.levels == arm.levels) {
                     arms.push(arm);
                 }
             }
@@ -125,7 +132,8 @@ impl Opened {
         };
         // Stores may have been typed: the result names those that ran.
         let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
-        Ok(ArmRequest { store_name: name.to_owned(), store, levels: at.levels_of(name), study, documents, scale })
+        let levels = at.levels_of(name);
+        Ok(ArmRequest { store_name: name.to_owned(), store, host: None, levels, study, documents, scale })
     }
 }
 

@@ -161,7 +161,14 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
                 in_flight: record.in_flight,
                 ..PlannedPhase::default()
             }],
-            trials: vec![PlannedTrial { trial: 1, block: 1, arm: "copy".to_owned(), store: "copy".to_owned(), url }],
+            trials: vec![PlannedTrial {
+                trial: 1,
+                block: 1,
+                arm: "copy".to_owned(),
+                store: "copy".to_owned(),
+                url,
+                host: None,
+            }],
             ..Plan::default()
         },
         environment: Environment::here(&[folder.to_owned()]),

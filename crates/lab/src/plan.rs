@@ -1,6 +1,6 @@
 //! What a run would do: every trial spelled out, nothing touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +137,9 @@ pub struct PlannedTrial {
     pub store: String,
     /// Its URL, without secrets.
     pub url: String,
+    /// The host whose turn it is, where stores take turns on the study's `hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// How long and how large, roughly.
@@ -189,7 +192,10 @@ pub struct Outline<'a> {
 impl Plan {
     /// Spells a run out. Touches no store. Documents and phases are those of the first arm; where others differ,
     /// their levels say it.
-    pub fn of(study: &Study, arms: &[Outline<'_>]) -> Self {
+    pub fn of(study: &Study, all: &[Outline<'_>]) -> Self {
+        // An arm is there once for each host that it takes turns on.
+        let mut names: Vec<String> = Vec::new();
+        let arms: &Vec<Outline<'_>> = &all.iter().copied().filter(|arm| first_seen(&mut names, arm.request)).collect();
         let mut known: Vec<(*const Catalog, Vec<PlannedCollection>)> = Vec::new();
         let mut collections_of = |arm: &ArmRequest| {
             let catalog = &arm.documents.catalog;
@@ -217,7 +223,10 @@ impl Plan {
             first.get_or_insert((collections, phases, request.scale));
         }
         let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
-        let trials = plan_trials(study, &planned, &load_groups(study, arms));
+        let mut trials = plan_trials(study, &planned, &load_groups(study, arms));
+        if !study.hosts.is_empty() {
+            take_turns(study, all, &mut trials);
+        }
         let mut estimate = whole(study, &planned, &load_groups(study, arms));
         estimate.files_bytes = files_bytes(arms);
         Self {
@@ -405,8 +414,36 @@ fn plan_trials(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Vec<Plan
             arm: arms[position].arm.clone(),
             store: arms[position].store.clone(),
             url: arms[position].url.clone(),
+            host: None,
         })
         .collect()
+}
+
+fn first_seen(names: &mut Vec<String>, arm: &ArmRequest) -> bool {
+    if arm.host.is_none() {
+        return true;
+    }
+    let name = arm.name();
+    let first = !names.contains(&name);
+    if first {
+        names.push(name);
+    }
+    first
+}
+
+/// Puts each trial on the host whose turn it is.
+fn take_turns(study: &Study, arms: &[Outline<'_>], trials: &mut [PlannedTrial]) {
+    let by_host: HashMap<(String, Option<&str>), &str> = arms
+        .iter()
+        .map(|arm| ((arm.request.name(), arm.request.host.as_deref()), arm.description.url.as_str()))
+        .collect();
+    for trial in trials {
+        let host = study.host_in(&trial.store, trial.block);
+        if let Some(url) = host.and_then(|host| by_host.get(&(trial.arm.clone(), Some(host)))) {
+            trial.url = (*url).to_owned();
+            trial.host = host.map(str::to_owned);
+        }
+    }
 }
 
 /// All trials together: of arms that share a database the first one loads, in each block.

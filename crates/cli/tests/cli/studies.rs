@@ -269,3 +269,50 @@ fn wrong_factors_are_refused_by_place() {
     assert!(refused.err.contains("wrong.toml:") && refused.err.contains("did you mean `mixed`?"), "{}", refused.err);
     assert!(!cli.path("books.db").exists());
 }
+
+/// What stands for a machine here is how slow it is: each store is on each equally often, and not on the same one at once.
+#[test]
+fn stores_take_turns_on_hosts() {
+    let cli = Cli::with_study();
+    let study = |repeats: u32, hosts: &str, stores: &str| {
+        let without = crate::common::STUDY.replace("stores = [\"sqlite:books.db\"]\n", "");
+        format!("hosts = {hosts}\nrepeats = {repeats}\n{without}\n[stores]\n{stores}\n")
+    };
+    let stores = "old = \"slow+memory:?latency={host}\"\nnew = \"slow+memory:?latency={host}&stall_at=1h\"";
+    cli.write("turns.toml", &study(4, "[\"1us\", \"2us\"]", stores));
+    let short = ["--set", "phases.mixed.operations=50"];
+    let args = ["run", "turns.toml", "--json", "--quiet", "--out", "runs"];
+    let result: Value = serde_json::from_str(&cli.run_args(&[&args[..], &short].concat()).code(0).out).unwrap();
+    let mut turns: Vec<String> = result["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| {
+            let url = t["url"].as_str().unwrap();
+            let host = t["host"].as_str().unwrap();
+            assert!(url.contains(&format!("latency={host}")), "{t}");
+            format!("{} {} {host}", t["block"], t["store"].as_str().unwrap())
+        })
+        .collect();
+    turns.sort();
+    let expected =
+        ["1 new 2us", "1 old 1us", "2 new 1us", "2 old 2us", "3 new 2us", "3 old 1us", "4 new 1us", "4 old 2us"];
+    assert_eq!(turns, expected);
+    assert_eq!(result["arms"].as_array().unwrap().len(), 2);
+    assert!(result["documents"][0].get("arms").is_none(), "{}", result["documents"]);
+
+    for (repeats, hosts, stores, says) in [
+        (3, "[\"1us\", \"2us\"]", stores, "use repeats = 4"),
+        (4, "[\"1us\"]", stores, "one host is no turn to take"),
+        (4, "[\"1us\", \"1us\"]", stores, "`1us` is here twice"),
+        (4, "[\"1us\", \"2us\"]", "a = \"memory:\"", "no store is on these hosts"),
+        (4, "[]", stores, "names no `hosts`"),
+    ] {
+        cli.write("turns.toml", &study(repeats, hosts, stores));
+        let refused = cli.run("run turns.toml");
+        assert!(refused.code == 2 && refused.err.contains(says), "{}", refused.err);
+        assert!(refused.err.contains("turns.toml") && refused.err.contains("hosts"), "{}", refused.err);
+    }
+    let refused = cli.run("run books.toml --store slow+memory:?latency={host}");
+    assert!(refused.code == 2 && refused.err.contains("names no `hosts`"), "{}", refused.err);
+}

@@ -34,6 +34,9 @@ pub struct Study {
     /// Where they go: a list of URLs, or a table of names and URLs. May be given with `--store`.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
+    /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each block.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// What is done, in this order.
     pub phases: Vec<Phase>,
     /// Settings by path and the levels that each takes: `"phases.load.batch" = [10, 100]`. Each combination is an arm of

@@ -165,6 +165,9 @@ pub struct TrialResult {
     pub arm: String,
     /// Levels of the study's factors by path, as the study says them.
     pub levels: IndexMap<String, serde_json::Value>,
+    /// The host whose turn it was, where stores take turns on the study's `hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Whether it measured the documents that an earlier trial had loaded (`database = "kept"`).
     #[serde(default)]
     pub database_kept: bool,

@@ -72,6 +72,8 @@ pub struct ArmRequest {
     pub store_name: String,
     /// The store. Arms that measure one place under the same options share it.
     pub store: Arc<dyn AnyStore>,
+    /// The host that it is on, where the study's stores take turns: the arm is there once for each host.
+    pub host: Option<String>,
     /// The levels that concern it, by path.
     pub levels: Levels,
     /// The study at these levels, checked, overrides applied.
@@ -93,6 +95,7 @@ impl ArmRequest {
         let arm = |(store_name, store)| Self {
             store_name,
             store,
+            host: None,
             levels: Levels::new(),
             study: study.clone(),
             documents: documents.clone(),

@@ -1,7 +1,7 @@
 //! From a request to a result: checks everything, then runs the trials in order.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,7 +22,7 @@ use super::transfers::{Files, write_files};
 use crate::conclude::conclude;
 use crate::cost::{CostResult, Work};
 use crate::environment::Environment;
-use crate::plan::{Outline, Plan, load_key};
+use crate::plan::{Outline, Plan, PlannedTrial, load_key};
 use crate::results::{
     CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
 };
@@ -78,6 +78,11 @@ impl Arm {
     /// The study at the levels of this arm.
     pub(super) fn study(&self) -> &Study {
         &self.request.study
+    }
+
+    /// Whether a trial is one of this arm, on the host whose turn it is.
+    pub(super) fn runs(&self, planned: &PlannedTrial) -> bool {
+        self.name == planned.arm && self.request.host == planned.host
     }
 
     /// A phase as it runs now. On documents that were written before it (`kept`), its writes carry versions
@@ -216,9 +221,9 @@ fn run_with(
         if result.trials.iter().any(|done| done.trial == planned.trial) {
             continue;
         }
-        let Some(arm) = arms.iter().find(|a| a.name == planned.arm) else { continue };
+        let Some(arm) = arms.iter().find(|a| a.runs(planned)) else { continue };
         let later = trials.iter().filter(|t| t.trial > planned.trial);
-        let last = !later.into_iter().any(|t| arms.iter().any(|a| a.name == t.arm && a.location == arm.location));
+        let last = !later.into_iter().any(|t| arms.iter().any(|a| a.runs(t) && a.location == arm.location));
         session.trial(arm, planned, last, trials.len(), &mut result, &mut journal);
     }
     if request.remove_after {
@@ -400,6 +405,7 @@ fn distinct(arms: &[Arm], documents: &[Vec<CollectionResult>]) -> Vec<Collection
     for (arm, of_arm) in arms.iter().zip(documents) {
         for made in of_arm {
             match out.iter_mut().find(|(known, _)| known == made) {
+                Some((_, known)) if known.contains(&arm.name) => {}
                 Some((_, known)) => known.push(arm.name.clone()),
                 None => out.push((made.clone(), vec![arm.name.clone()])),
             }
@@ -408,7 +414,8 @@ fn distinct(arms: &[Arm], documents: &[Vec<CollectionResult>]) -> Vec<Collection
     let first = documents.first().map_or(&[][..], Vec::as_slice);
     let position = |made: &CollectionResult| first.iter().position(|c| c.collection == made.collection);
     out.sort_by_key(|(made, _)| position(made));
-    let whole = |of: Vec<String>| if of.len() == arms.len() { Vec::new() } else { of };
+    let names: BTreeSet<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let whole = |of: Vec<String>| if of.len() == names.len() { Vec::new() } else { of };
     out.into_iter().map(|(made, of)| CollectionResult { arms: whole(of), ..made }).collect()
 }
 

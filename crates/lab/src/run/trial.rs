@@ -81,6 +81,7 @@ impl Session<'_> {
         let kept = arm.study().database == Database::Kept && holds.as_ref() == Some(&arm.load_key);
         result.trials.push(TrialResult {
             database_kept: kept,
+            host: planned.host.clone(),
             ..describe(arm, planned, self.documents.get(arm.position).map_or(&[], Vec::as_slice))
         });
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {

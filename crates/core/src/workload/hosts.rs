@@ -1,0 +1,70 @@
+//! Hosts that stores take turns on, so that what one machine does better than another cancels.
+
+use super::check::Problem;
+use super::study::Study;
+
+/// What stands for the host in a store's URL.
+const HOST: &str = "{host}";
+
+/// Whether the URL of a store leaves its host open.
+pub fn leaves_host_open(url: &str) -> bool {
+    url.contains(HOST)
+}
+
+/// The URL with this host.
+pub fn at_host(url: &str, host: &str) -> String {
+    url.replace(HOST, host)
+}
+
+impl Study {
+    /// The host of a store in a block, from 1: the nth store is on the (n + block)th host, the first behind the last. None
+    /// for a store whose URL names its host.
+    pub fn host_in(&self, store: &str, block: u32) -> Option<&str> {
+        let (nth, _, url) = self.stores.0.get_full(store)?;
+        if self.hosts.is_empty() || !leaves_host_open(url) {
+            return None;
+        }
+        let turn = nth + (block as usize).saturating_sub(1);
+        self.hosts.get(turn % self.hosts.len()).map(String::as_str)
+    }
+
+    /// What is wrong with hosts and the URLs of stores, which may have been given later than the study.
+    ///
+    /// # Errors
+    /// A host for which no URL has room, or a URL that leaves open a host that is not named.
+    pub fn check_hosts(&self) -> Result<(), String> {
+        let open: Vec<&str> =
+            self.stores.0.iter().filter(|(_, url)| leaves_host_open(url)).map(|(name, _)| name.as_str()).collect();
+        match (open.first(), self.hosts.is_empty()) {
+            (Some(store), true) => Err(format!(
+                "the URL of the store `{store}` holds {HOST}, and the study names no `hosts`; write the host into the URL, \
+                 or hosts = [\"10.0.0.1\", \"10.0.0.2\"] into the study"
+            )),
+            (None, false) if !self.stores.is_empty() => Err(format!(
+                "no store is on these hosts; write {HOST} into their URLs, such as postgres://bench@{HOST}:5432/bench"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn check(study: &Study) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut say = |message: String| problems.push(Problem { path: vec!["hosts".to_owned()], message });
+    let n = study.hosts.len();
+    if n == 1 {
+        say("one host is no turn to take; name two or more, or write the host into the stores' URLs".to_owned());
+    }
+    if let Some(twice) = (1..n).find(|at| study.hosts[..*at].contains(&study.hosts[*at])) {
+        say(format!("`{}` is here twice", study.hosts[twice]));
+    }
+    if n > 1 && !study.repeats.is_multiple_of(n as u32) {
+        let repeats = study.repeats;
+        let more = repeats.div_ceil(n as u32) * n as u32;
+        say(format!("{repeats} repeats put a store on one of {n} hosts oftener than on another; use repeats = {more}"));
+    }
+    if let Err(message) = study.check_hosts() {
+        say(message);
+    }
+    problems
+}
