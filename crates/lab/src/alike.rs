@@ -254,7 +254,8 @@ impl Found<'_> {
 
     /// How much was done, where that was counted rather than timed, and the mix of it.
     fn amounts(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
-        let loads = a.iter().chain(b).all(|phase| phase.loads);
+        // How a copy cuts its requests is the store's business, as it is in a load.
+        let loads = a.iter().chain(b).all(|phase| phase.loads || phase.tasks.is_some());
         let lengths = || a.iter().chain(b).map(|phase| phase.sending_ns as f64);
         let (least, most) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
         let total = |phases: &[&PhaseResult], of: fn(&OpResult) -> f64| {
@@ -262,8 +263,9 @@ impl Found<'_> {
         };
         let done: fn(&OpResult) -> f64 = |op| op.count as f64;
         // Batches of a load may differ; its documents may not.
+        let moved = if a.iter().any(|phase| phase.tasks.is_some()) { "documents copied" } else { "documents loaded" };
         let (what, of): (_, fn(&OpResult) -> f64) =
-            if loads { ("documents loaded", |op| op.documents as f64) } else { ("operations", done) };
+            if loads { (moved, |op| op.documents as f64) } else { ("operations", done) };
         let (p, q) = (total(a, of), total(b, of));
         if (loads || apart(least, most, SAME_LENGTH)) && apart(p, q, COUNTED) {
             let text = format!("{} against {} {what}", count(p.round() as u64), count(q.round() as u64));

@@ -2,10 +2,14 @@
 //!
 //! The host's name is left out: results are published, and it tells about people, not about speed.
 
+mod hosts;
+
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use hosts::{host_of, is_here, is_loopback};
 
 /// The machine of the client. What the system does not tell is null.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

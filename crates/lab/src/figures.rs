@@ -39,23 +39,23 @@ pub const COST: Measure = measure("cost", Better::Less, " a million");
 /// Bytes of the store's files after the phase.
 pub const DISK: Measure = measure("disk", Better::Less, "B");
 
-/// Percentiles of a time by their names in paths.
-type Percentile = (&'static str, &'static str, fn(&Percentiles) -> Option<u64>);
+/// Percentiles of a time by their names in paths, with the fewest values of which one lies at it or beyond.
+type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
 const PERCENTILES: [Percentile; 7] = [
-    ("response.p50", "service.p50", |p| p.p50),
-    ("response.p90", "service.p90", |p| p.p90),
-    ("response.p95", "service.p95", |p| p.p95),
-    ("response.p99", "service.p99", |p| p.p99),
-    ("response.p99.9", "service.p99.9", |p| p.p99_9),
-    ("response.p99.99", "service.p99.99", |p| p.p99_99),
-    ("response.max", "service.max", |p| p.max),
+    ("response.p50", "service.p50", 1, |p| p.p50),
+    ("response.p90", "service.p90", 10, |p| p.p90),
+    ("response.p95", "service.p95", 20, |p| p.p95),
+    ("response.p99", "service.p99", 100, |p| p.p99),
+    ("response.p99.9", "service.p99.9", 1_000, |p| p.p99_9),
+    ("response.p99.99", "service.p99.99", 10_000, |p| p.p99_99),
+    ("response.max", "service.max", 1, |p| p.max),
 ];
 
 /// Every measure there is.
 pub fn measures() -> Vec<Measure> {
     let mut all = vec![THROUGHPUT, DOCUMENTS];
     all.extend(PERCENTILES.map(|(name, ..)| measure(name, Better::Less, "ns")));
-    all.extend(PERCENTILES.map(|(_, name, _)| measure(name, Better::Less, "ns")));
+    all.extend(PERCENTILES.map(|(_, name, ..)| measure(name, Better::Less, "ns")));
     all.extend([DISK, RATE_WITHIN_LIMITS, COST]);
     all
 }
@@ -108,7 +108,7 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     let total = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
     let all = &phase.all;
     let mut out = Vec::new();
-    let rates = [total(|op| op.throughput_per_s), total(|op| op.documents_per_s)];
+    let rates = Some([total(|op| op.throughput_per_s), total(|op| op.documents_per_s)]);
     add(
         &mut out,
         phase,
@@ -123,7 +123,8 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
         return out;
     }
     for (name, op) in &phase.ops {
-        let rates = [op.throughput_per_s, op.documents_per_s];
+        // Collections are loaded one after another: what each took by itself is not known.
+        let rates = if phase.loads { None } else { Some([op.throughput_per_s, op.documents_per_s]) };
         add(
             &mut out,
             phase,
@@ -149,24 +150,26 @@ fn add(
     out: &mut Vec<Figure>,
     phase: &PhaseResult,
     op: Option<&str>,
-    [throughput, documents]: [f64; 2],
+    rates: Option<[f64; 2]>,
     response: Option<Percentiles>,
     service: Option<Percentiles>,
 ) {
     let mut push = |measure: Measure, value: Option<f64>| out.push(Figure::new(&phase.name, op, measure, value));
-    push(THROUGHPUT, Some(throughput));
-    // What only counts has no documents.
-    if documents > 0.0 {
-        push(DOCUMENTS, Some(documents));
+    if let Some([throughput, documents]) = rates {
+        push(THROUGHPUT, Some(throughput));
+        // What only counts has no documents.
+        if documents > 0.0 {
+            push(DOCUMENTS, Some(documents));
+        }
     }
-    // An operation that was never due has no times.
-    let due = |times: Option<Percentiles>| times.filter(|times| times.count > 0);
-    for (response_name, service_name, pick) in PERCENTILES {
+    for (response_name, service_name, fewest, pick) in PERCENTILES {
         let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
-        if let Some(times) = due(response) {
+        // An operation that was never due has no times, and of few the highest is no p99.9.
+        let enough = |times: Option<Percentiles>| times.filter(|times| times.count >= fewest);
+        if let Some(times) = enough(response) {
             push(measure(response_name, Better::Less, "ns"), ns(times));
         }
-        if let Some(times) = due(service) {
+        if let Some(times) = enough(service) {
             push(measure(service_name, Better::Less, "ns"), ns(times));
         }
     }

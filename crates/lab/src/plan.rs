@@ -243,6 +243,20 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// `60 trials, 12 min to 1 h 40 min, up to 6.1 GiB of disk for a store`.
+    pub fn in_a_line(&self) -> String {
+        let e = &self.estimate;
+        format!(
+            "{} trials, {} to {}, up to {} of disk for a store",
+            count(self.trials.len() as u64),
+            duration(e.least_s * 1e9),
+            duration(e.most_s * 1e9),
+            bytes(e.disk_bytes as f64)
+        )
+    }
+}
+
 /// What a store holds after the loads of an arm: arms with the same text can measure one database.
 pub(crate) fn load_key(arm: &ArmRequest, description: &Description) -> String {
     let study = &arm.study;

@@ -247,6 +247,11 @@ impl Search {
         &self.probes
     }
 
+    /// What is known by now, whether or not there is more to do.
+    pub fn so_far(&self) -> Found {
+        self.found(false)
+    }
+
     /// What to do next; the same until [`tell`](Self::tell).
     pub fn next(&self) -> Step {
         match self.wanted() {

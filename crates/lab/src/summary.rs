@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::claims::ClaimTable;
 use crate::human::{bytes, count, duration, percent, rate};
 use crate::lines::{Align, Table, facts as in_lines};
-use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, TasksResult, TrialResult};
+use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult};
 
 /// Columns of the terminal that the text is laid out for.
 pub(crate) const WIDTH: usize = 116;
@@ -56,10 +56,12 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
     let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());
     for trial in shown {
         out.push('\n');
-        trial_header(&mut out, trial, of, paint);
+        trial_header(&mut out, trial, of.max(result.plan.trials.len()), paint);
         for phase in &trial.phases {
             out.push('\n');
             phase_text(&mut out, phase, paint);
+            let found = trial.searches.iter().find(|search| search.phase == phase.name);
+            out.extend(found.map(|search| format!("  {}\n", searched(search))));
         }
         if let Some(failure) = &trial.failure {
             let text = format!("ended early, in {}: {}", failure.during, failure.message);
@@ -215,6 +217,22 @@ fn workers(phase: &PhaseResult) -> String {
     text
 }
 
+/// What a search found: `rate within limits: 336/s (400/s fails; 7 probes)`.
+fn searched(search: &SearchResult) -> String {
+    let probes = match search.probes.len() {
+        1 => "1 probe".to_owned(),
+        n => format!("{n} probes"),
+    };
+    let found = match (search.rate, search.fails_at) {
+        (Some(held), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(held), rate(fails)),
+        (Some(held), None) => format!("at least {}/s ({probes})", rate(held)),
+        (None, Some(fails)) => format!("none ({}/s fails; {probes})", rate(fails)),
+        (None, None) => format!("not known ({probes})"),
+    };
+    let ended = if search.complete { "" } else { "; the search did not come to its end" };
+    format!("rate within limits: {found}{ended}")
+}
+
 /// One line for each operation and kind of time; with several operations a last one for all.
 fn phase_table(phase: &PhaseResult) -> Table {
     let ops = || phase.ops.values();
@@ -233,9 +251,11 @@ fn phase_table(phase: &PhaseResult) -> Table {
     let cpu = phase.client.cpu_us_per_op.map_or_else(|| "-".to_owned(), |us| duration(us * 1e3));
     let lone = phase.ops.len() == 1;
     let mut add = |name: &str, op: &OpResult, cpu: &str| {
-        let mut figures = vec![name.to_owned(), count(op.count), rate(op.throughput_per_s)];
+        // Collections are loaded one after another, and nobody knows how long each of them took.
+        let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { "-".to_owned() } else { rate(per_s) };
+        let mut figures = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
         for (figure, shown) in [
-            (rate(op.documents_per_s), bulk),
+            (per_s(op.documents_per_s), bulk),
             (count(op.errors), true),
             (count(op.misses), misses),
             (count(op.censored), censored),
@@ -247,7 +267,9 @@ fn phase_table(phase: &PhaseResult) -> Table {
         let blank = vec![String::new(); figures.len()];
         let times = |kind: &str, p: &Percentiles| {
             let mut cells = vec![kind.to_owned()];
-            cells.extend([p.p50, p.p90, p.p99, p.p99_9, p.max].map(time));
+            // Of few values the highest is no p99.9.
+            let of = [(p.p50, 1), (p.p90, 10), (p.p99, 100), (p.p99_9, 1_000), (p.max, 1)];
+            cells.extend(of.map(|(ns, fewest)| time(ns.filter(|_| p.count >= fewest))));
             cells
         };
         let mut line = figures;

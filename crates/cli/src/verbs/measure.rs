@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use storebench_core::engine::Stop;
+use storebench_lab::arms::is_whole;
 use storebench_lab::results::RunResult;
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_lab::summary::summary;
@@ -34,6 +35,13 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
         print(&summary(&outcome.result, colour))?;
     }
     let code = outcome.exit_code();
+    let result = &outcome.result;
+    let missing = result.trials.len() < result.plan.trials.len() || result.trials.iter().any(|t| !is_whole(t));
+    if let (true, true, Some(folder), true) =
+        (result.run.interrupted, missing, &outcome.folder, request.study_file.is_some())
+    {
+        progress.note(&format!("to go on with it, give the same command with --resume {}", folder.display()));
+    }
     match (&outcome.folder_error, trouble(&outcome.result, code)) {
         (Some(error), None) => Err(Failure { code, message: error.to_string() }),
         (_, Some(message)) => Err(Failure { code, message }),

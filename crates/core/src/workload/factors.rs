@@ -128,10 +128,19 @@ pub fn short_name(path: &str) -> &str {
     }
 }
 
-/// The names by which factors are shown: the short one where no other factor has it, else the whole path.
+/// The names by which factors are shown: the short one where no other factor has it, else as much more of the path as tells
+/// them apart: `import.tasks`.
 pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> IndexMap<&'a str, &'a str> {
-    let same = |path: &'a str| paths.clone().into_iter().filter(|other| short_name(other) == short_name(path)).count();
-    paths.clone().into_iter().map(|path| (path, if same(path) == 1 { short_name(path) } else { path })).collect()
+    let ends = |path: &str, name: &str| {
+        path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let alone = |name: &str| paths.clone().into_iter().filter(|other| ends(other, name)).count() == 1;
+    let longer = |path: &'a str| {
+        let dots = path.rmatch_indices('.').map(|(at, _)| &path[at + 1..]);
+        dots.filter(|name| name.len() > short_name(path).len()).find(|name| alone(name)).unwrap_or(path)
+    };
+    let shown = |path: &'a str| if alone(short_name(path)) { short_name(path) } else { longer(path) };
+    paths.clone().into_iter().map(|path| (path, shown(path))).collect()
 }
 
 /// A level as it is shown: a text without quotes, anything else as JSON.
@@ -435,6 +444,6 @@ operations = 10
     fn names_are_short_where_that_is_enough() {
         let names = short_names(["phases.load.batch", "phases.read.workers", "phases.load.workers", "scale"]);
         let names: Vec<&str> = names.values().copied().collect();
-        assert_eq!(names, ["batch", "phases.read.workers", "phases.load.workers", "scale"]);
+        assert_eq!(names, ["batch", "read.workers", "load.workers", "scale"]);
     }
 }

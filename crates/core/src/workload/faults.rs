@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Document, Item, Value};
 
 use super::check::{Problem, did_you_mean};
+use super::load::Override;
 
 /// One thing wrong with a file in TOML: a study, or a price sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,24 @@ impl StudyErrors {
     /// Every problem found in what the text says.
     pub fn of(file: &Path, text: &str, problems: Vec<Problem>) -> Self {
         Self(problems.into_iter().flat_map(|p| Self::at(file, text, &p.path, p.message).0).collect())
+    }
+
+    /// The same faults of a text that overrides have changed: what an override is at fault for names it, and what it is not
+    /// stands where the text has it.
+    pub(super) fn in_terms_of(self, text: &str, overrides: &[Override]) -> Self {
+        let told = |error: StudyError| match overrides.iter().find(|one| one.concerns(&error.key)) {
+            Some(one) => StudyError {
+                file: PathBuf::from(format!("--set {}", one.given())),
+                line: None,
+                source_line: None,
+                ..error
+            },
+            None => {
+                let path: Vec<String> = error.key.split('.').map(str::to_owned).collect();
+                Self::at(&error.file, text, &path, error.message).0.remove(0)
+            }
+        };
+        Self(self.0.into_iter().map(told).collect())
     }
 
     /// The parser's error with its place and, for an unknown name, the one that was meant; `remedy` says what to write

@@ -42,6 +42,17 @@ impl Override {
         given.iter().map(|given| Self::parse(given)).collect()
     }
 
+    /// Whether a key of the study lies at the path of this one, in it or around it.
+    pub(super) fn concerns(&self, key: &str) -> bool {
+        let (mine, theirs) = (keys(&self.path), keys(key));
+        !key.is_empty() && mine.iter().zip(&theirs).all(|(a, b)| a == b)
+    }
+
+    /// As it was given.
+    pub(super) fn given(&self) -> &str {
+        &self.given
+    }
+
     /// A JSON value at a path. What TOML does not know (`null`) becomes an empty string.
     pub(super) fn of_level(path: String, level: &serde_json::Value) -> Self {
         let value = serde::Serialize::serialize(level, toml_edit::ser::ValueSerializer::new());
@@ -78,9 +89,11 @@ impl Study {
     /// # Errors
     /// Every fault found, each with file, line and key.
     pub fn parse_with(text: &str, file: &Path, overrides: &[Override]) -> Result<Self, StudyErrors> {
-        let text = &apply(text, file, overrides)?;
-        let study: Study = toml_edit::de::from_str(text).map_err(|e| StudyErrors::of_toml(&e, file, text, |_| None))?;
-        study.checked(text, file)
+        let changed = &apply(text, file, overrides)?;
+        let study = toml_edit::de::from_str(changed).map_err(|e| StudyErrors::of_toml(&e, file, changed, |_| None));
+        let checked = study.and_then(|study: Study| study.checked(changed, file));
+        // Lines of a text that nobody sees: what was overridden is at fault by its name, the rest where the file has it.
+        checked.map_err(|errors| if overrides.is_empty() { errors } else { errors.in_terms_of(text, overrides) })
     }
 
     fn checked(self, text: &str, file: &Path) -> Result<Self, StudyErrors> {

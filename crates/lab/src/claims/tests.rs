@@ -278,6 +278,7 @@ fn invalid_figures_decide_nothing() {
         advice: String::new(),
         trial: Some(1),
         store: None,
+        arm: None,
         phase: Some("load".into()),
     };
     run.verdicts = vec![invalid.clone()];

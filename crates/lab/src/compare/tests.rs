@@ -188,16 +188,7 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
 fn what_was_lost_is_told_of_trials_that_are_in_no_figure_too() {
     let mut of = two(1.0);
     of[1].run.trials[1].failure = Some(Failure::default());
-    let of_trial_2 = |check: &str| Verdict {
-        check: check.into(),
-        level: Level::Invalid,
-        saw: String::new(),
-        threshold: String::new(),
-        advice: String::new(),
-        trial: Some(2),
-        store: None,
-        phase: None,
-    };
+    let of_trial_2 = |check: &str| verdict(check, Level::Invalid, Some(2));
     of[1].run.verdicts = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
     let result = anyway(&of);
     let told: Vec<&str> = result.pairs[0].b.verdicts.iter().map(|v| v.check.as_str()).collect();
@@ -308,7 +299,7 @@ fn a_gate_judges_every_figure_that_it_names() {
 fn a_gate_that_names_nothing_is_told_what_there_is() {
     let refusal = |gate: &str| compared(&two(1.0), &[gate]).unwrap_err().to_string();
     assert!(refusal("raed.response.p99 > +5%").ends_with("did you mean `read.response.p99`?"));
-    assert!(refusal("load.response.p99 > +5%").contains("use `load.service.p99`"));
+    assert!(refusal("load.response.p50 > +5%").contains("use `load.service.p50`"));
     assert!(refusal("cost > +5%").contains("carry no cost"));
     // Not a whole measure.
     assert!(refusal("p99 > +5%").ends_with("in common; use `service.p99`"), "{}", refusal("p99 > +5%"));
@@ -407,6 +398,7 @@ fn verdict(check: &str, level: Level, trial: Option<u32>) -> Verdict {
         advice: text(),
         trial,
         store: None,
+        arm: None,
         phase: None,
     }
 }

@@ -134,20 +134,32 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
-        steadiness: steadiness_of(record),
+        steadiness: steadiness_of(record, |i| Some(per_second(answered(&i.record()), length(i)))),
+        response_steadiness: open.then(|| steadiness_of(record, median_response_ns)).flatten(),
         limits: frame.limits.map_or_else(Vec::new, |limits| super::limits::judge(record, limits)),
         tasks: None,
     }
 }
 
-/// Whether successes and misses of each interval stayed at their level. A last interval that is cut short is left out.
-fn steadiness_of(record: &PhaseRecord) -> Option<Steadiness> {
-    let length = |i: &Interval| i.to_ns.saturating_sub(i.from_ns);
+/// Whether a figure of each interval stayed at its level. A last interval that is cut short is left out; none where an
+/// interval has no such figure.
+fn steadiness_of(record: &PhaseRecord, of: impl Fn(&Interval) -> Option<f64>) -> Option<Steadiness> {
     let sent = || record.intervals.iter().filter(|i| i.to_ns <= record.sending_ns);
     let longest_ns = sent().map(length).max()?;
     let whole = sent().filter(|i| length(i) >= longest_ns / 10 * 9);
-    let per_s: Vec<f64> = whole.map(|i| per_second(answered(&i.record()), length(i))).collect();
-    steadiness(&per_s)
+    steadiness(&whole.map(of).collect::<Option<Vec<f64>>>()?)
+}
+
+fn length(interval: &Interval) -> u64 {
+    interval.to_ns.saturating_sub(interval.from_ns)
+}
+
+fn median_response_ns(interval: &Interval) -> Option<f64> {
+    let mut all = histogram();
+    for tally in &interval.record().ops {
+        all.add(&tally.response).expect("a histogram that grows takes every value");
+    }
+    (!all.is_empty()).then(|| all.value_at_quantile(0.5) as f64)
 }
 
 /// RFC 3339 in UTC from ns since 1970.

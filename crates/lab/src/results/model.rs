@@ -182,6 +182,9 @@ pub struct TrialResult {
     pub version: String,
     /// Whether it ran within this process.
     pub embedded: bool,
+    /// Whether the host of its URL is this machine, by its addresses when the trial began; null where that is not known.
+    #[serde(default)]
+    pub here: Option<bool>,
     /// What the driver wants a reader to know.
     pub notes: Vec<String>,
     /// Operations that the driver makes of something else, and of what.
@@ -298,6 +301,9 @@ pub struct PhaseResult {
     /// Whether what was answered each second stayed at its level. Null where there are fewer than ten.
     #[serde(default)]
     pub steadiness: Option<Steadiness>,
+    /// The same of the median response time of each interval of an open loop, in ns: what was answered is its schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_steadiness: Option<Steadiness>,
     /// The study's limits on this phase.
     #[serde(default)]
     pub limits: Vec<LimitResult>,
@@ -353,6 +359,9 @@ pub struct ProbeResult {
     pub limits: Vec<LimitResult>,
     /// Successes and misses per second.
     pub achieved_per_s: f64,
+    /// Share of all slots that were busy, on average.
+    #[serde(default)]
+    pub slots_busy_share: f64,
     /// Our own lateness though a slot was free: where it comes near the limit, the client failed, not the store.
     pub slip_p99_ns: Option<u64>,
     /// Whether the store had come to rest before it.

@@ -175,6 +175,9 @@ fn run_with(
     let environment = Environment::here(&paths);
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
+    if plan.trials.len() > 1 {
+        journal.note(plan.in_a_line());
+    }
     journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
 
     let mut session = Session {

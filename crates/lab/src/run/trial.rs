@@ -16,6 +16,7 @@ use super::error::kind;
 use super::foreign;
 use super::observe::Journal;
 use super::runner::{Arm, Session, loads};
+use crate::environment::is_here;
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
@@ -272,6 +273,12 @@ impl Session<'_> {
             // Other keys and arrivals each time: the same ones would confirm nothing.
             let seed = block_seed(arm, planned, out.probes.len() as u64 + 1);
             let (found, partial) = self.measure(arm, planned, position, &probe, seed, journal)?;
+            // Cut off by the user, it says nothing of its rate: what held before stands.
+            if partial.is_some() && self.stop.asked() {
+                let so_far = search.so_far();
+                (out.rate, out.fails_at) = (so_far.rate, so_far.high);
+                return Ok((out, found, partial));
+            }
             let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
             journal.note(format!(
                 "{} at {}/s: limits {}",
@@ -285,6 +292,7 @@ impl Session<'_> {
                 held,
                 limits: found.limits.clone(),
                 achieved_per_s: found.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
+                slots_busy_share: found.slots_busy_share,
                 slip_p99_ns: found.client.slip_ns.p99,
                 rested,
             });
@@ -453,6 +461,7 @@ fn describe(arm: &Arm, planned: &PlannedTrial, documents: &[CollectionResult]) -
         store: arm.request.store_name.clone(),
         arm: arm.name.clone(),
         levels: arm.request.levels.clone(),
+        here: is_here(&arm.description.url),
         documents: documents.iter().map(|c| (c.collection.clone(), c.count)).collect(),
         scheme: arm.description.scheme.to_owned(),
         url: arm.description.url.clone(),

@@ -7,8 +7,8 @@ use crate::lines::{Align, Table, paragraph};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
 
-/// Columns of a name that is longer are cut.
-const LONGEST_NAME: usize = 48;
+/// Columns of a name that is longer are cut, between two levels.
+const LONGEST_NAME: usize = 64;
 
 /// The tables of all measured phases; nothing where there is one arm that was measured once.
 pub(super) fn tables(result: &RunResult) -> Vec<(String, String)> {
@@ -129,12 +129,19 @@ fn limits(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
     }
 }
 
+/// A long name without its first levels, so that those which are varied last, and a whole level each, are seen.
 fn cut(name: &str) -> String {
-    if name.chars().count() <= LONGEST_NAME {
+    let length = name.chars().count();
+    if length <= LONGEST_NAME {
         return name.to_owned();
     }
-    let start: String = name.chars().take(LONGEST_NAME - 1).collect();
-    format!("{start}…")
+    let (store, levels) = name.split_once(' ').unwrap_or((name, ""));
+    let mut kept: &str = levels;
+    while store.chars().count() + kept.chars().count() + 3 > LONGEST_NAME {
+        let Some((_, rest)) = kept.split_once(' ') else { break };
+        kept = rest;
+    }
+    format!("{store} … {kept}")
 }
 
 /// A figure, ± half of its interval where there is one.

@@ -158,22 +158,10 @@ impl Finding {
             advice: self.advice,
             trial: trial.map(|t| t.trial),
             store: trial.map(|t| t.store.clone()),
+            arm: trial.map(|t| arm_of(t).to_owned()),
             phase: phase.map(|p| p.name.clone()),
         }
     }
-}
-
-/// The host of a URL, if it is this one.
-pub(super) fn loopback(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let host = authority.rsplit('@').next()?;
-    let name = match host.strip_prefix('[') {
-        Some(six) => six.split(']').next()?,
-        None => host.split(':').next()?,
-    };
-    let local = matches!(name, "localhost" | "::1" | "0.0.0.0" | "") || name.starts_with("127.");
-    local.then_some(name)
 }
 
 /// The first few of a list, and how many more there are: a study may have hundreds of arms.

@@ -1,12 +1,12 @@
 //! How large documents are beside the memory of the machine.
 
-use super::check::loopback;
 use crate::arms::arm_of;
+use crate::environment::is_loopback;
 use crate::results::{RunResult, TrialResult};
 
 /// Whether the store's memory is known: it runs on the machine that is described.
 pub(super) fn is_here(trial: &TrialResult) -> bool {
-    trial.embedded || loopback(&trial.url).is_some()
+    trial.embedded || trial.here.unwrap_or_else(|| is_loopback(&trial.url))
 }
 
 /// The memory that there is for client and store, in bytes.

@@ -47,6 +47,9 @@ pub struct Verdict {
     pub trial: Option<u32>,
     /// Name of the store, if it is about one trial.
     pub store: Option<String>,
+    /// Name of the arm, if it is about one trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<String>,
     /// Name of the phase, if it is about one.
     pub phase: Option<String>,
 }

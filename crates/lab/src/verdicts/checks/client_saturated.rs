@@ -14,8 +14,13 @@ const EMBEDDED: (f64, f64) = (0.25, 0.60);
 const BUSY: (f64, f64) = (0.70, 0.90);
 /// Below this the workers of an embedded store mostly wait, and a lighter client changes little.
 const MOSTLY_WAITING: f64 = 0.50;
-/// Time by which a sleeping thread was woken too late, over the phase.
-const STARVED: (f64, f64) = (0.05, 0.25);
+/// Time by which a sleeping thread was woken too late, over the phase. What falls due meanwhile waits, and what is behind
+/// it: half as much time as lies beyond a percentile is enough to make it the client's.
+const STARVED: (f64, f64) = (0.005, 0.25);
+/// So much spoils the p99.9.
+const STARVED_TAIL: f64 = 0.0005;
+/// A phase that is shorter, in ns, is not called invalid.
+const TELLING_NS: f64 = 1e9;
 /// Time workers were ready but did not run, over their time.
 const QUEUED: f64 = 0.20;
 /// Workers that wait for a processor no longer than this still measure the store, if slowly: beside a
@@ -34,12 +39,15 @@ fn page() -> String {
 - *Store of its own*: the busiest worker's processor time, without active waiting, over its time. Caution
   above {busy}, invalid above {busy_invalid}.
 - *Kept from running*: a thread that only sleeps, woken too late (5 ms and more each), summed over the phase.
-  Caution above {starved}, invalid above {starved_invalid}. This sees a stopped or throttled process (`SIGSTOP`,
+  A note above {starved_tail}, which is enough to make the p99.9, caution above {starved}, which makes the p99,
+  invalid above {starved_invalid}. This sees a stopped or throttled process (`SIGSTOP`,
   `cpulimit`).
 - *Waiting for a processor*: workers ready but not running for more than {queued} of their time is a caution. Where
   the process meanwhile got less than {got} of the processor time it was ready to use, others or a quota had
   it: caution, and invalid below {got_invalid} if they waited for more than {mostly} of their time. Workers that only
   wait for each other do not count as that.
+
+Phases of under {telling} are cautioned at most.
 
 What to do: more or faster processors for the client, fewer workers than processors, larger documents;
 or lift what holds the process back.",
@@ -48,9 +56,11 @@ or lift what holds the process back.",
         waiting = percent(MOSTLY_WAITING),
         busy = percent(BUSY.0),
         busy_invalid = percent(BUSY.1),
+        starved_tail = percent(STARVED_TAIL),
         starved = percent(STARVED.0),
         starved_invalid = percent(STARVED.1),
         queued = percent(QUEUED),
+        telling = duration(TELLING_NS),
         got = percent(1.0 - WITHHELD.0),
         got_invalid = percent(1.0 - WITHHELD.1),
         mostly = percent(MOSTLY_QUEUED)
@@ -63,7 +73,13 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let busy = if scene.trial.embedded { embedded(scene) } else { separate(&scene.phase.client) };
-    [busy, starved(scene), withheld(scene), queued(scene)].into_iter().flatten().max_by_key(|f| f.level)
+    let mut found =
+        [busy, starved(scene), withheld(scene), queued(scene)].into_iter().flatten().max_by_key(|f| f.level)?;
+    // Shares of a moment are no measure of the client.
+    if (scene.phase.elapsed_ns as f64) < TELLING_NS {
+        found.level = found.level.min(Level::Caution);
+    }
+    Some(found)
 }
 
 fn level(value: f64, (caution, invalid): (f64, f64)) -> Level {
@@ -118,12 +134,23 @@ fn separate(client: &ClientUse) -> Option<Finding> {
 fn starved(scene: &Scene<'_>) -> Option<Finding> {
     let wall_s = scene.phase.elapsed_ns as f64 / 1e9;
     let share = if wall_s > 0.0 { scene.phase.client.starved_s / wall_s } else { 0.0 };
-    let found = level(share, STARVED);
+    let (found, beyond) = match level(share, STARVED) {
+        Level::Pass if share > STARVED_TAIL => (Level::Note, "p99.9"),
+        found => (found, "p99"),
+    };
     (found > Level::Pass).then(|| {
         Finding::new(
             found,
-            format!("the client was kept from running for {} of the phase", percent(share)),
-            format!("caution above {}, invalid above {}", percent(STARVED.0), percent(STARVED.1)),
+            format!(
+                "the client was kept from running for {} of the phase: {beyond} and beyond may be its own",
+                percent(share)
+            ),
+            format!(
+                "note above {}, caution above {}, invalid above {}",
+                percent(STARVED_TAIL),
+                percent(STARVED.0),
+                percent(STARVED.1)
+            ),
             "give the client its processors: end what else runs, lift limits (cgroup, cpulimit), then run again",
         )
     })
@@ -222,13 +249,19 @@ mod tests {
 
     #[test]
     fn client_saturated_when_it_is_kept_from_running() {
-        for (late_s, expected) in [(0.6, PASS), (0.61, CAUTION), (3.0, CAUTION), (3.1, INVALID)] {
+        for (late_s, expected) in
+            [(0.006, PASS), (0.0061, NOTE), (0.06, NOTE), (0.061, CAUTION), (3.0, CAUTION), (3.1, INVALID)]
+        {
             let result = separate(closed(|p| {
                 p.client.busiest_worker_share = 0.1;
                 p.client.starved_s = late_s;
             }));
             assert_eq!(level(&result, "client-saturated"), expected, "{late_s}");
         }
+        // Of a moment nobody can say so.
+        let mut short = separate(closed(|p| p.client.starved_s = 0.9));
+        short.trials[0].phases[0].elapsed_ns = 999_999_999;
+        assert_eq!(level(&short, "client-saturated"), CAUTION);
         // Whatever the store: also null is not exempt from this.
         let mut null = embedded("null", 1.0, 1.0, 0.9);
         null.trials[0].phases[0].client.starved_s = 11.0;

@@ -1,14 +1,15 @@
 //! `client-shares-host`: do client and store compete for one machine?
 
+use crate::environment::{host_of, is_loopback};
 use crate::results::{RunResult, TrialResult};
-use crate::verdicts::check::{Check, Finding, Group, Looks, loopback};
+use crate::verdicts::check::{Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check =
     Check { name: "client-shares-host", group: Group::Client, page, looks: &[Looks::Trial(look)], warm_ups: false };
 
 fn page() -> String {
-    "A note when the store is embedded or its URL is of this machine. Both then share
+    "A note when the store is embedded or the host of its URL is this machine, by its addresses. Both then share
 processors, memory and disk: not the figures of a store with a machine of its own. What to do: run the store on another
 machine, or say that it shared this one."
         .to_owned()
@@ -18,10 +19,14 @@ machine, or say that it shared this one."
 fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
     let (level, saw) = if trial.embedded {
         (Level::Note, "the store runs within the client's process".to_owned())
-    } else if let Some(host) = loopback(&trial.url) {
-        (Level::Note, format!("the store is on this machine ({host})"))
     } else {
-        (Level::Pass, "the store is on another host".to_owned())
+        let host = host_of(&trial.url).unwrap_or_default();
+        match trial.here {
+            _ if is_loopback(&trial.url) => (Level::Note, format!("the store is on this machine ({host})")),
+            Some(true) => (Level::Note, format!("the store is on this machine ({host} is one of its addresses)")),
+            Some(false) => (Level::Pass, format!("the store is on another host ({host})")),
+            None => (Level::Pass, format!("{host} is not known to be this machine")),
+        }
     };
     Some(Finding::new(
         level,
@@ -49,5 +54,11 @@ mod tests {
         for away in ["a://db.example.org:8091/localhost", "a://10.0.0.1"] {
             assert_eq!(at(away), PASS, "{away}");
         }
+        let known = |here| {
+            let mut result = separate(closed(|_| ()));
+            (result.trials[0].url, result.trials[0].here) = ("a://db.example.org/b".into(), Some(here));
+            level(&result, "client-shares-host")
+        };
+        assert_eq!((known(true), known(false)), (NOTE, PASS));
     }
 }

@@ -29,7 +29,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         [] => (Level::Pass, "every limit held".to_owned()),
         _ => (Level::Caution, broken.iter().map(told).collect::<Vec<_>>().join("; ")),
     };
-    let advice = "the store does not hold it at this rate: lower `rate`, or let `[search]` find the highest that holds";
+    let advice = if scene.phase.rate.is_some() {
+        "the store does not hold it at this rate: lower `rate`, or let `[search]` find the highest that holds"
+    } else {
+        "the store does not hold it: in a closed loop fewer workers, smaller batches or a `rate` ask less of it"
+    };
     Some(Finding::new(level, saw, "caution where a limit of the study does not hold over all attempts", advice))
 }
 

@@ -9,14 +9,25 @@ pub(super) const CHECK: Check =
 
 fn page() -> String {
     "With a ledger: one acknowledged write that is gone, or cannot be read back: invalid, exit
-code 1. Compare with the durability that was promised."
+code 1. A note where nothing was written, or not all was read back. Compare with the durability that was promised."
         .to_owned()
 }
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let ledger = scene.phase.ledger.as_ref()?;
-    let level = if ledger.lost > 0 || ledger.unverifiable > 0 { Level::Invalid } else { Level::Pass };
+    let told = ledger.confirmed + ledger.lost + ledger.unverifiable;
+    let (level, advice) = match () {
+        () if ledger.lost > 0 || ledger.unverifiable > 0 => (
+            Level::Invalid,
+            "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability that was promised",
+        ),
+        () if ledger.keys == 0 => {
+            (Level::Note, "nothing was written, so that nothing was followed: give the phase writes")
+        }
+        () if told < ledger.keys => (Level::Note, "the others were not read back: the phase ended early"),
+        () => (Level::Pass, ""),
+    };
     Some(Finding::new(
         level,
         format!(
@@ -26,15 +37,15 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             count(ledger.lost),
             count(ledger.unverifiable)
         ),
-        "invalid when a single acknowledged write is lost or cannot be verified",
-        "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability that was promised",
+        "invalid when a single acknowledged write is lost or cannot be verified; note when none was followed, or not all were read back",
+        advice,
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::results::LedgerResult;
-    use crate::verdicts::testing::{INVALID, PASS, closed, level};
+    use crate::verdicts::testing::{INVALID, NOTE, PASS, closed, level};
     use crate::verdicts::{exit_code, judge};
 
     #[test]
@@ -46,6 +57,10 @@ mod tests {
         };
         assert_eq!(level(&closed(|_| ()), "lost-writes"), None);
         assert_eq!(level(&with(0, 0), "lost-writes"), PASS);
+        let few =
+            |keys, confirmed| closed(|p| p.ledger = Some(LedgerResult { keys, confirmed, ..LedgerResult::default() }));
+        assert_eq!(level(&few(0, 0), "lost-writes"), NOTE);
+        assert_eq!(level(&few(9, 8), "lost-writes"), NOTE);
         for mut result in [with(1, 0), with(0, 1)] {
             assert_eq!(level(&result, "lost-writes"), INVALID);
             result.verdicts = judge(&result);

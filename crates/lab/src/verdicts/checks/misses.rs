@@ -35,17 +35,18 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         .map(|(name, op)| (op.misses as f64 / op.count as f64, name))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let most = worst.as_ref().map_or(0.0, |(share, _)| *share);
-    let removes = removed_before(scene);
+    let removed = removed_share(scene);
+    let removes = removed > 0.0;
     let level = match () {
         () if missed == 0.0 => Level::Pass,
-        () if most > MISSES && !removes => Level::Caution,
+        () if most > MISSES + removed => Level::Caution,
         () => Level::Note,
     };
     let mut saw = format!("{} of {} operations found no document", count(missed as u64), count(operations as u64));
     if let Some((most, name)) = worst.filter(|_| missed > 0.0) {
         saw += &format!(" ({}; of {name} {})", percent(share), percent(most));
     }
-    let advice = if removes {
+    let advice = if removes && level < Level::Caution {
         "documents were deleted or expired, so misses are to be expected; they are not counted as successes"
     } else {
         "keys were asked for that are not there: load the collection whole before this phase, at the same scale and seed"
@@ -58,16 +59,19 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     ))
 }
 
-/// Whether this phase or an earlier one of the trial deletes documents or lets them expire.
-fn removed_before(scene: &Scene<'_>) -> bool {
+/// The share of the trial's documents that this phase and earlier ones deleted or let expire, at most: so many attempts may
+/// find nothing. All of them where nobody knows how many there are.
+fn removed_share(scene: &Scene<'_>) -> f64 {
     let until = scene.trial.phases.iter().position(|p| std::ptr::eq(p, scene.phase)).unwrap_or(0);
-    scene
-        .trial
-        .phases
-        .iter()
-        .take(until + 1)
-        .flat_map(|p| p.ops.values())
-        .any(|op| matches!(op.kind.as_str(), "delete" | "bulk-delete" | "touch"))
+    let removing = |kind: &str| matches!(kind, "delete" | "bulk-delete" | "touch");
+    let ops = scene.trial.phases.iter().take(until + 1).flat_map(|p| p.ops.values());
+    let removed: u64 = ops.filter(|op| removing(&op.kind)).map(|op| op.documents.max(op.succeeded)).sum();
+    let there: u64 = scene.trial.documents.values().sum();
+    match (removed, there) {
+        (0, _) => 0.0,
+        (_, 0) => 1.0,
+        (removed, there) => (removed as f64 / there as f64).min(1.0),
+    }
 }
 
 #[cfg(test)]
@@ -85,5 +89,8 @@ mod tests {
         let mut deletes = of(3_000);
         deletes.trials[0].phases[0].ops[1].kind = "delete".into();
         assert_eq!(level(&deletes, "misses"), NOTE);
+        // A thousand of a million explain no half.
+        deletes.trials[0].documents = [("books".to_owned(), 1_000_000)].into();
+        assert_eq!(level(&deletes, "misses"), CAUTION);
     }
 }

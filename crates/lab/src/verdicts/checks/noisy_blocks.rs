@@ -2,7 +2,8 @@
 
 use indexmap::IndexMap;
 
-use crate::human::{percent, rate};
+use crate::human::{duration, percent, rate};
+use crate::results::OpResult;
 use crate::stats::{CONFIDENCE, geometric_mean, outlying};
 use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks, some};
 use crate::verdicts::model::Level;
@@ -16,18 +17,25 @@ const LEAST_TRIALS: usize = 3;
 const WIDE: f64 = 0.05;
 /// From here on the trials did not measure one and the same thing.
 const WILD: f64 = 0.25;
+/// The same for the p99 of an open loop, which rests on few values.
+const WIDE_TAIL: f64 = 0.50;
+const WILD_TAIL: f64 = 1.0;
 
 fn page() -> String {
     format!(
-        "With {trials} trials of an arm or more: half the width of the {confidence} interval of the throughput of a measured
-phase, over the throughput. Caution above {wide}: differences of that size cannot be seen. Caution in stronger words above
-{wild}: the trials did not measure one and the same thing. A note names trials that are unlike the others of their arm
+        "With {trials} trials of an arm or more: half the width of the {confidence} interval of what a phase is about, over
+that: documents each second of loads and copies, operations each second of closed loops, the p99 of the response of open
+loops, whose rate is given. Caution above {wide} ({wide_tail} for the p99): differences of that size cannot be seen. Caution
+in stronger words above {wild} ({wild_tail}), and where nothing succeeded in some trials: they did not measure one and the
+same thing. A note names trials that are unlike the others of their arm
 (from five trials on, by their distance from the median); they stay in every figure. What to do: more repeats, longer
 phases, a machine on which nothing else runs; look at what the outlying trial did.",
         trials = LEAST_TRIALS,
         confidence = percent(CONFIDENCE),
         wide = percent(WIDE),
         wild = percent(WILD),
+        wide_tail = percent(WIDE_TAIL),
+        wild_tail = percent(WILD_TAIL),
     )
 }
 
@@ -36,27 +44,28 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
     let (mut wide, mut wild, mut odd) = (Vec::new(), Vec::new(), Vec::new());
     let mut widest: Option<(f64, String)> = None;
     for arm in &arms.arms {
-        for (phase, figures) in throughput(arm) {
-            let values: Vec<f64> = figures.iter().map(|(_, value)| *value).collect();
+        for (phase, judged) in judged(arm) {
+            let values: Vec<f64> = judged.values.iter().map(|(_, value)| *value).collect();
             let place = format!("{} {phase}", arm.name);
             let idle: Vec<String> =
-                figures.iter().filter(|(_, v)| *v <= 0.0).map(|(trial, _)| trial.to_string()).collect();
-            if !idle.is_empty() && idle.len() < figures.len() {
-                wild.push(format!("{place}: nothing succeeded in trial {} of {}", idle.join(", "), figures.len()));
+                judged.values.iter().filter(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.to_string()).collect();
+            if !idle.is_empty() && idle.len() < values.len() {
+                wild.push(format!("{place}: nothing succeeded in trial {} of {}", idle.join(", "), values.len()));
             }
             let Some(figure) = geometric_mean(&values).filter(|_| values.len() >= LEAST_TRIALS) else { continue };
             let Some(half) = figure.relative_half_width().filter(|half| half.is_finite()) else { continue };
-            for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| figures.get(at)) {
+            for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| judged.values.get(at)) {
                 odd.push(format!(
-                    "{place}: {}/s in trial {trial} where the mean is {}/s",
-                    rate(*value),
-                    rate(figure.value)
+                    "{place}: {} in trial {trial} where the mean is {}",
+                    (judged.text)(*value),
+                    (judged.text)(figure.value)
                 ));
             }
-            let saw = format!("{place}: {}/s ± {} over {} trials", rate(figure.value), percent(half), values.len());
+            let saw =
+                format!("{place}: {} ± {} over {} trials", (judged.text)(figure.value), percent(half), values.len());
             match half {
-                _ if half > WILD => wild.push(saw.clone()),
-                _ if half > WIDE => wide.push(saw.clone()),
+                _ if half > judged.wild => wild.push(saw.clone()),
+                _ if half > judged.wide => wide.push(saw.clone()),
                 _ => {}
             }
             if widest.as_ref().is_none_or(|(other, _)| half > *other) {
@@ -65,9 +74,10 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
         }
     }
     let threshold = format!(
-        "caution above ± {} at {} confidence, or for an outlying trial a note",
+        "caution above ± {} at {} confidence ({} for the p99 of an open loop), or for an outlying trial a note",
         percent(WIDE),
-        percent(CONFIDENCE)
+        percent(CONFIDENCE),
+        percent(WIDE_TAIL)
     );
     let mut findings = Vec::new();
     let mut add = |level, saw: &[String], advice: &str| {
@@ -98,24 +108,43 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Operations each second of each measured phase, by its name, with the trial's number. What failed or ended early is
-/// left out, as it is from every figure.
-fn throughput<'a>(arm: &Arm<'a>) -> IndexMap<&'a str, Vec<(u32, f64)>> {
-    let mut figures: IndexMap<&str, Vec<(u32, f64)>> = IndexMap::new();
+/// What of a phase is judged: in an open loop, whose rate is given, the p99 of the response; of a load or copy the documents
+/// each second, else the operations.
+struct Judged {
+    /// By the number of the trial.
+    values: Vec<(u32, f64)>,
+    text: fn(f64) -> String,
+    wide: f64,
+    wild: f64,
+}
+
+/// The judged figure of each phase that is no warm-up, by its name. What failed or ended early is left out, as it is from
+/// every figure.
+fn judged<'a>(arm: &Arm<'a>) -> IndexMap<&'a str, Judged> {
+    let mut all: IndexMap<&str, Judged> = IndexMap::new();
     for trial in arm.trials.iter().filter(|trial| trial.failure.is_none()) {
-        for phase in trial.phases.iter().filter(|p| !p.loads && !p.warm_up && p.partial.is_none()) {
-            let per_s = phase.ops.values().map(|op| op.throughput_per_s).sum();
-            figures.entry(&phase.name).or_default().push((trial.trial, per_s));
+        for phase in trial.phases.iter().filter(|p| !p.warm_up && p.partial.is_none()) {
+            let sum = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
+            let tail = phase.rate.is_some().then(|| phase.all.response_ns.and_then(|times| times.p99)).flatten();
+            let (value, text, wide, wild): (f64, fn(f64) -> String, f64, f64) = match tail {
+                Some(p99) => (p99 as f64, |ns| format!("response p99 {}", duration(ns)), WIDE_TAIL, WILD_TAIL),
+                None if phase.loads || phase.tasks.is_some() => {
+                    (sum(|op| op.documents_per_s), |per_s| format!("{} docs/s", rate(per_s)), WIDE, WILD)
+                }
+                None => (sum(|op| op.throughput_per_s), |per_s| format!("{}/s", rate(per_s)), WIDE, WILD),
+            };
+            let judged = all.entry(&phase.name).or_insert_with(|| Judged { values: Vec::new(), text, wide, wild });
+            judged.values.push((trial.trial, value));
         }
     }
-    figures
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use crate::results::RunResult;
     use crate::verdicts::Level;
-    use crate::verdicts::testing::{CAUTION, NOTE, PASS, all, closed, level};
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, all, closed, level, load, open};
 
     /// One arm whose trials had these throughputs.
     fn trials(per_s: &[f64]) -> RunResult {
@@ -161,5 +190,36 @@ mod tests {
         let found = all(&result, "noisy-blocks");
         assert_eq!(level(&result, "noisy-blocks"), NOTE);
         assert!(found[0].saw.starts_with("sqlite mixed: 960/s in trial 9"), "{found:?}");
+    }
+
+    /// The throughput of an open loop is its schedule, and says nothing of the store.
+    #[test]
+    fn open_loops_are_judged_by_their_tail_and_loads_by_their_documents() {
+        let three = |result: RunResult, change: &dyn Fn(usize, &mut crate::results::PhaseResult)| {
+            let mut result = result;
+            let trial = result.trials.remove(0);
+            for at in 0..3 {
+                let mut trial = trial.clone();
+                trial.trial = at as u32 + 1;
+                change(at, &mut trial.phases[0]);
+                result.trials.push(trial);
+            }
+            result
+        };
+        let tail = |p99: [u64; 3]| {
+            let set = |at: usize, phase: &mut crate::results::PhaseResult| {
+                phase.all.response_ns.as_mut().unwrap().p99 = Some(p99[at]);
+            };
+            all(&three(open(|_| ()), &set), "noisy-blocks")
+        };
+        assert_eq!(tail([4_000_000, 4_100_000, 3_900_000])[0].level, Level::Pass);
+        let wild = tail([4_120_000, 192_000_000, 3_970_000]);
+        assert!(wild[0].level == Level::Caution && wild[0].saw.contains("response p99"), "{wild:?}");
+        let per_s = [1_000.0, 1_400.0, 700.0];
+        let set = |at: usize, phase: &mut crate::results::PhaseResult| {
+            phase.ops.values_mut().for_each(|op| op.documents_per_s = per_s[at]);
+        };
+        let loads = all(&three(load(|_| ()), &set), "noisy-blocks");
+        assert!(loads[0].level == Level::Caution && loads[0].saw.contains("docs/s"), "{loads:?}");
     }
 }

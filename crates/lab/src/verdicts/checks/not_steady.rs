@@ -9,19 +9,23 @@ use crate::verdicts::model::Level;
 pub(super) const CHECK: Check =
     Check { name: "not-steady", group: Group::State, page, looks: &[Looks::Phase(look)], warm_ups: false };
 
+/// Medians of response times that differ by less are no other level.
+const TIMES: f64 = 0.50;
 /// The usual length of an interval, in ns.
 const SECOND_NS: f64 = 1e9;
 
 fn page() -> String {
     format!(
         "What was answered each second of a measured phase fell or rose all the time, or jumped to another level, by {change}
-or more and beyond chance: caution. Its figures are then a mean over several states, and a longer phase would give others.
+or more and beyond chance; in an open loop, where the answers follow the schedule, the median response time by {times} or
+more: caution. Its figures are then a mean over several states, and a longer phase would give others.
 A note says when the store stood still: seconds with less than {stalled} of the usual. Loads get a note at most, since a
 store that fills slows down. Rates that the study itself raises or lowers, and phases of fewer than ten seconds, are not
 judged. What to do: warm up until the level holds, lengthen the phase, and look at what the store says of itself at that
 time (`store_stats.parquet`).",
         change = percent(CHANGE),
         stalled = percent(STALLED),
+        times = percent(TIMES),
     )
 }
 
@@ -37,7 +41,9 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let stalls = steadiness.events.iter().filter(|event| event.kind == SeriesEventKind::Stall);
     let stalls: Vec<String> = stalls.map(|event| told(event, each_ns)).collect();
     let moves = steadiness.events.iter().filter(|event| event.kind != SeriesEventKind::Stall);
-    let moves: Vec<String> = moves.map(|event| told(event, each_ns)).collect();
+    let mut moves: Vec<String> = moves.map(|event| told(event, each_ns)).collect();
+    let times = phase.response_steadiness.iter().flat_map(|found| &found.events);
+    moves.extend(times.filter(|event| slower(event)).map(|event| told_of_times(event, each_ns)));
     let (level, advice) = match (moves.is_empty(), stalls.is_empty()) {
         (true, true) => (Level::Pass, ""),
         (true, false) => (Level::Note, "the store or its machine stood still: look at its figures at that time"),
@@ -55,6 +61,23 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         percent(STALLED)
     );
     Some(Finding::new(level, saw, threshold, advice))
+}
+
+/// Whether a median that rose or fell did so by enough. A second of fast answers is no stall.
+fn slower(event: &SeriesEvent) -> bool {
+    let times = event.after.max(event.before) / event.after.min(event.before).max(1.0);
+    event.kind != SeriesEventKind::Stall && times >= 1.0 + TIMES
+}
+
+fn told_of_times(event: &SeriesEvent, each_ns: f64) -> String {
+    let (before, after) = (duration(event.before), duration(event.after));
+    match event.kind {
+        SeriesEventKind::Slope => format!("the median response went from {before} to {after} all the time"),
+        _ => format!(
+            "the median response was {after} rather than {before} from {} on",
+            duration(event.from as f64 * each_ns)
+        ),
+    }
 }
 
 fn told(event: &SeriesEvent, each_ns: f64) -> String {

@@ -1,6 +1,6 @@
 //! `rate-not-held`: did the store keep up with the rate?
 
-use crate::human::{percent, rate};
+use crate::human::{count, duration, percent, rate};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
@@ -10,15 +10,19 @@ pub(super) const CHECK: Check =
 /// Share of the due rate at which operations were answered; share of the due that were censored.
 const HELD: f64 = 0.99;
 const CENSORED: f64 = 0.01;
+/// Slots that are busy for this share of the time are all taken.
+const FULL: f64 = 0.90;
 
 fn page() -> String {
     format!(
         "Open loop. Operations were answered (found or missed; failures do not count) at less than
 {held} of the rate at which they fell due, or more than {censored} were still unanswered at the end: caution, and a
-valid finding about the store. Percentiles then grow with the length of the phase: name the rate that was held, not
+valid finding about the store, unless every slot was taken ({full} of the time): then it may be the slots, and the text says
+what they can carry. Percentiles then grow with the length of the phase: name the rate that was held, not
 them.",
         held = percent(HELD),
-        censored = percent(CENSORED)
+        censored = percent(CENSORED),
+        full = percent(FULL)
     )
 }
 
@@ -30,17 +34,33 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     }
     let censored = scene.phase.ops.values().map(|op| op.censored as f64).sum::<f64>() / held.due as f64;
     let level = if held.held_share < HELD || censored > CENSORED { Level::Caution } else { Level::Pass };
+    let mut saw = format!(
+        "{}/s of {}/s due ({}); {} still unanswered at the end",
+        rate(held.achieved_per_s),
+        rate(held.due_per_s),
+        percent(held.held_share),
+        percent(censored)
+    );
+    let full = scene.phase.slots_busy_share >= FULL;
+    if let Some(service_ns) = scene.phase.all.service_ns.mean.filter(|ns| full && *ns > 0.0 && level > Level::Pass) {
+        let slots = scene.phase.slots;
+        saw += &format!(
+            "; {} slots at a mean service time of {} carry no more than {}/s",
+            count(slots),
+            duration(service_ns),
+            rate(slots as f64 * 1e9 / service_ns)
+        );
+    }
+    let advice = if full {
+        "every slot was taken: raise `in_flight` or `connections` and see whether the store then keeps up, before you call this its limit; percentiles grow with the phase's length, so name the rate that was held, not them"
+    } else {
+        "the store did not keep up: its percentiles grow with the phase's length, so name the rate it held, not them; lower `rate` to find it"
+    };
     Some(Finding::new(
         level,
-        format!(
-            "{}/s of {}/s due ({}); {} still unanswered at the end",
-            rate(held.achieved_per_s),
-            rate(held.due_per_s),
-            percent(held.held_share),
-            percent(censored)
-        ),
+        saw,
         format!("caution below {} of the due rate or above {} unanswered", percent(HELD), percent(CENSORED)),
-        "the store did not keep up: its percentiles grow with the phase's length, so name the rate it held, not them; lower `rate` to find it",
+        advice,
     ))
 }
 

@@ -7,17 +7,25 @@ use crate::verdicts::model::Level;
 pub(super) const CHECK: Check =
     Check { name: "schedule-slip", group: Group::Client, page, looks: &[Looks::Phase(look)], warm_ups: false };
 
-/// Lateness below this is no finding, in ns.
-const LEAST_NS: f64 = 1e6;
-/// Slip p99 over response p99.
+/// Lateness below this is no finding, in ns, however large its share of the response is.
+const LEAST_NS: f64 = 50e3;
+/// Lateness from which a smaller share counts, and from which the phase may be invalid, in ns.
+const MUCH_NS: (f64, f64) = (1e6, 2e6);
+/// Slip over response, at the same percentile.
 const SLIP: (f64, f64) = (0.10, 0.50);
+/// Slip over the strictest limit on a time of the phase, below which it cannot decide that.
+const OF_LIMIT: f64 = 0.10;
 
 fn page() -> String {
     format!(
-        r#"Open loop. Slip is how late the client sent though a slot was free: our fault. Caution
-from {least} and {slip} of the response p99, invalid from {least} and {invalid}. Slip alone is never the sign of health;
-a client that does not read its answers shows none. What to do: `pacing = "precise"`, fewer workers, a lower rate."#,
+        r#"Open loop. Slip is how late the client sent though a slot was free: our fault. Judged at p99, and at p99.9
+(caution at most). Caution from {least} and {invalid} of the response, or from {much} and {slip}; invalid at p99 from {most}
+and {invalid}, unless the phase has limits on times and the slip is below {limit} of the strictest, which it then hardly
+touches. Slip alone is never the sign of health; a client that does not read its answers shows none. What to do: `pacing = "precise"`, fewer workers, a lower rate."#,
         least = duration(LEAST_NS),
+        much = duration(MUCH_NS.0),
+        most = duration(MUCH_NS.1),
+        limit = percent(OF_LIMIT),
         slip = percent(SLIP.0),
         invalid = percent(SLIP.1)
     )
@@ -26,21 +34,36 @@ a client that does not read its answers shows none. What to do: `pacing = "preci
 /// Whether the client was late though a slot was free: our fault.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     scene.phase.rate.as_ref()?;
-    let slip = scene.phase.client.slip_ns.p99? as f64;
-    let response = scene.phase.all.response_ns?.p99? as f64;
-    let level = if slip >= LEAST_NS && slip >= SLIP.1 * response {
-        Level::Invalid
-    } else if slip >= LEAST_NS.max(SLIP.0 * response) {
-        Level::Caution
-    } else {
-        Level::Pass
+    let (slip, response) = (&scene.phase.client.slip_ns, scene.phase.all.response_ns?);
+    let at_p99 = (slip.p99? as f64, response.p99? as f64);
+    let tail = slip.p99_9.zip(response.p99_9).map(|(slip, response)| (slip as f64, response as f64));
+    let times = scene.phase.limits.iter().filter(|limit| limit.share_within.is_some()).map(|limit| limit.limit);
+    let touches_limits = times.reduce(f64::min).is_none_or(|strictest| at_p99.0 >= OF_LIMIT * strictest);
+    let found = |name, (slip, response): (f64, f64)| {
+        let share = slip / response;
+        let level = if slip >= MUCH_NS.1 && share >= SLIP.1 && touches_limits && name == "p99" {
+            Level::Invalid
+        } else if slip >= LEAST_NS && share >= SLIP.1 || slip >= MUCH_NS.0 && share >= SLIP.0 {
+            Level::Caution
+        } else {
+            Level::Pass
+        };
+        (level, format!("slip {name} {} of a response {name} of {}", duration(slip), duration(response)))
     };
+    let (mut level, mut saw) = found("p99", at_p99);
+    if let Some((beyond, told)) = tail.map(|tail| found("p99.9", tail)).filter(|(beyond, _)| *beyond > level) {
+        (level, saw) = (beyond, told);
+    }
     Some(Finding::new(
         level,
-        format!("slip p99 {} of a response p99 of {}", duration(slip), duration(response)),
+        saw,
         format!(
-            "caution from 1 ms and {} of the response p99, invalid from 1 ms and {}",
+            "caution from {} and {} of the response, or {} and {}; invalid from {} and {} at p99",
+            duration(LEAST_NS),
+            percent(SLIP.1),
+            duration(MUCH_NS.0),
             percent(SLIP.0),
+            duration(MUCH_NS.1),
             percent(SLIP.1)
         ),
         "the client sent late though it could have sent: use pacing = \"precise\", fewer workers than processors or a lower rate, and end what else runs",
@@ -49,25 +72,44 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::results::Percentiles;
+    use crate::results::{LimitResult, Percentiles};
     use crate::verdicts::testing::{CAUTION, INVALID, PASS, closed, level, open};
 
     #[test]
     fn schedule_slip() {
         for (slip_ns, response_ns, expected) in [
-            (999_999, 1_000_000, PASS),
+            (49_999, 60_000, PASS),
+            (50_000, 100_000, CAUTION),
+            (50_000, 100_001, PASS),
+            (999_999, 1_000_000, CAUTION),
+            (999_999, 9_999_990, PASS),
             (1_000_000, 10_000_001, PASS),
             (1_000_000, 10_000_000, CAUTION),
-            (4_999_999, 10_000_000, CAUTION),
-            (5_000_000, 10_000_000, INVALID),
-            (1_000_000, 1_100_000, INVALID),
+            (1_999_999, 2_000_000, CAUTION),
+            (2_000_000, 4_000_001, CAUTION),
+            (2_000_000, 4_000_000, INVALID),
         ] {
             let result = open(|p| {
-                p.client.slip_ns.p99 = Some(slip_ns);
+                p.client.slip_ns = Percentiles { p99: Some(slip_ns), ..Default::default() };
                 p.all.response_ns = Some(Percentiles { p99: Some(response_ns), ..Default::default() });
             });
             assert_eq!(level(&result, "schedule-slip"), expected, "{slip_ns} of {response_ns}");
         }
         assert_eq!(level(&closed(|_| ()), "schedule-slip"), None);
+    }
+
+    #[test]
+    fn a_limit_that_is_far_away_is_not_touched_and_a_tail_is_seen() {
+        let with = |limit_ns: f64, p99: u64, p99_9: u64| {
+            open(|p| {
+                p.client.slip_ns = Percentiles { p99: Some(p99), p99_9: Some(p99_9), ..Default::default() };
+                p.all.response_ns =
+                    Some(Percentiles { p99: Some(4_000_000), p99_9: Some(300_000_000), ..Default::default() });
+                p.limits = vec![LimitResult { limit: limit_ns, share_within: Some(1.0), ..Default::default() }];
+            })
+        };
+        assert_eq!(level(&with(200e6, 3_000_000, 0), "schedule-slip"), CAUTION);
+        assert_eq!(level(&with(20e6, 3_000_000, 0), "schedule-slip"), INVALID);
+        assert_eq!(level(&with(20e6, 1_000, 240_000_000), "schedule-slip"), CAUTION);
     }
 }

@@ -10,14 +10,18 @@ pub(super) const CHECK: Check =
 
 /// Our own lateness at a rate that failed, over the limit on time.
 const LATE: f64 = 0.10;
+/// Slots that are busy for this share of the time are all taken: what falls due then waits for them, whoever is slow.
+const FULL: f64 = 0.90;
 
 fn page() -> String {
     format!(
         "A search for the highest rate that holds the limits did not end with one of the store's own: they do not hold
 even at the first rate (caution), the probes ran out before the bracket was narrow (caution), they hold at the highest
-rate of the search, so that the store's own lies beyond (a note), or at a rate that failed the client itself was late by
-more than {late} of the limit (caution: the store may hold more). What to do: widen `from` and `to`, raise `most_probes` or the phase's
-`duration`, give the client more processors.",
+rate of the search, so that the store's own lies beyond (a note), or at the lowest rate that failed every slot was taken
+({full} of the time) or the client itself was late by more than {late} of the limit (caution: the store may hold more). What
+to do: widen `from` and `to`, raise `most_probes` or the phase's `duration`, raise `in_flight` or `connections`, give the
+client more processors.",
+        full = percent(FULL),
         late = percent(LATE)
     )
 }
@@ -27,39 +31,65 @@ fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
 }
 
 fn of_search(search: &SearchResult) -> Finding {
-    let failed = || search.probes.iter().filter(|probe| !probe.held);
-    let (level, saw) = match (search.rate, failed().find_map(lateness)) {
-        (None, _) => (Level::Caution, format!("{}: the limits hold not even at the first rate", search.phase)),
-        (Some(found), _) if !search.complete => {
-            (Level::Caution, format!("{}: {}/s when the probes ran out", search.phase, rate(found)))
+    let phase = &search.phase;
+    // The edge is what is doubtful: rates far beyond it are late and full by themselves.
+    let mut edge: Vec<&ProbeResult> =
+        search.probes.iter().filter(|p| !p.held && search.fails_at.is_none_or(|at| p.rate <= at)).collect();
+    edge.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    let full = || edge.iter().find(|probe| probe.slots_busy_share >= FULL);
+    let late = || edge.iter().find_map(|probe| lateness(probe));
+    let (level, saw, advice) = match search.rate {
+        None if search.probes.is_empty() || !search.complete && search.fails_at.is_none() => {
+            (Level::Caution, format!("{phase}: it ended before any rate was decided"), "run the trial to its end")
         }
-        (Some(found), Some((late, at))) => (
+        None => (
             Level::Caution,
-            format!(
-                "{}: {}/s, but at {}/s, which failed, the client itself was late by {}",
-                search.phase,
-                rate(found),
-                rate(at),
-                duration(late)
+            format!("{phase}: the limits hold not even at the first rate"),
+            "lower `from`, or ask whether the limits are meant",
+        ),
+        Some(found) if !search.complete => (
+            Level::Caution,
+            format!("{phase}: {}/s when the probes ran out, or the run ended", rate(found)),
+            "raise `most_probes`, or run the trial to its end",
+        ),
+        Some(found) => match (full(), late(), search.fails_at) {
+            (Some(probe), ..) => (
+                Level::Caution,
+                format!(
+                    "{phase}: {}/s, but at {}/s, which failed, slots were busy {} of the time",
+                    rate(found),
+                    rate(probe.rate),
+                    percent(probe.slots_busy_share)
+                ),
+                "the slots may be the limit and not the store: raise `in_flight` or `connections`",
             ),
-        ),
-        (Some(found), None) if search.fails_at.is_none() => (
-            Level::Note,
-            format!("{}: the limits hold at {}/s, the highest rate of the search", search.phase, rate(found)),
-        ),
-        (Some(found), None) => (Level::Pass, format!("{}: {}/s", search.phase, rate(found))),
+            (None, Some((late, at)), _) => (
+                Level::Caution,
+                format!(
+                    "{phase}: {}/s, but at {}/s, which failed, the client itself was late by {}",
+                    rate(found),
+                    rate(at),
+                    duration(late)
+                ),
+                "give the client more processors, or use fewer workers than there are",
+            ),
+            (None, None, None) => (
+                Level::Note,
+                format!("{phase}: the limits hold at {}/s, the highest rate of the search", rate(found)),
+                "raise `to`: the store's own rate lies beyond",
+            ),
+            (None, None, Some(fails)) => {
+                (Level::Pass, format!("{phase}: {}/s; {}/s fails", rate(found), rate(fails)), "")
+            }
+        },
     };
     let threshold = format!(
-        "caution without a rate, with probes that ran out, and where the client was late by {} of the limit; note where \
-         the highest rate holds",
+        "caution without a rate, with probes that ran out, and where at the edge slots were busy {} of the time or the \
+         client was late by {} of the limit; note where the highest rate holds",
+        percent(FULL),
         percent(LATE)
     );
-    Finding::new(
-        level,
-        saw,
-        threshold,
-        "widen `from` and `to`, raise `most_probes`, or give the client more processors",
-    )
+    Finding::new(level, saw, threshold, advice)
 }
 
 /// By how much the client was late at a rate that failed, and that rate; none where that explains nothing.
@@ -103,6 +133,11 @@ mod tests {
         assert_eq!(level(&open(|_| {}), "search-unsure"), None);
         assert_eq!(said(|_| {}), PASS);
         assert_eq!(said(|s| s.rate = None), CAUTION);
+        assert_eq!(said(|s| s.probes[1].slots_busy_share = 0.94), CAUTION);
+        let text = |change: fn(&mut SearchResult)| of_search(&searched(change).trials[0].searches[0]).saw;
+        assert!(text(|s| s.probes[1].slots_busy_share = 0.94).contains("slots were busy 94"));
+        let ended = text(|s| (s.rate, s.fails_at, s.complete) = (None, None, false));
+        assert_eq!(ended, "steady: it ended before any rate was decided");
         assert_eq!(said(|s| s.complete = false), CAUTION);
         assert_eq!(said(|s| s.fails_at = None), NOTE);
         assert_eq!(said(|s| s.probes[1].slip_p99_ns = Some(30_000_000)), CAUTION);

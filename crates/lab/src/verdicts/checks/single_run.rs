@@ -1,28 +1,34 @@
 //! `single-run`: is there a spread to see?
 
+use crate::arms::is_whole;
 use crate::human::count;
-use crate::results::RunResult;
-use crate::verdicts::check::{Check, Finding, Group, Looks};
+use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check =
-    Check { name: "single-run", group: Group::Enough, page, looks: &[Looks::Run(look)], warm_ups: false };
+    Check { name: "single-run", group: Group::Enough, page, looks: &[Looks::Arms(look)], warm_ups: false };
 
 fn page() -> String {
-    "A note at `repeats = 1`: there is no spread to see. Set it to 3 or more before you call a difference
-real."
+    "A note where an arm has one trial that ended whole: there is no spread to see; and where it has two: the interval of two
+is so wide that it shows next to nothing. Set `repeats` to 3 or more before you call a difference real."
         .to_owned()
 }
 
 /// Whether there is a spread to see.
-fn look(result: &RunResult) -> Vec<Finding> {
-    let repeats = result.plan.repeats.max(1);
-    let level = if repeats == 1 { Level::Note } else { Level::Pass };
+fn look(arms: &Arms<'_>) -> Vec<Finding> {
+    let whole = |arm: &Arm<'_>| arm.trials.iter().filter(|trial| is_whole(trial)).count() as u64;
+    let Some(fewest) = arms.arms.iter().map(whole).min() else { return Vec::new() };
+    let level = if fewest < 3 { Level::Note } else { Level::Pass };
+    let of = if arms.arms.len() > 1 { " of the arm with the fewest" } else { "" };
     vec![Finding::new(
         level,
-        format!("{} repeat{}", count(repeats.into()), if repeats == 1 { "" } else { "s" }),
-        "note at 1 repeat",
-        "one run shows no spread: set `repeats` to 3 or more before you call a difference real",
+        format!("{} trial{}{of} ended whole", count(fewest), if fewest == 1 { "" } else { "s" }),
+        "note below 3 trials that ended whole",
+        if fewest == 2 {
+            "two show next to nothing of the spread: set `repeats` to 3 or more before you call a difference real"
+        } else {
+            "one shows no spread: set `repeats` to 3 or more before you call a difference real"
+        },
     )]
 }
 
@@ -31,10 +37,16 @@ mod tests {
     use crate::verdicts::testing::{NOTE, PASS, closed, level};
 
     #[test]
-    fn one_repeat_has_no_spread() {
+    fn trials_that_were_made_count_and_not_those_that_were_asked_for() {
         let mut result = closed(|_| ());
+        result.plan.repeats = 3;
         assert_eq!(level(&result, "single-run"), NOTE);
-        result.plan.repeats = 2;
-        assert_eq!(level(&result, "single-run"), PASS);
+        for n in 2..=3 {
+            let trial = crate::results::TrialResult { trial: n, block: n, ..result.trials[0].clone() };
+            result.trials.push(trial);
+            assert_eq!(level(&result, "single-run"), if n == 2 { NOTE } else { PASS });
+        }
+        result.trials[2].failure = Some(crate::results::Failure::default());
+        assert_eq!(level(&result, "single-run"), NOTE);
     }
 }

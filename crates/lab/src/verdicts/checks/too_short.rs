@@ -10,15 +10,19 @@ pub(super) const CHECK: Check =
 /// A measured phase, in ns.
 const LONG_ENOUGH_NS: f64 = 10e9;
 const ENOUGH_OPERATIONS: f64 = 1_000.0;
+/// A load or a copy, in ns.
+const LOAD_NS: f64 = 1e9;
 /// Values that a percentile should have beyond it.
 const ENOUGH_BEYOND: f64 = 100.0;
 
 fn page() -> String {
     format!(
-        "A measured phase that sent for less than {length} s, or ended fewer than {operations} operations: caution. A note
+        "A measured phase that sent for less than {length} s, or ended fewer than {operations} operations: caution; a load or
+copy of less than {load}, or a load with fewer requests than slots to send them through: caution. A note
 where fewer than {beyond} values of an operation lie beyond its p99.9. What to do: lengthen the phase, to minutes where
 the store writes: caches, flushes and compactions have barely begun.",
         length = LONG_ENOUGH_NS / 1e9,
+        load = duration(LOAD_NS),
         operations = count(ENOUGH_OPERATIONS as u64),
         beyond = ENOUGH_BEYOND
     )
@@ -26,6 +30,9 @@ the store writes: caches, flushes and compactions have barely begun.",
 
 /// Whether the phase was long enough for its figures.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
+    if scene.phase.loads || scene.phase.tasks.is_some() {
+        return of_load(scene);
+    }
     if !scene.measures() {
         return None;
     }
@@ -64,9 +71,22 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     ))
 }
 
+/// A load and a copy end when all is moved, however soon.
+fn of_load(scene: &Scene<'_>) -> Option<Finding> {
+    let (took_ns, requests) = (scene.phase.elapsed_ns as f64, scene.operations());
+    let slots = scene.phase.slots.max(1) as f64;
+    let short = scene.phase.tasks.is_none() && requests < slots || took_ns < LOAD_NS;
+    Some(Finding::new(
+        if short { Level::Caution } else { Level::Pass },
+        format!("{}, {} requests over {} slots", duration(took_ns), count(requests as u64), count(scene.phase.slots)),
+        format!("caution for a load or copy below {} or with fewer requests than slots", duration(LOAD_NS)),
+        "there is too little to load for a rate: use more documents or smaller batches",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level};
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level, load};
 
     #[test]
     fn too_short() {
@@ -85,6 +105,15 @@ mod tests {
             });
             assert_eq!(level(&result, "too-short"), expected, "{sent_ns} ns, {count}");
         }
-        assert_eq!(level(&closed(|p| p.loads = true), "too-short"), None);
+        for (elapsed_ns, count, expected) in
+            [(1_000_000_000, 8, PASS), (999_999_999, 8, CAUTION), (1_000_000_000, 7, CAUTION)]
+        {
+            let result = load(|p| {
+                (p.elapsed_ns, p.slots) = (elapsed_ns, 8);
+                p.ops[0].count = count;
+            });
+            assert_eq!(level(&result, "too-short"), expected, "{elapsed_ns} ns, {count}");
+        }
+        assert_eq!(level(&closed(|p| p.warm_up = true), "too-short"), None);
     }
 }
