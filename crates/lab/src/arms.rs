@@ -89,26 +89,27 @@ pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
 /// The figure at each level that was run, by block; nothing at a level none of whose trials ended whole, or where one of
 /// them has no such figure.
 fn levels_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
-    let mut levels: Vec<(f64, Option<Vec<(u32, f64)>>)> = Vec::new();
+    let mut levels: Vec<Measured> = Vec::new();
+    let mut lacking: Vec<f64> = Vec::new();
     for (level, trial) in trials {
-        let at = match levels.iter().position(|(known, _)| known == level) {
-            Some(at) => at,
-            None => {
-                levels.push((*level, Some(Vec::new())));
-                levels.len() - 1
-            }
-        };
+        if !levels.iter().any(|(known, _)| known == level) {
+            levels.push((*level, Vec::new()));
+        }
         if !is_whole(trial) {
             continue;
         }
         let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.value);
-        match (found, &mut levels[at].1) {
-            (Some(value), Some(values)) => values.push((trial.block, value)),
-            (None, values) => *values = None,
-            _ => {}
+        match (found, levels.iter_mut().find(|(known, _)| known == level)) {
+            (Some(value), Some((_, values))) => values.push((trial.block, value)),
+            _ => lacking.push(*level),
         }
     }
-    levels.into_iter().map(|(level, values)| (level, values.unwrap_or_default())).collect()
+    for (level, values) in &mut levels {
+        if lacking.contains(level) {
+            values.clear();
+        }
+    }
+    levels
 }
 
 fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Value> {

@@ -87,7 +87,7 @@ fn input(result: &RunResult, arm: &ArmResult, phase: &str, work: Work) -> Option
     let within_limit_per_s = if searched {
         // The phase is kept at the rate that was found, which documents are counted at too.
         let found = figure(RATE_WITHIN_LIMITS.name).filter(|_| arm.failed == 0).and_then(known);
-        found.and_then(|found| if work == Work::Documents { Some(rate) } else { Some(found) })
+        found.map(|found| if work == Work::Documents { rate } else { found })
     } else {
         held.then_some(rate)
     };
