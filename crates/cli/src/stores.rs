@@ -15,6 +15,8 @@ pub(crate) type Named = Vec<(String, Arc<dyn AnyStore>)>;
 pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure> {
     if !typed.is_empty() {
         study.stores = name_all(typed)?;
+        // What the study says of its stores by name may be of none of these.
+        study.clone().validate("with the stores of --store")?;
     }
     if study.stores.is_empty() {
         return Err(Failure::bad_input(

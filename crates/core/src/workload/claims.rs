@@ -40,6 +40,9 @@ pub struct Claim {
     /// The fewest repeats at which it can be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_trials: Option<u32>,
+    /// Whether it speaks of documents as large beside the memory as the study's `data_to_memory` says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_regime: bool,
 }
 
 /// A claim in figures of a run, which are named `PHASE.MEASURE` or `PHASE.OP.MEASURE`. Which test it is shows in
@@ -81,6 +84,9 @@ pub struct RisesTest {
     pub rises: String,
     /// The factor.
     pub over: String,
+    /// The highest level that it speaks of; without it, the highest that was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<f64>,
     /// Which arms, of all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub at: Levels,
@@ -97,6 +103,9 @@ pub struct FallsTest {
     pub falls: String,
     /// The factor.
     pub over: String,
+    /// The highest level that it speaks of; without it, the highest that was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<f64>,
     /// Which arms, of all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub at: Levels,

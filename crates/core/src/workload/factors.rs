@@ -193,6 +193,17 @@ impl Study {
     /// # Errors
     /// A factor that names nothing of the study, a level that the study cannot take: each with the factor's place.
     pub fn arms(&self, text: &str, file: &Path, overrides: &[Override]) -> Result<Vec<StudyArm>, StudyErrors> {
+        for path in self.factors.keys().filter(|path| matches!(kind(path), Kind::Setting)) {
+            let mut targets = self.settings(path);
+            if let Some(given) = targets.find_map(|target| overrides.iter().find(|one| nested(&one.path, &target))) {
+                let message = format!(
+                    "`{}` is varied by the factor `{path}`, so that setting it would do nothing; set the levels instead: \
+                     --set 'factors.\"{path}\"=[…]'",
+                    given.path
+                );
+                return Err(StudyErrors::one(Path::new("--set"), "", None, given.path.clone(), message));
+            }
+        }
         let all = self.combinations();
         let mut arms = Vec::with_capacity(all.len());
         // The study at some levels is parsed once, whatever options its stores have.
@@ -237,6 +248,21 @@ impl Study {
         Ok(arms)
     }
 
+    /// What two factors both set, where there is such a thing.
+    fn sets_both(&self, one: &str, other: &str) -> Option<String> {
+        match (kind(one), kind(other)) {
+            (Kind::Store { store: a, option: x }, Kind::Store { store: b, option: y }) => {
+                let same = x == y && (a.is_none() || b.is_none() || a == b);
+                same.then(|| format!("the store's option `{x}`"))
+            }
+            (Kind::Setting, Kind::Setting) => {
+                let targets: Vec<String> = self.settings(other).collect();
+                self.settings(one).find(|path| targets.iter().any(|target| nested(path, target)))
+            }
+            _ => None,
+        }
+    }
+
     /// The settings of a path: `phases.*.x` is one in every phase that runs a mix.
     fn settings<'a>(&'a self, path: &'a str) -> impl Iterator<Item = String> + 'a {
         let each = path.strip_prefix("phases.*.");
@@ -248,6 +274,12 @@ impl Study {
     }
 }
 
+/// Whether two paths are one setting, or one lies in the other.
+fn nested(a: &str, b: &str) -> bool {
+    let within = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'));
+    a == b || within(a, b) || within(b, a)
+}
+
 /// What is wrong with the factors and their design: keys below the root, and a message.
 pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
@@ -255,6 +287,14 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
         let mut say = |message: String| found.push((vec!["factors".to_owned(), path.clone()], message));
         if let Some(message) = wrong_path(study, path) {
             say(message);
+        }
+        if matches!(kind(path), Kind::Setting) && study.settings(path).next().is_none() {
+            say("no phase of this study runs a mix, which is what `phases.*` means; name the phase".into());
+        }
+        for other in study.factors.keys().take_while(|other| *other != path) {
+            if let Some(both) = study.sets_both(path, other) {
+                say(format!("`{other}` sets {both} too, so that one of them would do nothing; keep one of the two"));
+            }
         }
         if levels.is_empty() {
             say("a factor needs at least one level: [4, 16, 64]".into());
@@ -438,6 +478,33 @@ operations = 10
         assert_eq!((changed.phases[0].batch, changed.repeats), (Some(7), 2));
         assert_eq!(changed.factors.keys().collect::<Vec<_>>(), ["scale"]);
         assert_eq!(changed.limits.len(), 1);
+    }
+
+    #[test]
+    fn factors_that_would_do_nothing_are_refused() {
+        let study = |phases: &str, factors: &str, overrides: &[&str]| {
+            let text = format!(
+                "title = \"x\"\n[collections.c]\ncount = 10\n[[phases]]\nname = \"load\"\nload = [\"c\"]\n{phases}\n[factors]\n{factors}"
+            );
+            let overrides: Vec<Override> = overrides.iter().map(|o| Override::parse(o).unwrap()).collect();
+            let file = Path::new("x.toml");
+            let arms = Study::parse_with(&text, file, &overrides).and_then(|s| s.arms(&text, file, &overrides));
+            arms.map(|_| ()).map_err(|e| e.to_string()).err().unwrap_or_default()
+        };
+        let read = "[[phases]]\nname = \"read\"\nmix = { read = 1 }\noperations = 10";
+        assert_eq!(study(read, "\"phases.*.workers\" = [1, 2]", &[]), "");
+        let none = study("", "\"phases.*.workers\" = [1, 2]", &[]);
+        assert!(none.contains("no phase of this study runs a mix"), "{none}");
+        for (one, other) in [
+            ("\"phases.read.workers\" = [1, 2]", "\"phases.*.workers\" = [3, 4]"),
+            ("\"store.cache\" = [1, 2]", "\"stores.a.cache\" = [3, 4]"),
+            ("\"phases.read.mix\" = [{ read = 1 }]", "\"phases.read.mix.read\" = [3, 4]"),
+        ] {
+            let both = study(read, &format!("{one}\n{other}"), &[]);
+            assert!(both.contains("one of them would do nothing"), "{both}");
+        }
+        let set = study(read, "\"phases.read.workers\" = [1, 2]", &["phases.read.workers=7"]);
+        assert!(set.contains("--set") && set.contains("varied by the factor"), "{set}");
     }
 
     #[test]

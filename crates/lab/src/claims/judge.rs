@@ -13,6 +13,7 @@ use crate::human::{count, digits};
 use crate::results::RunResult;
 use crate::stats::{Estimate, geometric_mean};
 use crate::sweep::PRACTICAL;
+use crate::verdicts::{Level, Verdict};
 
 /// What was found for some arms.
 struct Judged {
@@ -52,10 +53,12 @@ fn judge(claim: &Claim, arms: &Arms<'_>, result: &RunResult) -> ClaimResult {
     let outcome = testable(claim, result).and_then(|test| match test {
         ClaimTest::Ratio(test) => judge_ratio(arms, test),
         ClaimTest::Rises(test) => {
-            trend(arms, &test.rises, &test.over, &test.at, test.between.unwrap_or(RISES), Trend::Up)
+            let ladder = Ladder::of(arms, &test.over, &test.at)?.up_to(test.up_to)?;
+            trend(arms, &test.rises, &ladder, test.between.unwrap_or(RISES), Trend::Up)
         }
         ClaimTest::Falls(test) => {
-            trend(arms, &test.falls, &test.over, &test.at, test.between.unwrap_or(FALLS), Trend::Down)
+            let ladder = Ladder::of(arms, &test.over, &test.at)?.up_to(test.up_to)?;
+            trend(arms, &test.falls, &ladder, test.between.unwrap_or(FALLS), Trend::Down)
         }
         ClaimTest::ShareWithin(test) => share_within(arms, test),
         ClaimTest::Peak(test) => peak(arms, test),
@@ -85,6 +88,10 @@ fn testable<'a>(claim: &'a Claim, result: &RunResult) -> Result<&'a ClaimTest, S
     {
         return Err(format!("the run's scale of {} is below {least}, from which on it can be told", result.run.scale));
     }
+    let other = |v: &&Verdict| v.check == "regime-differs" && v.level > Level::Pass;
+    if let Some(differs) = result.verdicts.iter().find(other).filter(|_| claim.needs_regime) {
+        return Err(format!("it speaks of documents as large beside the memory as the study's: {}", differs.saw));
+    }
     claim.test.as_ref().ok_or_else(|| "the study gives no test for it".to_owned())
 }
 
@@ -98,17 +105,18 @@ fn expected(test: &ClaimTest) -> String {
         levels.iter().map(|(name, level)| format!("{name} = {}", level_text(level))).collect::<Vec<_>>().join(", ")
     };
     let at = |at: &Levels| if at.is_empty() { String::new() } else { format!(" at {}", levels(at)) };
+    let up_to = |level: Option<f64>| level.map_or_else(String::new, |level| format!(" up to {}", number(level)));
     match test {
         ClaimTest::Ratio(t) => {
             format!("{} of {} over {}: {}", t.ratio, levels(&t.of), levels(&t.to), range(&t.between))
         }
         ClaimTest::Rises(t) => {
             let between = range(&t.between.unwrap_or(RISES));
-            format!("{} rises over {}{}, last over first: {between}", t.rises, t.over, at(&t.at))
+            format!("{} rises over {}{}{}, last over first: {between}", t.rises, t.over, up_to(t.up_to), at(&t.at))
         }
         ClaimTest::Falls(t) => {
             let between = range(&t.between.unwrap_or(FALLS));
-            format!("{} falls over {}{}, last over first: {between}", t.falls, t.over, at(&t.at))
+            format!("{} falls over {}{}{}, last over first: {between}", t.falls, t.over, up_to(t.up_to), at(&t.at))
         }
         ClaimTest::ShareWithin(t) => {
             format!("share within the limit {}{}: {}", t.share_within, at(&t.at), range(&t.between))
@@ -267,11 +275,29 @@ impl Ladder {
         Ok(Self { levels, sides, compared, failed })
     }
 
-    /// Says which levels are missing.
+    /// Without the levels above one.
+    fn up_to(mut self, highest: Option<f64>) -> Result<Self, String> {
+        let Some(highest) = highest else { return Ok(self) };
+        let kept = self.levels.iter().filter(|level| **level <= highest).count();
+        if kept < 2 {
+            return Err(format!("fewer than two levels up to {} have a trial that ended whole", number(highest)));
+        }
+        self.levels.truncate(kept);
+        self.sides.truncate(kept);
+        self.failed.retain(|level| level.as_f64().is_none_or(|level| level <= highest));
+        Ok(self)
+    }
+
+    /// Says which levels are missing. One beyond the ends decides nothing, and might have decided otherwise.
     fn note(&self, mut outcome: Outcome) -> Outcome {
         if !self.failed.is_empty() {
             let failed: Vec<String> = self.failed.iter().map(level_text).collect();
             outcome.why.push(format!("no trial ended whole at {}", failed.join(", ")));
+        }
+        let (first, last) = (self.levels.first(), self.levels.last());
+        let beyond = |level: f64| first.is_some_and(|first| level < *first) || last.is_some_and(|last| level > *last);
+        if outcome.verdict == ClaimVerdict::Matches && self.failed.iter().filter_map(Value::as_f64).any(beyond) {
+            outcome.verdict = ClaimVerdict::Undecided;
         }
         outcome
     }
@@ -279,15 +305,7 @@ impl Ladder {
 
 /// Rises and falls: the greatest level over the smallest lies in the range, and no step surely goes the other way by more than
 /// the practical threshold. That a step goes the right way is not asked for: a curve may flatten.
-fn trend(
-    arms: &Arms<'_>,
-    name: &str,
-    over: &str,
-    at: &Levels,
-    between: Between,
-    trend: Trend,
-) -> Result<Outcome, String> {
-    let ladder = Ladder::of(arms, over, at)?;
+fn trend(arms: &Arms<'_>, name: &str, ladder: &Ladder, between: Between, trend: Trend) -> Result<Outcome, String> {
     let (cells, _) = cells(arms, name, &ladder.sides, &ladder.compared)?;
     let grid = Grid::of(ladder.sides.len(), &cells)?;
     let last = ladder.levels.len() - 1;
@@ -344,7 +362,16 @@ fn peak(arms: &Arms<'_>, test: &PeakTest) -> Result<Outcome, String> {
         let (verdict, why) = if blocks < 2 {
             return Some(place(found, &test.between));
         } else if maybe.iter().all(inside) {
-            (ClaimVerdict::Matches, "every level that may be the best lies within")
+            let (lowest, highest) = (ladder.levels.first(), ladder.levels.last());
+            let open = |end: Option<&f64>, at: Option<&f64>, bounded: bool| bounded && end == at;
+            // What lies beyond the levels that were run may be better still.
+            if open(maybe.last(), highest, test.between.high.is_some()) {
+                (ClaimVerdict::Undecided, "the highest level that was run may be the best: higher ones tell")
+            } else if open(maybe.first(), lowest, test.between.low > 0.0) {
+                (ClaimVerdict::Undecided, "the lowest level that was run may be the best: lower ones tell")
+            } else {
+                (ClaimVerdict::Matches, "every level that may be the best lies within")
+            }
         } else if !maybe.iter().any(inside) {
             (ClaimVerdict::Differs, "every level that may be the best lies outside")
         } else {

@@ -202,6 +202,20 @@ fn a_rise_holds_at_no_step_back_and_a_fall_is_the_reverse() {
 }
 
 #[test]
+fn a_rise_may_end_where_the_claim_does_and_levels_that_failed_beyond_it_leave_it_open() {
+    let peaked = [(1, &[100.0, 101.0, 99.0][..]), (10, &[300.0, 303.0, 298.0]), (100, &[150.0, 152.0, 149.0])];
+    let mut run = run(BATCH, &peaked);
+    let rises = json!({ "rises": "load.documents", "over": "batch" });
+    let to_10 = json!({ "rises": "load.documents", "over": "batch", "up_to": 10 });
+    assert_eq!(verdict(rises.clone(), &run), ClaimVerdict::Differs);
+    assert_eq!(verdict(to_10.clone(), &run), ClaimVerdict::Matches);
+    let is_100 = |t: &&mut TrialResult| t.levels.values().any(|level| level == 100);
+    run.trials.iter_mut().filter(is_100).for_each(|t| t.failure = Some(Failure::default()));
+    assert_eq!(verdict(rises, &run), ClaimVerdict::Undecided);
+    assert_eq!(verdict(to_10, &run), ClaimVerdict::Matches);
+}
+
+#[test]
 fn a_peak_is_where_the_levels_that_may_be_the_best_are() {
     let at = |between: Value| json!({ "peak": "load.documents", "over": "batch", "between": between });
     let far = [(1, &[100.0, 101.0, 99.0][..]), (10, &[300.0, 303.0, 298.0]), (100, &[200.0, 202.0, 199.0])];
@@ -219,7 +233,9 @@ fn a_peak_is_where_the_levels_that_may_be_the_best_are() {
     let found = result.found.unwrap();
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     assert_eq!((found.low, found.high), (Some(10.0), Some(100.0)));
-    assert_eq!(verdict(at(json!([10, 100])), &near), ClaimVerdict::Matches);
+    // The highest level may be the best, and nobody knows what lies beyond it.
+    assert_eq!(verdict(at(json!([10, 100])), &near), ClaimVerdict::Undecided);
+    assert_eq!(verdict(at(json!([10])), &near), ClaimVerdict::Matches);
     let one = run(BATCH, &[(1, &[100.0]), (10, &[300.0])]);
     assert_eq!(verdict(at(json!([10])), &one), ClaimVerdict::Undecided);
 }

@@ -11,7 +11,7 @@ use storebench_core::workload::Study;
 
 use super::*;
 use crate::cost::PriceSheet;
-use crate::results::read_run;
+use crate::results::{TrialResult, read_run};
 
 const STUDY: &str = r#"
 title = "Sweep"
@@ -118,6 +118,34 @@ fn a_kept_database_is_loaded_once_for_all_that_share_it() {
     assert!(result.trials.iter().flat_map(|t| &t.phases).all(|p| p.ops.values().all(|op| op.wrong == 0)));
 }
 
+/// Whatever became of the documents under a trial: the next one does not measure what is left.
+#[test]
+fn a_database_that_lost_documents_is_not_kept() {
+    let text = STUDY.replace("title =", "database = \"kept\"\ntitle =").replace("[200, 400]", "[200]");
+    let of = request(&text, &["a"], None);
+    let store = Arc::clone(&of.arms[0].store);
+    let mut removed = false;
+    let mut observer = |event: &Event<'_>| {
+        if matches!(event, Event::PhaseBegan { phase, .. } if *phase == "mixed")
+            && !std::mem::replace(&mut removed, true)
+        {
+            store.remove().unwrap();
+        }
+    };
+    let result = run(&of, Arc::new(Stop::new()), &mut observer).unwrap().result;
+    assert!(removed);
+    // Sessions that were open still see them: it shows in the trial behind.
+    let wrong = |t: &TrialResult| t.phases.iter().flat_map(|p| p.ops.values()).any(|op| op.errors + op.misses > 0);
+    let bad = result.trials.iter().position(wrong).unwrap();
+    assert!(bad < 2, "{bad}");
+    for (at, trial) in result.trials.iter().enumerate().skip(1) {
+        assert_eq!(trial.database_kept, at != bad + 1, "loaded anew behind the one that missed them, and only there");
+    }
+    // Each trial draws keys of its own: what the one before it asked for is in memory.
+    let distinct = |t: &TrialResult| t.phases.last().unwrap().documents.distinct_keys;
+    assert!(result.trials[2..].windows(2).any(|pair| distinct(&pair[0]) != distinct(&pair[1])));
+}
+
 #[test]
 fn a_run_that_broke_off_is_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
@@ -200,6 +228,46 @@ rest = "1ms"
     assert_eq!(never.searches[0].rate, None);
     assert!(never.failure.is_none() && !never.phases[1].limits[0].held);
     assert_eq!(never.phases[1].rate.as_ref().unwrap().planned, 200.0);
+}
+
+/// What was measured until then stands, and the trial is no whole one.
+#[test]
+fn a_search_that_is_interrupted_is_not_whole() {
+    let text = r#"
+title = "Search"
+[collections.books]
+count = 50
+[[phases]]
+name = "load"
+load = ["books"]
+[[phases]]
+name = "steady"
+mix = { read = 1 }
+duration = "60ms"
+[limits]
+"steady.response.p50" = "1h"
+[search]
+phase = "steady"
+from = 200
+to = 800
+rest = "1ms"
+"#;
+    let stop = Arc::new(Stop::new());
+    let asked = Arc::clone(&stop);
+    let mut probes = 0;
+    let mut observer = |event: &Event<'_>| {
+        if matches!(event, Event::PhaseEnded { phase, .. } if *phase == "steady") {
+            probes += 1;
+            if probes == 2 {
+                asked.ask();
+            }
+        }
+    };
+    let result = run(&request(text, &["a"], None), stop, &mut observer).unwrap().result;
+    let trial = &result.trials[0];
+    assert!(result.run.interrupted && !crate::arms::is_whole(trial), "{:?}", trial.searches);
+    assert_eq!((trial.searches[0].rate, trial.searches[0].complete), (Some(200.0), false));
+    assert_eq!(crate::verdicts::exit_code(&result), 130);
 }
 
 /// Documents of another seed are not what they should be: whatever rate the limits hold at, the run says so.

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::error::LabError;
-use crate::arms::is_whole;
+use crate::arms::{arm_of, is_whole};
+use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::results::{RunInfo, TrialResult, read_run};
 
@@ -21,7 +22,13 @@ pub(super) struct Before {
 ///
 /// # Errors
 /// It cannot be read, is another run, or has nothing left to do.
-pub(super) fn open(folder: &Path, now: &RunInfo, plan: &Plan) -> Result<Before, LabError> {
+pub(super) fn open(
+    folder: &Path,
+    now: &RunInfo,
+    plan: &Plan,
+    here: &Environment,
+    versions: &[(&str, &str)],
+) -> Result<Before, LabError> {
     let found = read_run(folder)?;
     let refuse = |what: String| LabError::BadInput(format!("--resume {}: {what}", folder.display()));
     let mut differs = Vec::new();
@@ -31,6 +38,8 @@ pub(super) fn open(folder: &Path, now: &RunInfo, plan: &Plan) -> Result<Before, 
         ("--set or --preset", found.run.overrides == now.overrides),
         ("the stores or the order of trials", found.plan.trials == plan.trials),
         ("the version of Storebench", found.run.storebench_version == now.storebench_version),
+        ("the build of Storebench", found.run.storebench_commit == now.storebench_commit),
+        ("the machine", machine(&found.environment) == machine(here)),
         ("how documents are made", found.run.frozen == now.frozen),
     ] {
         if !same {
@@ -53,5 +62,20 @@ pub(super) fn open(folder: &Path, now: &RunInfo, plan: &Plan) -> Result<Before, 
     if trials.len() == plan.trials.len() {
         return Err(refuse("every trial of it ended whole; there is nothing to go on with".into()));
     }
+    let version = |trial: &TrialResult| {
+        let now = versions.iter().find(|(arm, _)| *arm == arm_of(trial)).map_or("", |(_, version)| *version);
+        (now != trial.version && !now.is_empty()).then(|| format!("{} was {} and is {now}", trial.store, trial.version))
+    };
+    if let Some(other) = trials.iter().find_map(version) {
+        return Err(refuse(format!(
+            "{other}: trials of two versions are no repeats of one another; bring back the version, or begin a new run"
+        )));
+    }
     Ok(Before { trials, began: found.run.began, resumed: found.run.resumed })
+}
+
+/// What of a machine makes figures incomparable when it changes.
+fn machine(of: &Environment) -> (Option<&str>, u64, u64, &str) {
+    let memory = of.memory_bytes.unwrap_or_default();
+    (of.cpu_model.as_deref(), of.cpus_available, memory, &of.kernel)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -158,7 +158,12 @@ fn run_with(
     let plan = plan_of(&request.study, &arms);
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
     let before = match &request.resume {
-        Some(path) => Some(resume::open(path, &info(None), &plan)?),
+        Some(path) => {
+            let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
+            let versions: Vec<(&str, &str)> =
+                arms.iter().map(|a| (a.name.as_str(), a.description.version.as_str())).collect();
+            Some(resume::open(path, &info(None), &plan, &Environment::here(&paths), &versions)?)
+        }
         None => None,
     };
     let files = write_files(request, &arms, &stop, observer)?;
@@ -290,6 +295,8 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
     let description = store.describe();
+    // What there is when a later trial begins is then what an earlier one wrote.
+    let nothing_there = matches!(found, Namespace::Absent) && mode == PrepareMode::Fresh;
     let prepare = match (found, mode) {
         (Namespace::Absent, _) if request.study.reads_only() => {
             return Err(LabError::BadInput(format!(
@@ -321,10 +328,11 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
                 description.url
             )));
         }
+        _ if nothing_there => Prepare::Fresh,
         (_, mode) if mode.keeps() || !loads(&request.study) => Prepare::Keep,
         _ => Prepare::Fresh,
     };
-    let kept = mode.keeps() || !loads(&request.study);
+    let kept = mode.keeps() || !loads(&request.study) && !nothing_there;
     Ok(Arm {
         position,
         name: request.name(),
@@ -344,7 +352,22 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
 /// What is in memory is a place of its own for each store.
 fn location(store: &Arc<dyn AnyStore>, description: &Description) -> String {
     let place = description.url.split('?').next().unwrap_or_default();
-    if place.ends_with("memory:") { format!("{place}{:p}", Arc::as_ptr(store)) } else { place.to_owned() }
+    if place.ends_with("memory:") {
+        return format!("{place}{:p}", Arc::as_ptr(store));
+    }
+    // One file has many names, and a decorator is no other place.
+    let canonical = |path: &PathBuf| {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let (folder, name) = (absolute.parent().map(Path::to_owned), absolute.file_name().map(ToOwned::to_owned));
+        let folder = folder.and_then(|folder| folder.canonicalize().ok());
+        absolute.canonicalize().ok().or_else(|| Some(folder?.join(name?))).unwrap_or(absolute)
+    };
+    match store.paths().first() {
+        Some(path) => canonical(path).display().to_string(),
+        None => {
+            place.rsplit_once('+').filter(|(before, _)| !before.contains(':')).map_or(place, |(_, own)| own).to_owned()
+        }
+    }
 }
 
 /// Whether the study loads documents itself.

@@ -44,8 +44,17 @@ fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
 
 /// What keys, operations and arrivals are drawn from: alike for all arms of a block, so that they are asked the same, and
 /// another in each block and at each probe of a search. Repeats of one draw would tell nothing of other draws.
+///
+/// Trials that may share a database draw apart: the second would find in memory just what the first had asked for.
 fn block_seed(arm: &Arm, planned: &PlannedTrial, probe: u64) -> u64 {
-    mix64(mix64(arm.study().seed, planned.block.into()), probe)
+    let block = mix64(arm.study().seed, planned.block.into());
+    let drawn = if arm.study().database == Database::Kept { mix64(block, planned.trial.into()) } else { block };
+    mix64(drawn, probe)
+}
+
+/// Whether a phase found everything that it asked for: what lost documents, or could not be asked, is no database to keep.
+fn found_all(phase: &PhaseResult) -> bool {
+    !spoiled(phase) && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.censored == 0)
 }
 
 /// The rate of a phase as its study says it, or as the search set it.
@@ -114,7 +123,8 @@ impl Session<'_> {
                         break;
                     }
                 }
-                if result.trials[at].failure.is_none() && !result.run.interrupted {
+                let trial = &result.trials[at];
+                if trial.failure.is_none() && !result.run.interrupted && trial.phases.iter().all(found_all) {
                     self.holds.insert(arm.location.clone(), arm.load_key.clone());
                 }
             }
@@ -272,12 +282,15 @@ impl Session<'_> {
             let probe = self.at_rate(arm, position, rate)?;
             // Other keys and arrivals each time: the same ones would confirm nothing.
             let seed = block_seed(arm, planned, out.probes.len() as u64 + 1);
-            let (found, partial) = self.measure(arm, planned, position, &probe, seed, journal)?;
+            let (mut found, partial) = self.measure(arm, planned, position, &probe, seed, journal)?;
             // Cut off by the user, it says nothing of its rate: what held before stands.
-            if partial.is_some() && self.stop.asked() {
+            if self.stop.asked() {
                 let so_far = search.so_far();
                 (out.rate, out.fails_at) = (so_far.rate, so_far.high);
-                return Ok((out, found, partial));
+                let why = "interrupted before the search had ended".to_owned();
+                let partial = partial.unwrap_or(Partial { cause: PartialCause::Interrupted, why: why.clone() });
+                found.partial.get_or_insert(why);
+                return Ok((out, found, Some(partial)));
             }
             let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
             journal.note(format!(
@@ -300,7 +313,7 @@ impl Session<'_> {
                 held && (!of.limits.iter().all(|l| l.held) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
             });
             // What was lost or wrong at any rate must be in the result, whatever rate is found.
-            if partial.is_some() || self.stop.asked() || spoiled(&found) {
+            if partial.is_some() || spoiled(&found) {
                 return Ok((out, found, partial));
             }
             if better {
