@@ -45,6 +45,19 @@ fn a_good_study_survives_a_round_trip() {
 }
 
 #[test]
+fn repeats_have_two_names_and_are_one_setting() {
+    for given in ["repeat = 3", "repeats = 3", ""] {
+        let text = format!(
+            "title = \"x\"\n{given}\n[collections.c]\ncount = 10\n[[phases]]\nname = \"load\"\nload = [\"c\"]\n"
+        );
+        for name in ["repeat", "repeats"] {
+            let study = Study::parse(&text, Path::new("study.toml"), &[format!("{name}=4")]).unwrap();
+            assert_eq!(study.repeats, 4, "{name} over {given}");
+        }
+    }
+}
+
+#[test]
 fn overrides_reach_phases_by_name_and_collections() {
     let set = |s: &str| s.to_owned();
     let overrides =

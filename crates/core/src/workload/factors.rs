@@ -356,6 +356,9 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
                 _ => None,
             }
         }
+        "store" | "stores" => {
+            Some("name an option of a store: stores.NAME.OPTION, or store.OPTION for all of them".into())
+        }
         _ => Some(match did_you_mean(root, known) {
             Some(name) => format!("a study has no `{root}` to vary; did you mean `{name}`?"),
             None => format!(
@@ -503,6 +506,8 @@ operations = 10
             let both = study(read, &format!("{one}\n{other}"), &[]);
             assert!(both.contains("one of them would do nothing"), "{both}");
         }
+        let place = study(read, "\"stores.a\" = [1, 2]", &[]);
+        assert!(place.contains("stores.NAME.OPTION"), "{place}");
         let set = study(read, "\"phases.read.workers\" = [1, 2]", &["phases.read.workers=7"]);
         assert!(set.contains("--set") && set.contains("varied by the factor"), "{set}");
     }

@@ -31,7 +31,9 @@ impl Override {
         })?;
         let value = value.trim();
         let value: Value = value.parse().unwrap_or_else(|_| value.into());
-        Ok(Self { path: path.trim().to_owned(), value: value.to_string(), given: given.to_owned() })
+        // The other name of it would be a second key.
+        let path = if path.trim() == "repeat" { "repeats" } else { path.trim() };
+        Ok(Self { path: path.to_owned(), value: value.to_string(), given: given.to_owned() })
     }
 
     /// Every one of them.
@@ -130,6 +132,9 @@ fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, Stud
     for one in overrides {
         let wrong = |message: String| StudyErrors::one(Path::new("--set"), "", None, one.given.clone(), message);
         let value = one.value.parse().map_err(|e: toml_edit::TomlError| wrong(e.message().to_owned()))?;
+        if one.path == "repeats" {
+            document.remove("repeat");
+        }
         set(document.as_item_mut(), &keys(&one.path), value).map_err(wrong)?;
     }
     Ok(document.to_string())
