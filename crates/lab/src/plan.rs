@@ -162,6 +162,9 @@ pub struct Estimate {
     pub written_bytes: u64,
     /// Disk that one store may need: documents, keys, indexes and what a store adds.
     pub disk_bytes: u64,
+    /// The same of all stores together, each with its largest arm: blocks take turns, so that all are there at once.
+    #[serde(default)]
+    pub all_disk_bytes: u64,
     /// Disk of this machine that files of copies need, in the folder for temporary files.
     #[serde(default)]
     pub files_bytes: u64,
@@ -244,15 +247,15 @@ impl Plan {
 }
 
 impl Plan {
-    /// `60 trials, 12 min to 1 h 40 min, up to 6.1 GiB of disk for a store`.
+    /// `60 trials, 12 min to 1 h 40 min, up to 6.1 GiB of disk`.
     pub fn in_a_line(&self) -> String {
         let e = &self.estimate;
         format!(
-            "{} trials, {} to {}, up to {} of disk for a store",
+            "{} trials, {} to {}, up to {} of disk",
             count(self.trials.len() as u64),
             duration(e.least_s * 1e9),
             duration(e.most_s * 1e9),
-            bytes(e.disk_bytes as f64)
+            bytes(e.all_disk_bytes as f64)
         )
     }
 }
@@ -482,6 +485,11 @@ fn whole(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Estimate {
         all.disk_bytes = all.disk_bytes.max(e.disk_bytes);
         all.assumes.clone_from(&e.assumes);
     }
+    let mut places: Vec<&str> = arms.iter().map(|arm| arm.url.as_str()).collect();
+    places.sort_unstable();
+    places.dedup();
+    let of = |place: &str| arms.iter().filter(|arm| arm.url == place).map(|arm| arm.estimate.disk_bytes).max();
+    all.all_disk_bytes = places.into_iter().filter_map(of).sum();
     all
 }
 
@@ -543,6 +551,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         written_bytes,
         disk_bytes: ((written_bytes as f64 + index_bytes as f64) * DISK_FACTOR) as u64,
         // Told of all arms together.
+        all_disk_bytes: 0,
         files_bytes: 0,
     }
 }
@@ -625,6 +634,9 @@ impl fmt::Display for Plan {
             bytes(e.disk_bytes as f64),
             bytes(e.written_bytes as f64)
         )?;
+        if e.all_disk_bytes > e.disk_bytes {
+            writeln!(f, "       about {} for all stores, which are there at once", bytes(e.all_disk_bytes as f64))?;
+        }
         if e.files_bytes > 0 {
             let files = bytes(e.files_bytes as f64);
             writeln!(f, "       and about {files} for files of copies, in the folder for temporary files (TMPDIR)")?;

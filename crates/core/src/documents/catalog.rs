@@ -70,7 +70,8 @@ pub struct FileFacts {
     /// Lines left out as bad.
     #[serde(default)]
     pub skipped: u64,
-    /// xxh3 of the text used, in hexadecimal; only for `text_file`.
+    /// xxh3 of what was used, in hexadecimal: the text of `text_file`, the lines of `from`. Not known of `from` in runs of
+    /// early versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub xxh3: String,
 }

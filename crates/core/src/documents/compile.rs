@@ -109,11 +109,15 @@ fn freeze(
             skipped: 0,
             xxh3: format!("{:016x}", corpus.hash()),
         }),
-        from: plan.own.as_ref().map(|own| FileFacts { bytes: own.bytes, skipped: own.skipped, xxh3: String::new() }),
+        from: plan.own.as_ref().map(|own| FileFacts {
+            bytes: own.bytes,
+            skipped: own.skipped,
+            xxh3: format!("{:016x}", own.hash),
+        }),
     };
     if let Some(known) = known {
         for (key, then, now) in [("text_file", &known.text, &found.text), ("from", &known.from, &found.from)] {
-            if then != now {
+            if !same_file(then.as_ref(), now.as_ref()) {
                 return Err(DocumentError::new(
                     format!("{path}.{key}"),
                     "the file is not the one that the earlier run was made from; bring that file back, or start a new run",
@@ -132,6 +136,14 @@ fn freeze(
         }
     }
     Ok(found)
+}
+
+/// Runs of earlier versions hold no hash of `from`.
+fn same_file(then: Option<&FileFacts>, now: Option<&FileFacts>) -> bool {
+    match (then, now) {
+        (Some(then), Some(now)) if then.xxh3.is_empty() => (then.bytes, then.skipped) == (now.bytes, now.skipped),
+        _ => then == now,
+    }
 }
 
 fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {

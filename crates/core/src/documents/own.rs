@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::error::{DocumentError, cut};
 use super::escape;
@@ -67,6 +68,8 @@ pub(crate) struct OwnFile {
     pub(crate) count: u64,
     pub(crate) skipped: u64,
     pub(crate) bytes: u64,
+    /// xxh3 of all lines that are documents, each ended by a line feed.
+    pub(crate) hash: u64,
     pub(crate) longest_key: u64,
 }
 
@@ -104,6 +107,7 @@ impl OwnFile {
 
         let (mut count, mut skipped, mut bytes, mut longest_key, mut key_offset) = (0u64, 0u64, 0u64, 0u64, 0u64);
         let (mut line, mut key) = (Vec::new(), Vec::new());
+        let mut hash = Xxh3::new();
         while source.count.is_none_or(|wanted| count < wanted) {
             match reader.next(&mut line) {
                 Ok(true) => {}
@@ -152,6 +156,8 @@ impl OwnFile {
             key_offset += key.len() as u64;
             longest_key = longest_key.max(key.len() as u64);
             bytes += line.len() as u64;
+            hash.update(&line);
+            hash.update(b"\n");
             count += 1;
         }
         if count == 0 {
@@ -169,7 +175,7 @@ impl OwnFile {
             None => File::open(&source.file).map_err(|e| wrong(None, &format!("cannot be opened again: {e}")))?,
         };
         let keys = keys.map(close).transpose()?;
-        Ok(Self { lines, index: close(index)?, keys, count, skipped, bytes, longest_key })
+        Ok(Self { lines, index: close(index)?, keys, count, skipped, bytes, hash: hash.digest(), longest_key })
     }
 
     pub(crate) fn holds_keys(&self) -> bool {

@@ -138,6 +138,7 @@ fn a_database_that_lost_documents_is_not_kept() {
     let wrong = |t: &TrialResult| t.phases.iter().flat_map(|p| p.ops.values()).any(|op| op.errors + op.misses > 0);
     let bad = result.trials.iter().position(wrong).unwrap();
     assert!(bad < 2, "{bad}");
+    assert_eq!(crate::verdicts::exit_code(&result), 1, "documents that were loaded were gone");
     for (at, trial) in result.trials.iter().enumerate().skip(1) {
         assert_eq!(trial.database_kept, at != bad + 1, "loaded anew behind the one that missed them, and only there");
     }

@@ -53,8 +53,8 @@ fn block_seed(arm: &Arm, planned: &PlannedTrial, probe: u64) -> u64 {
 }
 
 /// Whether a phase found everything that it asked for: what lost documents, or could not be asked, is no database to keep.
-fn found_all(phase: &PhaseResult) -> bool {
-    !spoiled(phase) && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.censored == 0)
+fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
+    !spoiled(trial, phase) && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.censored == 0)
 }
 
 /// The rate of a phase as its study says it, or as the search set it.
@@ -124,7 +124,10 @@ impl Session<'_> {
                     }
                 }
                 let trial = &result.trials[at];
-                if trial.failure.is_none() && !result.run.interrupted && trial.phases.iter().all(found_all) {
+                if trial.failure.is_none()
+                    && !result.run.interrupted
+                    && trial.phases.iter().all(|p| found_all(trial, p))
+                {
                     self.holds.insert(arm.location.clone(), arm.load_key.clone());
                 }
             }
@@ -220,7 +223,8 @@ impl Session<'_> {
         let search = arm.study().search.as_ref().filter(|search| search.phase == plan.name);
         let (found, partial) = match search {
             Some(search) => {
-                let (search, found, partial) = self.search(arm, planned, position, search, &plan, journal)?;
+                let (search, found, partial) =
+                    self.search(arm, planned, &result.trials[at], position, search, journal)?;
                 result.trials[at].searches.push(search);
                 (found, partial)
             }
@@ -248,9 +252,9 @@ impl Session<'_> {
         &mut self,
         arm: &Arm,
         planned: &PlannedTrial,
+        trial: &TrialResult,
         position: usize,
         wanted: &RateSearch,
-        plan: &PhasePlan,
         journal: &mut Journal<'_>,
     ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
         let spec = SearchSpec {
@@ -261,7 +265,7 @@ impl Session<'_> {
             most_probes: wanted.most_probes,
         };
         let mut search = Search::new(spec).map_err(|error| StoreError::NotSupported(error.to_string()))?;
-        let mut out = SearchResult { phase: plan.name.clone(), ..SearchResult::default() };
+        let mut out = SearchResult { phase: wanted.phase.clone(), ..SearchResult::default() };
         let mut best: Option<(f64, PhaseResult)> = None;
         loop {
             let (rate, why) = match search.next() {
@@ -295,7 +299,7 @@ impl Session<'_> {
             let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
             journal.note(format!(
                 "{} at {}/s: limits {}",
-                plan.name,
+                wanted.phase,
                 crate::human::rate(rate),
                 if held { "hold" } else { "do not hold" }
             ));
@@ -313,7 +317,7 @@ impl Session<'_> {
                 held && (!of.limits.iter().all(|l| l.held) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
             });
             // What was lost or wrong at any rate must be in the result, whatever rate is found.
-            if partial.is_some() || spoiled(&found) {
+            if partial.is_some() || spoiled(trial, &found) {
                 return Ok((out, found, partial));
             }
             if better {

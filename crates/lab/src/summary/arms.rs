@@ -41,12 +41,18 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
     let limited = result.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && !p.limits.is_empty());
     let several = arms.len() > 1;
     let disk = any(DISK.name);
+    let percentiles = ["p50", "p99", "p99.9"].map(|percentile| format!("{time}.{percentile}"));
+    // What an open loop answers each second is its schedule: arms differ in how fast they answer.
+    let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
+    let compared = if given { percentiles[1].as_str() } else { what };
+    let ratio_after = |measure: &str| (several && measure == compared).then_some(("to the first", Align::Left));
     let mut columns = vec![("arm", Align::Left), ("trials", Align::Right), (unit, Align::Right)];
-    if several {
-        columns.push(("to the first", Align::Left));
+    columns.extend(ratio_after(what));
+    let p50 = format!("{time} p50");
+    for (measure, title) in percentiles.iter().zip([p50.as_str(), "p99", "p99.9"]) {
+        columns.push((title, Align::Right));
+        columns.extend(ratio_after(measure));
     }
-    let (p50, p99, p99_9) = (format!("{time} p50"), "p99".to_owned(), "p99.9".to_owned());
-    columns.extend([(p50.as_str(), Align::Right), (&p99, Align::Right), (&p99_9, Align::Right)]);
     if disk {
         columns.push(("on disk", Align::Right));
     }
@@ -65,13 +71,14 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> String {
         let shown = |measure: &str, text: fn(f64) -> String| {
             find(arm, phase, measure).map_or_else(|| "-".into(), |f| over(f, text))
         };
-        line.push(shown(what, rate));
-        if several {
-            let to_first = find(arm, phase, what).and_then(|f| f.to_first);
-            line.push(to_first.map_or_else(String::new, |ratio| shown_ratio(&ratio)));
+        let units = [rate as fn(f64) -> String, duration, duration, duration];
+        for (measure, text) in [what].into_iter().chain(percentiles.iter().map(String::as_str)).zip(units) {
+            line.push(shown(measure, text));
+            if ratio_after(measure).is_some() {
+                let to_first = find(arm, phase, measure).and_then(|f| f.to_first);
+                line.push(to_first.map_or_else(String::new, |ratio| shown_ratio(&ratio)));
+            }
         }
-        let percentiles = ["p50", "p99", "p99.9"].map(|percentile| format!("{time}.{percentile}"));
-        line.extend(percentiles.iter().map(|measure| shown(measure, duration)));
         if disk {
             line.push(find(arm, phase, DISK.name).map_or_else(|| "-".into(), |f| bytes(f.figure.value)));
         }

@@ -2,8 +2,9 @@
 
 use super::check::{Arms, Looks, Scene};
 use super::checks::CHECKS;
+use super::lost::loaded_and_gone;
 use super::model::{Level, Verdict};
-use crate::results::{PhaseResult, RunResult};
+use crate::results::{PhaseResult, RunResult, TrialResult};
 
 /// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
 /// judged only for what they lost or found wrong.
@@ -37,17 +38,19 @@ pub fn judge(result: &RunResult) -> Vec<Verdict> {
     verdicts
 }
 
-/// Whether data were lost, wrong or could not be verified in a phase.
-pub fn spoiled(phase: &PhaseResult) -> bool {
+/// Whether data were lost, wrong or could not be verified in a phase, which need not be among the trial's own yet.
+pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let ledger = phase.ledger.as_ref();
-    phase.ops.values().any(|op| op.wrong > 0) || ledger.is_some_and(|l| l.lost > 0 || l.unverifiable > 0)
+    phase.ops.values().any(|op| op.wrong > 0)
+        || ledger.is_some_and(|l| l.lost > 0 || l.unverifiable > 0)
+        || loaded_and_gone(trial, phase) > 0
 }
 
 /// The exit code of a run: 1 when data were lost, wrong or could not be verified; 2 or 3 when a store
 /// refused or could not be reached, 1 when it failed; 130 when interrupted; 4 when the measurement
 /// is invalid by its own verdicts; otherwise 0. The first that holds counts.
 pub fn exit_code(result: &RunResult) -> u8 {
-    if result.trials.iter().flat_map(|t| &t.phases).any(spoiled) {
+    if result.trials.iter().any(|t| t.phases.iter().any(|p| spoiled(t, p))) {
         return 1;
     }
     if let Some(failure) = result.trials.iter().find_map(|t| t.failure.as_ref()) {

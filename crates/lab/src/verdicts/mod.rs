@@ -7,6 +7,7 @@
 mod check;
 mod checks;
 mod judge;
+mod lost;
 mod memory;
 mod model;
 mod page;
@@ -15,5 +16,6 @@ mod testing;
 mod unlike;
 
 pub use judge::{exit_code, judge, spoiled};
+pub use lost::loaded_and_gone;
 pub use model::{Level, Verdict};
 pub use page::page;

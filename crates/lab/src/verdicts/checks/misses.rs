@@ -2,6 +2,7 @@
 
 use crate::human::{count, percent};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::lost::loaded_and_gone;
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check =
@@ -14,7 +15,8 @@ fn page() -> String {
     format!(
         "Above {misses} of an operation's: caution; fewer: note. A note at most where this or an earlier phase
 deletes documents or lets them expire. What to do: load the collection whole before the phase, at the same scale and
-seed.",
+seed. One miss of an operation by key is **invalid, exit code 1**, where the documents were loaded, none was deleted or
+let expire, and reads see every acknowledged write (`strong`): the store has lost what it acknowledged.",
         misses = percent(MISSES)
     )
 }
@@ -37,7 +39,9 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let most = worst.as_ref().map_or(0.0, |(share, _)| *share);
     let removed = removed_share(scene);
     let removes = removed > 0.0;
+    let gone = loaded_and_gone(scene.trial, scene.phase);
     let level = match () {
+        () if gone > 0 => Level::Invalid,
         () if missed == 0.0 => Level::Pass,
         () if most > MISSES + removed => Level::Caution,
         () => Level::Note,
@@ -46,7 +50,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if let Some((most, name)) = worst.filter(|_| missed > 0.0) {
         saw += &format!(" ({}; of {name} {})", percent(share), percent(most));
     }
-    let advice = if removes && level < Level::Caution {
+    let advice = if gone > 0 {
+        "the documents were loaded and nothing took them away: the store did not keep what it acknowledged; look for \
+         eviction, expiry and limits of memory in its settings, and at what else writes there"
+    } else if removes && level < Level::Caution {
         "documents were deleted or expired, so misses are to be expected; they are not counted as successes"
     } else {
         "keys were asked for that are not there: load the collection whole before this phase, at the same scale and seed"
@@ -54,7 +61,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         level,
         saw,
-        format!("caution above {} of an operation, unless documents are deleted", percent(MISSES)),
+        format!(
+            "caution above {} of an operation, unless documents are deleted; invalid when one that was loaded is gone",
+            percent(MISSES)
+        ),
         advice,
     ))
 }
