@@ -7,7 +7,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 use storebench_core::workload::shown_level;
 
-use crate::human::{bytes, count, digits, percent};
+use crate::human::{bytes, count, digits, percent, rate};
 use crate::results::{OpResult, PhaseResult, TrialResult};
 
 /// Documents of an operation and their bytes may differ by this share: keys are drawn at random.
@@ -241,10 +241,10 @@ impl Found<'_> {
     fn rate(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
         let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
         let planned = |phase: &PhaseResult| phase.rate.as_ref().map(|rate| rate.planned.clone());
-        let said = |rate: Option<Value>| match rate {
+        let said = |planned: Option<Value>| match planned {
             None => "no rate".to_owned(),
             Some(Value::String(text)) => format!("rate {text}"),
-            Some(rate) => format!("rate {rate}"),
+            Some(given) => given.as_f64().map_or_else(|| format!("rate {given}"), |r| format!("rate {}/s", rate(r))),
         };
         let (p, q) = (planned(x), planned(y));
         if p != q {
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(one(|p| p.ops[1].collection = "x".into()), (Work, "update of books against x".into()));
         assert_eq!(one(|p| p.ops[1].batch = 9), (Work, "update in batches of 1 against 9".into()));
         let rate = one(|p| p.rate = Some(crate::results::RateResult { planned: 250.into(), ..Default::default() }));
-        assert_eq!(rate, (Work, "no rate against rate 250".into()));
+        assert_eq!(rate, (Work, "no rate against rate 250/s".into()));
         let gone = of(|t| drop(t.phases[1].ops.shift_remove("update")));
         assert!(gone.iter().any(|(.., text)| text == "update by the first only"), "{gone:?}");
         // Each store loads in its own way.

@@ -17,6 +17,11 @@ const MOST_SHOWN: usize = 8;
 /// Factors of which twice as many should do twice as much.
 const PARALLEL: [&str; 4] = [".workers", ".tasks", ".connections", ".in_flight"];
 
+/// What a user spends more or less of. Of a size or a rate none is enough: it is what is asked for.
+fn is_spent(factor: &str) -> bool {
+    PARALLEL.iter().chain(&[".batch", ".parallel"]).any(|key| factor.ends_with(key))
+}
+
 /// A level as the study says it.
 fn shown(level: f64) -> String {
     if level.fract() == 0.0 && level < 1e15 { count(level as u64) } else { level.to_string() }
@@ -54,7 +59,9 @@ pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
             ]);
         }
         out.push_str(&table.print(2));
-        let _ = writeln!(out, "  {}", said(swept, &factor));
+        if is_spent(&swept.factor) {
+            let _ = writeln!(out, "  {}", said(swept, &factor));
+        }
     }
     if worth.len() > MOST_SHOWN {
         let _ = writeln!(out, "\n{} further sweeps are in run.json", worth.len() - MOST_SHOWN);

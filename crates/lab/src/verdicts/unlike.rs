@@ -85,7 +85,8 @@ fn asked_for(arms: &Arms<'_>, a: &Arm<'_>, b: &Arm<'_>, found: &Difference, by: 
 /// Whether a setting can make a difference: it is one of those, and of the same phase if it is of one.
 fn makes(path: &str, found: &Difference, by: &[&str]) -> bool {
     if let (Some(rest), Some(phase)) = (path.strip_prefix("phases."), &found.phase) {
-        let number = rest.split('.').next().is_some_and(|first| first.parse::<u32>().is_ok());
+        // A phase by its number, or every phase.
+        let number = rest.split('.').next().is_some_and(|first| first == "*" || first.parse::<u32>().is_ok());
         let own = rest.strip_prefix(phase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         if !number && !own {
             return false;
@@ -131,6 +132,8 @@ mod tests {
             ("phases.steady.rate", true),
             ("phases.steady", true),
             ("phases.0.rate", true),
+            ("phases.*.rate", true),
+            ("phases.*.workers", false),
             ("phases.steady-2.rate", false),
             ("phases.load.rate", false),
             ("phases.steady.workers", false),
