@@ -33,9 +33,14 @@ TEST_THREADS ?= 6
 lint: ## Format, clippy, documentation, licences
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
+	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
+
+.PHONY: report
+report: ## Build the script of the report, which is checked in
+	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -37,6 +37,9 @@ _storebench() {
             storebench,plan)
                 cmd="storebench__subcmd__plan"
                 ;;
+            storebench,report)
+                cmd="storebench__subcmd__report"
+                ;;
             storebench,run)
                 cmd="storebench__subcmd__run"
                 ;;
@@ -56,7 +59,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version run bench compare copy generate verify plan stores studies conform doctor"
+            opts="-h -V --help --version run bench compare report copy generate verify plan stores studies conform doctor"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -529,6 +532,28 @@ _storebench() {
                     return 0
                     ;;
                 --prices)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__report)
+            opts="-o -h --output --markdown --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -29,6 +29,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -s V -l version -d '
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "run" -d 'Run a study on its stores, and judge what was measured'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "bench" -d 'Measure one store quickly, the study given by flags'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "compare" -d 'Say what differs between two runs, or between the arms of one, and what of it is sure'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "report" -d 'Make the page of a run again, or one page of several runs'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Move documents between files and stores, in parallel, losing nothing'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with what it should be'
@@ -108,6 +109,9 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l anyway
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l all -d 'Show every figure'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -d 'Print one JSON document; the same as --format json'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'Write the page here, `-` is stdout [default: report.html in the run\'s folder; needed for several runs]' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l markdown -d 'Print Markdown for a comment on a change instead: the answer, what it is worth, the arms'
+complete -c storebench -n "__fish_storebench_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-collection -d 'The collection to read: one that Storebench made, or what the store calls one of yours (a table, database, bucket, collection or key prefix)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-key -d 'The field or column that holds keys in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-body -d 'The field or column that holds documents in your own collection, in stores where that is not fixed' -r

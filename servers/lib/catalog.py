@@ -2,7 +2,20 @@
 
 from collections import namedtuple
 
-from . import bench_tools, couchbackup, memcached, minidfs, nx27017, postgres, pouchdb, ravendb, redis, vega_datasets
+from . import (
+    bench_tools,
+    chromium,
+    couchbackup,
+    memcached,
+    minidfs,
+    nx27017,
+    postgres,
+    pouchdb,
+    ravendb,
+    redis,
+    report_tools,
+    vega_datasets,
+)
 
 # install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
 # `takes` names the options of `servers/start` that it knows.
@@ -21,8 +34,8 @@ SERVERS = {
     "minidfs": Server(minidfs.install, minidfs.start, {"option"}),
 }
 
-# What tests read: installed with the servers.
-DATA = {"vega-datasets": vega_datasets.install}
+# What tests read, build and look with: installed with the servers.
+DATA = {"vega-datasets": vega_datasets.install, "chromium": chromium.install, "report-tools": report_tools.install}
 # Large, and of one soak test: `servers/install all` leaves them out.
 BY_NAME_ONLY = {"minidfs"}
 

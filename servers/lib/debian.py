@@ -81,13 +81,29 @@ def unpack(packages, binaries, into):
             _unpack(package, "", into)
 
 
+def unpack_with_needs(package, into):
+    """Unpacks a package and all that it needs and this machine does not have. Of what is on the machine nothing is taken
+    again, its C library above all."""
+    options = []
+    if subprocess.run(["apt-cache", "show", package], capture_output=True).returncode != 0:
+        options = _own_lists(package)
+    simulated = ["apt-get", *options, "--quiet", "--simulate", "--no-install-recommends", "install", package]
+    said = cache.run(simulated, env={**os.environ, "LC_ALL": "C"})
+    needed = re.findall(r"^Inst (\S+) ", said, re.M)
+    if not needed:
+        raise Fault(f"{package} is installed on this machine, but not on the PATH; put it there")
+    for name in needed:
+        _unpack(name, "", into)
+
+
 def environment(root):
     """The environment in which programs of an unpacked tree find their libraries."""
-    folders = [str(found) for found in _library_folders(root)]
+    folders = [str(found) for found in library_folders(root)]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "LC_ALL": "C.UTF-8"}
 
 
-def _library_folders(root):
+def library_folders(root):
+    """The folders of an unpacked tree that hold shared libraries."""
     return sorted({path.parent for path in root.rglob("lib*.so.*") if "postgresql" not in path.parts})
 
 

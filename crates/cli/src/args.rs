@@ -3,10 +3,12 @@
 mod compare;
 mod copy;
 mod copy_records;
+mod report;
 
 pub(crate) use compare::{CompareArgs, CompareFormat};
 pub(crate) use copy::{CopyArgs, OpText};
 pub(crate) use copy_records::RecordArgs;
+pub(crate) use report::ReportArgs;
 
 use std::path::PathBuf;
 
@@ -48,6 +50,7 @@ pub(crate) enum Verb {
     Run(RunArgs),
     Bench(Box<BenchArgs>),
     Compare(CompareArgs),
+    Report(ReportArgs),
     Copy(Box<CopyArgs>),
     Generate(GenerateArgs),
     Verify(VerifyArgs),

@@ -1,4 +1,4 @@
-//! Which crate may use which: `cli → {lab, transfer, stores} → core`, and nothing the other way.
+//! Which crate may use which: `cli → {report → lab, transfer, stores} → core`, and nothing the other way.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
@@ -14,12 +14,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Servers for tests, which know nothing of us.
     ("storebench-fakes", &[]),
     ("storebench-lab", &["storebench-core"]),
+    ("storebench-report", &["storebench-core", "storebench-lab"]),
     // Its tests copy between real stores and fakes.
     ("storebench-transfer", &["storebench-core", "storebench-fakes", "storebench-stores"]),
     // Its tests run against the fakes too.
     (
         "storebench",
-        &["storebench-core", "storebench-fakes", "storebench-lab", "storebench-stores", "storebench-transfer"],
+        &[
+            "storebench-core",
+            "storebench-fakes",
+            "storebench-lab",
+            "storebench-report",
+            "storebench-stores",
+            "storebench-transfer",
+        ],
     ),
     // Nothing depends on it: it may look at everything.
     (
@@ -43,11 +51,11 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("clap_mangen", &["storebench"]),
     ("indicatif", &["storebench"]),
     // Tables are a matter of results, and of files that are moved.
-    ("arrow-array", &["storebench-lab", "storebench-transfer"]),
+    ("arrow-array", &["storebench-lab", "storebench-report", "storebench-transfer"]),
     ("arrow-ipc", &["storebench-transfer"]),
     ("arrow-json", &["storebench-transfer"]),
     ("arrow-schema", &["storebench-lab", "storebench-transfer"]),
-    ("parquet", &["storebench-lab", "storebench-transfer"]),
+    ("parquet", &["storebench-lab", "storebench-report", "storebench-transfer"]),
     // Places and expressions of copies.
     ("object_store", &["storebench-transfer"]),
     ("hdfs-native-object-store", &["storebench-transfer"]),

@@ -1,5 +1,7 @@
 //! Figures for people: three digits and a unit.
 
+use crate::stats::Estimate;
+
 /// `850 ns`, `12.3 µs`, `4.56 ms`, `1.02 s`, `3 m 20 s`.
 pub fn duration(ns: f64) -> String {
     match ns {
@@ -65,6 +67,14 @@ pub fn percent(share: f64) -> String {
         p if p == p.trunc() => format!("{p:.0} %"),
         p if p < 0.9995 => format!("{p:.2} %"),
         p => format!("{} %", digits(p)),
+    }
+}
+
+/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`.
+pub fn ratio(ratio: &Estimate) -> String {
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => format!("×{} [{}, {}]", digits(ratio.value), digits(low), digits(high)),
+        _ => format!("×{}", digits(ratio.value)),
     }
 }
 

@@ -5,7 +5,9 @@
 //! pure function of the result. This crate names no driver.
 
 pub mod alike;
+pub mod answer;
 pub mod arms;
+pub mod beside;
 pub mod claims;
 pub mod compare;
 pub mod conclude;

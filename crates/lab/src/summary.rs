@@ -6,13 +6,37 @@ mod verdicts;
 
 use std::fmt::Write;
 
+use crate::answer::answer;
 use crate::claims::ClaimTable;
 use crate::human::{bytes, count, duration, percent, rate};
-use crate::lines::{Align, Table, facts as in_lines};
+use crate::lines::{Align, Table, facts as in_lines, paragraph};
 use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult};
+use crate::verdicts::Level;
 
-/// Columns of the terminal that the text is laid out for.
-pub(crate) const WIDTH: usize = 116;
+/// Columns that a text is laid out for where nobody says how many there are.
+pub const WIDTH: usize = 116;
+/// The fewest: what has to stand in one line is longer than fewer.
+const NARROWEST: usize = 60;
+
+/// What a text is laid out for.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// Columns of its lines; tables may be wider.
+    pub(crate) width: usize,
+    pub(crate) paint: Paint,
+}
+
+impl Layout {
+    /// So many columns, 60 at least; with or without the colours of a terminal.
+    pub fn new(width: usize, colour: bool) -> Self {
+        Self { width: width.max(NARROWEST), paint: Paint(colour) }
+    }
+
+    /// For a file or a pipe.
+    pub fn plain() -> Self {
+        Self::new(WIDTH, false)
+    }
+}
 
 /// A run of more trials is shown by its arms alone.
 const DETAILED_TRIALS: usize = 4;
@@ -36,16 +60,17 @@ impl Paint {
     }
 }
 
-/// The summary of a run: its title, arms beside each other phase by phase, of few trials one table for each phase,
-/// the verdicts, the folder. `colour` adds terminal colours; without it the text is plain.
-pub fn summary(result: &RunResult, colour: bool) -> String {
-    let paint = Paint(colour);
+/// The summary of a run, in the order of the report: the question and the answer, the verdicts, arms beside each other
+/// phase by phase, what factors do, cost, what was published; of few trials one table for each phase; the folder.
+pub fn summary(result: &RunResult, layout: Layout) -> String {
+    let paint = layout.paint;
     let mut out = String::new();
-    header(&mut out, result, paint);
-    for (phase, table) in arms::tables(result) {
+    header(&mut out, result, layout);
+    verdicts::verdicts(&mut out, &result.verdicts, layout);
+    for (phase, table) in arms::tables(result, layout) {
         let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
     }
-    out.push_str(&sweeps::tables(result, paint));
+    out.push_str(&sweeps::tables(result, layout));
     if let Some(cost) = &result.cost {
         let _ = write!(out, "\n{cost}");
     }
@@ -59,7 +84,7 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
         trial_header(&mut out, trial, of.max(result.plan.trials.len()), paint);
         for phase in &trial.phases {
             out.push('\n');
-            phase_text(&mut out, phase, paint);
+            phase_text(&mut out, phase, layout);
             let found = trial.searches.iter().find(|search| search.phase == phase.name);
             out.extend(found.map(|search| format!("  {}\n", searched(search))));
         }
@@ -72,19 +97,29 @@ pub fn summary(result: &RunResult, colour: bool) -> String {
         let trials = count(of as u64);
         let _ = writeln!(out, "\neach of the {trials} trials by itself: run.json of the run folder, or --json");
     }
-    verdicts::verdicts(&mut out, &result.verdicts, paint);
     if let Some(folder) = &result.run.folder {
         let _ = writeln!(out, "\nkept in {folder}");
     }
     out
 }
 
-fn header(out: &mut String, result: &RunResult, paint: Paint) {
+fn header(out: &mut String, result: &RunResult, layout: Layout) {
     let run = &result.run;
+    let paint = layout.paint;
     let _ = writeln!(out, "{}", paint.bold(&run.title));
     if let Some(question) = &run.question {
-        let _ = writeln!(out, "{question}");
+        out.push_str(&paragraph("", "", question, layout.width));
     }
+    let found = answer(result);
+    let colour = match found.level {
+        Level::Invalid => "1;31",
+        Level::Caution => "33",
+        Level::Note | Level::Pass => "32",
+    };
+    let said = paragraph("", "", &found.found, layout.width);
+    let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
+    let worth = paragraph("", "", &found.worth, layout.width);
+    let _ = writeln!(out, "{}", worth.lines().map(|line| paint.with(colour, line) + "\n").collect::<String>());
     let mut facts = vec![format!("seed {}", run.seed)];
     if run.scale != 1.0 {
         facts.push(format!("scale {}", run.scale));
@@ -127,7 +162,8 @@ fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) 
     }
 }
 
-fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
+fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
+    let paint = layout.paint;
     let operations: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.count));
     if phase.warm_up {
         let _ = writeln!(
@@ -149,7 +185,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
         Some(means) => format!("durability {} ({means})", phase.durability.name),
         None => format!("durability {}", phase.durability.name),
     });
-    out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, WIDTH + paint.signs()));
+    out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
     out.push_str(&phase_table(phase).print(2));
     let mut facts = Vec::new();
     let client = &phase.client;
@@ -169,7 +205,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, paint: Paint) {
     if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
-    out.push_str(&in_lines("  ", &facts, WIDTH));
+    out.push_str(&in_lines("  ", &facts, layout.width));
     if let Some(facts) = troubles(phase) {
         let _ = writeln!(out, "  {}", paint.with("33", &facts));
     }
@@ -334,14 +370,14 @@ mod tests {
     fn a_load_an_open_and_a_closed_loop() {
         let mut result = fixture::run_of(&[fixture::load(), fixture::open_loop(), fixture::closed_loop()]);
         result.verdicts = crate::verdicts::judge(&result);
-        let text = summary(&result, false);
+        let text = summary(&result, Layout::plain());
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
         insta::assert_snapshot!(text);
     }
 
     #[test]
     fn arms_beside_each_other_and_what_more_of_a_factor_does() {
-        let text = summary(&fixture::concluded(fixture::swept()), false);
+        let text = summary(&fixture::concluded(fixture::swept()), Layout::plain());
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
         insta::assert_snapshot!(text);
     }
@@ -350,7 +386,7 @@ mod tests {
     fn colour_adds_signs_only() {
         let mut result = fixture::run_of(&[fixture::closed_loop()]);
         result.verdicts = crate::verdicts::judge(&result);
-        let coloured = summary(&result, true);
+        let coloured = summary(&result, Layout::new(WIDTH, true));
         let mut plain = String::new();
         let mut parts = coloured.split('\u{1b}');
         plain.push_str(parts.next().unwrap());
@@ -358,7 +394,7 @@ mod tests {
             plain.push_str(part.split_once('m').unwrap().1);
         }
         assert_ne!(coloured, plain);
-        assert_eq!(plain, summary(&result, false));
+        assert_eq!(plain, summary(&result, Layout::plain()));
     }
 
     #[test]
@@ -378,6 +414,6 @@ mod tests {
             message: "the disk is full".into(),
         });
         result.verdicts = crate::verdicts::judge(&result);
-        insta::assert_snapshot!(summary(&result, false));
+        insta::assert_snapshot!(summary(&result, Layout::plain()));
     }
 }

@@ -1,12 +1,10 @@
 //! `compare RUN…`: what differs between runs.
 
-use std::io::IsTerminal as _;
-
 use storebench_lab::compare::{CompareRequest, Gate, Source, compare as compare_runs, markdown, save_baseline, text};
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::{layout, print, print_json};
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let named = args.runs.iter().map(|run| Source::open(run));
@@ -24,8 +22,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         CompareFormat::Json => print_json(&result)?,
         CompareFormat::Markdown => print(&markdown(&result, args.all))?,
         CompareFormat::Text => {
-            let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            print(&text(&result, args.all, colour))?;
+            print(&text(&result, args.all, layout()))?;
         }
     }
     match result.trouble() {

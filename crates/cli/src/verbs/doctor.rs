@@ -1,12 +1,10 @@
 //! `doctor`: what would spoil a measurement here.
 
-use std::io::IsTerminal as _;
-
 use storebench_lab::doctor::{State, examine};
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::{colours, print, print_json};
 
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if !args.path.exists() {
@@ -20,7 +18,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         print_json(&report)?;
         return Ok(0);
     }
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = colours();
     let mut out = String::new();
     for found in &report.checks {
         let (mark, code) = match found.state {

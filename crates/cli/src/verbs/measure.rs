@@ -1,6 +1,5 @@
 //! What `run` and `bench` share: measure, then print.
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use storebench_core::engine::Stop;
@@ -10,9 +9,10 @@ use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_lab::summary::summary;
 use storebench_lab::verdicts::Level;
 
+use super::report::write_page;
 use crate::args::ResultArgs;
 use crate::failure::{BAD_INPUT, Failure, INVALID};
-use crate::output::{print, print_json};
+use crate::output::{layout, print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 
@@ -31,8 +31,17 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     if args.json {
         print_json(&outcome.result)?;
     } else {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        print(&summary(&outcome.result, colour))?;
+        print(&summary(&outcome.result, layout()))?;
+    }
+    if let Some(folder) = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none()) {
+        match write_page(folder) {
+            Ok(file) if args.json => progress.note(&format!("the report is {}", file.display())),
+            Ok(file) => print(&format!("report {}\n", file.display()))?,
+            // What was measured is kept all the same.
+            Err(why) => {
+                progress.note(&format!("no report: {why}; `storebench report {}` makes it again", folder.display()))
+            }
+        }
     }
     let code = outcome.exit_code();
     let result = &outcome.result;

@@ -10,6 +10,7 @@ mod doctor;
 mod generate;
 mod measure;
 mod plan;
+mod report;
 mod run;
 mod stores;
 mod studies;
@@ -24,6 +25,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Run(args) => run::run(args),
         Verb::Bench(args) => bench::bench(args),
         Verb::Compare(args) => compare::compare(args),
+        Verb::Report(args) => report::report(args),
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
         Verb::Verify(args) => verify::verify(args),

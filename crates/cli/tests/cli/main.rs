@@ -16,6 +16,7 @@ mod help;
 mod interrupt;
 mod measure;
 mod refused;
+mod report;
 mod secrets;
 mod servers;
 mod squeezed;

@@ -7,6 +7,7 @@ use crate::cost::{PriceSheet, cost_of_run};
 use crate::figures::Better;
 use crate::results::{Failure, Percentiles, RunResult, SearchResult, TrialResult, fixture};
 use crate::stats::Estimate;
+use crate::summary::{Layout, WIDTH};
 use crate::verdicts::{Level, Verdict};
 
 /// A run of these arms: for each its speed in each block.
@@ -383,7 +384,7 @@ fn what_is_unlike_is_refused_and_stands_on_top_if_not() {
     let text = compared(&runs, &[]).unwrap_err().to_string();
     assert!(text.contains("a#x and b#x: durability") && text.contains("fsync") && text.contains("--anyway"), "{text}");
     let result = anyway(&runs);
-    let shown = super::text(&result, false, false);
+    let shown = super::text(&result, false, Layout::plain());
     assert!(shown.starts_with("Compared anyway\n  a#x and b#x are not alike: durability"), "{shown}");
     assert!(markdown(&result, false).starts_with("**Compared anyway**"));
 }
@@ -444,14 +445,14 @@ fn rich() -> CompareResult {
 #[test]
 fn as_text() {
     let result = rich();
-    let plain = text(&result, false, false);
+    let plain = text(&result, false, Layout::plain());
     insta::assert_snapshot!(plain);
     for all in [false, true] {
-        let wide = text(&result, all, false);
+        let wide = text(&result, all, Layout::plain());
         assert!(wide.lines().all(|line| line.chars().count() <= 120), "{wide}");
     }
-    assert!(text(&result, true, false).contains("response.p99.99"));
-    let coloured = text(&result, false, true);
+    assert!(text(&result, true, Layout::plain()).contains("response.p99.99"));
+    let coloured = text(&result, false, Layout::new(WIDTH, true));
     let mut parts = coloured.split('\u{1b}');
     let mut stripped = parts.next().unwrap().to_owned();
     parts.for_each(|part| stripped.push_str(part.split_once('m').unwrap().1));
@@ -468,7 +469,7 @@ fn as_markdown() {
 fn several_pairs_as_text() {
     let arms: &[(&str, &[f64])] = &[("old", EVEN), ("new", &faster(1.2)), ("one", &[1.0])];
     let result = compared(&[source("runs/a", run(DAY_1, arms))], &["steady.throughput < -5%"]).unwrap();
-    insta::assert_snapshot!(text(&result, false, false));
+    insta::assert_snapshot!(text(&result, false, Layout::plain()));
 }
 
 #[test]
@@ -477,7 +478,7 @@ fn long_names_stay_within_the_width() {
     let name = format!("storebench-runs/{}", "a-long-name-".repeat(5));
     let runs = [source(&name, run(DAY_1, &[(arm, EVEN)])), source("b", run(DAY_2, &[(arm, EVEN)]))];
     let result = compared(&runs, &["read.response.p99 > +5%"]).unwrap();
-    let shown = text(&result, true, false);
+    let shown = text(&result, true, Layout::plain());
     assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
 }
 

@@ -9,60 +9,60 @@ use super::format::{
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
 use crate::lines::{self, Align, Table, facts as in_lines, wrap};
-use crate::summary::{Paint, WIDTH};
+use crate::summary::{Layout, Paint};
 use crate::verdicts::Level;
 
-/// The comparison for a terminal of 120 columns. `all` shows every figure; `colour` adds terminal colours.
-pub fn text(result: &CompareResult, all: bool, colour: bool) -> String {
-    let paint = Paint(colour);
+/// The comparison as text; `all` shows every figure.
+pub fn text(result: &CompareResult, all: bool, layout: Layout) -> String {
+    let paint = layout.paint;
     let mut out = String::new();
     let reservations = reservations(result);
     if !reservations.is_empty() {
         let _ = writeln!(out, "{}", paint.with("1;31", "Compared anyway"));
-        reservations.iter().for_each(|text| paragraph(&mut out, "  ", text));
+        reservations.iter().for_each(|text| paragraph(&mut out, "  ", text, layout));
         out.push('\n');
     }
     for (n, pair) in result.pairs.iter().enumerate() {
         if n > 0 {
             out.push('\n');
         }
-        pair_text(&mut out, pair, all, paint);
+        pair_text(&mut out, pair, all, layout);
     }
     let left = unmatched(result);
     if !left.is_empty() {
         out.push('\n');
-        left.iter().for_each(|text| paragraph(&mut out, "", text));
+        left.iter().for_each(|text| paragraph(&mut out, "", text, layout));
     }
-    gates(&mut out, result, paint);
+    gates(&mut out, result, layout);
     let _ = writeln!(out, "\nalike: the whole interval lies within {}", percent(result.threshold));
     out
 }
 
-fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, paint: Paint) {
+/// In the order of a run's summary: what is compared, the answer, what it is worth, the figures.
+fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, layout: Layout) {
+    let paint = layout.paint;
     let _ = writeln!(out, "{}", paint.bold(&pair.a.title));
     if pair.b.title != pair.a.title {
         let _ = writeln!(out, "B: {}", paint.bold(&pair.b.title));
     }
-    out.push_str(&in_lines("A  ", &facts(&pair.a), WIDTH));
-    out.push_str(&in_lines("B  ", &facts(&pair.b), WIDTH));
+    out.push_str(&in_lines("A  ", &facts(&pair.a), layout.width));
+    out.push_str(&in_lines("B  ", &facts(&pair.b), layout.width));
     let _ = writeln!(out, "{}", if pair.paired_by_block { PAIRED } else { APART });
     let figures = shown(pair, all);
-    out.push('\n');
-    if !figures.is_empty() {
-        out.push_str(&table(&figures, paint));
-        out.push('\n');
-    }
-    let _ = writeln!(out, "{}", counts(&figures));
+    let _ = writeln!(out, "\n{}", paint.bold(&counts(&figures)));
     for (side, arm) in [("A", &pair.a), ("B", &pair.b)] {
         for (level, code) in [(Level::Invalid, "1;31"), (Level::Caution, "33")] {
             if let Some(checks) = checks(&arm.verdicts, level) {
                 let head = paint.with(code, &format!("{side} {level}"));
-                let lines = wrap(&checks, WIDTH - 12).join("\n            ");
+                let lines = wrap(&checks, layout.width - 12).join("\n            ");
                 let _ = writeln!(out, "{head}: {lines}");
             }
         }
     }
-    notes(pair).iter().for_each(|note| paragraph(out, "note: ", note));
+    notes(pair).iter().for_each(|note| paragraph(out, "note: ", note, layout));
+    if !figures.is_empty() {
+        let _ = write!(out, "\n{}", table(&figures, paint));
+    }
 }
 
 /// The figures, those of each phase and operation under its name.
@@ -113,7 +113,8 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
     out
 }
 
-fn gates(out: &mut String, result: &CompareResult, paint: Paint) {
+fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
+    let paint = layout.paint;
     if result.gates.is_empty() {
         return;
     }
@@ -138,12 +139,12 @@ fn gates(out: &mut String, result: &CompareResult, paint: Paint) {
             _ => Some(format!("B/A {ratio} ({interval})")),
         });
         facts.extend(gate.why.clone());
-        let lines = in_lines("", &facts, WIDTH - 14);
+        let lines = in_lines("", &facts, layout.width - 14);
         let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n              "));
     }
 }
 
 /// A text in lines of the width, the first behind `head`.
-fn paragraph(out: &mut String, head: &str, text: &str) {
-    out.push_str(&lines::paragraph(head, &" ".repeat(head.len()), text, WIDTH));
+fn paragraph(out: &mut String, head: &str, text: &str, layout: Layout) {
+    out.push_str(&lines::paragraph(head, &" ".repeat(head.len()), text, layout.width));
 }

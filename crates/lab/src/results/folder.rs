@@ -162,8 +162,8 @@ impl RunFolder {
     pub fn add_phase(&mut self, trial: u32, store: &str, record: &PhaseRecord) -> Result<(), FolderError> {
         self.tables.add(trial, store, record);
         let title = format!("trial {trial}, store {store}, phase {}", record.name);
-        let stem = format!("{trial:03}-{}-{}", file_name(store), file_name(&record.name));
-        let mut name = format!("{stem}.hlog");
+        let mut name = log_name(trial, store, &record.name);
+        let stem = name.trim_end_matches(".hlog").to_owned();
         for n in 2.. {
             if self.logs.insert(name.clone()) {
                 break;
@@ -241,6 +241,12 @@ impl RunFolder {
             FolderError::Write { path: self.path.join(name), source }
         })
     }
+}
+
+/// The histogram log of a phase in its run folder. Of phases whose names become the same the later ones have `-2` and so on
+/// before the dot; of a searched phase each probe has one, with the rate as a part of the phase's name.
+pub fn log_name(trial: u32, store: &str, phase: &str) -> String {
+    format!("{trial:03}-{}-{}.hlog", file_name(store), file_name(phase))
 }
 
 /// A name as a part of a file name: letters, digits, `-`, `_`; at most 60.

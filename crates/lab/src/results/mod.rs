@@ -18,7 +18,7 @@ mod store_figures;
 mod tables;
 
 pub(crate) use folder::RESULT_FILE;
-pub use folder::{FolderError, RunFolder};
+pub use folder::{FolderError, RunFolder, log_name};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{

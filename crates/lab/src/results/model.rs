@@ -117,6 +117,10 @@ pub struct CollectionResult {
     pub compress_to: Option<f64>,
     /// What compressors made of a sample; none for counters.
     pub compression: Option<CompressionResult>,
+    /// One document as it was made, cut off where it is long; none of the user's own, which are nobody else's business, and
+    /// of those that are not text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
 }
 
 impl CollectionResult {

@@ -160,10 +160,10 @@ mod tests {
 
     fn survives(bytes: &[u8]) {
         if let Ok(mut result) = read_result(bytes, Path::new("run.json")) {
-            let _ = crate::summary::summary(&result, false);
+            let _ = crate::summary::summary(&result, crate::summary::Layout::plain());
             crate::conclude::conclude(&[], &mut result);
             let _ = crate::verdicts::exit_code(&result);
-            let _ = crate::summary::summary(&result, false);
+            let _ = crate::summary::summary(&result, crate::summary::Layout::plain());
             serde_json::to_string(&result).unwrap();
         }
     }

@@ -323,6 +323,6 @@ node = "box"
     let per_s = result.arms[0].figures["mixed.throughput"].figure.value;
     let million = cost.arms[0].measured.unwrap().per_million.without_clients.value;
     assert!((million - 1e3 / per_s).abs() < 1e-6 * million, "{million} at {per_s}");
-    let text = crate::summary::summary(&result, false);
+    let text = crate::summary::summary(&result, crate::summary::Layout::plain());
     assert!(text.contains("EUR") && text.contains("made up"), "{text}");
 }

@@ -483,5 +483,24 @@ fn describe(
         skipped_lines: documents.skipped_lines(),
         compress_to: of.and_then(|c| c.compress_to),
         compression: measured.entry(key).or_insert_with(measure).clone(),
+        sample: of.filter(|c| c.from.is_none() && c.existing.is_none()).and_then(|_| sample(documents)),
     }
+}
+
+/// Characters of a sample document.
+const SAMPLE_CHARS: usize = 400;
+
+/// The first document as text, cut off where it is long.
+fn sample(documents: &Documents) -> Option<String> {
+    if documents.body() != Body::Json || documents.count() == 0 {
+        return None;
+    }
+    let mut body = Vec::new();
+    documents.write_document(0, 0, &mut body);
+    let text = String::from_utf8(body).ok()?;
+    let mut cut: String = text.chars().take(SAMPLE_CHARS).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    Some(cut)
 }

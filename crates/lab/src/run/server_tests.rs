@@ -196,7 +196,7 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     assert_eq!((mixed.connection_events.disconnects, &mixed.partial), (1, &None));
     assert_eq!((mixed.sessions, mixed.slots), (1, 1));
     assert_eq!(mixed.unknown_outcomes, 1);
-    let text = crate::summary::summary(&outcome.result, false);
+    let text = crate::summary::summary(&outcome.result, crate::summary::Layout::plain());
     assert!(text.contains("1 connection lost · 1 write of unknown outcome"), "{text}");
     let unknown = |v: &crate::verdicts::Verdict| v.check == "errors" && v.saw.contains("1 write may or may not");
     assert!(outcome.result.verdicts.iter().any(unknown), "{:?}", outcome.result.verdicts);
@@ -235,7 +235,8 @@ fn a_server_that_tells_its_password_tells_nobody() {
     let outcome = run(&request_of(&server, dir.path()), Arc::new(Stop::new()), &mut observer).unwrap();
     let folder = outcome.folder.as_ref().unwrap();
     assert_eq!(holding(folder, &secrets), Vec::<String>::new());
-    let shown = serde_json::to_string(&outcome.result).unwrap() + &crate::summary::summary(&outcome.result, false);
+    let shown = serde_json::to_string(&outcome.result).unwrap()
+        + &crate::summary::summary(&outcome.result, crate::summary::Layout::plain());
     let shown = shown + &told.join("\n");
     assert!(secrets.iter().all(|s| !shown.contains(s)), "{shown}");
     assert!(shown.contains("no figures: `***` and ***") && shown.contains("reset: `***`"), "{shown}");

@@ -284,7 +284,7 @@ fn a_store_that_goes_away_leaves_what_the_others_measured() {
     let kept: RunResult = read_run(&outcome.folder.unwrap()).unwrap();
     assert_eq!(kept.trials[0].failure.as_ref().unwrap().during, "prepare");
     assert_eq!(kept.trials[1].phases.len(), 4);
-    assert!(crate::summary::summary(&kept, false).contains("nobody answers on port 1"));
+    assert!(crate::summary::summary(&kept, crate::summary::Layout::plain()).contains("nobody answers on port 1"));
 }
 
 #[test]

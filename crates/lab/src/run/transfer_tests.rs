@@ -176,7 +176,7 @@ fn copies_are_phases_and_their_files_are_written_once() {
         assert!(!judged(check, "export") && !judged(check, "import") && judged(check, "read"), "{check}");
     }
     assert!(judged("errors", "export"));
-    let text = crate::summary::summary(result, false);
+    let text = crate::summary::summary(result, crate::summary::Layout::plain());
     assert!(text.contains("2 of 3 tasks at once · 12 parts · 300 documents"), "{text}");
 }
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use storebench_core::workload::{short_names, shown_level};
 
-use super::Paint;
-use super::arms::{shown_ratio, with_width};
-use crate::human::{count, digits, rate};
+use super::Layout;
+use crate::beside::with_width;
+use crate::human::{count, digits, rate, ratio};
 use crate::lines::{Align, Table};
 use crate::results::{FactorSweep, RunResult};
 use crate::sweep::Beyond;
@@ -28,7 +28,8 @@ fn shown(level: f64) -> String {
 }
 
 /// A table for each sweep of three levels or more. Two levels are in the table of arms already.
-pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
+pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
+    let paint = layout.paint;
     let mut out = String::new();
     let worth: Vec<&FactorSweep> = result.sweeps.iter().filter(|s| s.sweep.curve.len() > 2).collect();
     for swept in worth.iter().take(MOST_SHOWN) {
@@ -50,11 +51,11 @@ pub(super) fn tables(result: &RunResult, paint: Paint) -> String {
             (if parallel { "efficiency" } else { "" }, Align::Right),
         ]);
         for (nth, level) in swept.sweep.curve.iter().enumerate() {
-            let ratio = level.speed_up.as_ref().filter(|_| nth > 0);
+            let speed_up = level.speed_up.as_ref().filter(|_| nth > 0);
             table.row(vec![
                 shown(level.level),
                 level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate(f.value), f)),
-                ratio.map_or_else(String::new, shown_ratio),
+                speed_up.map_or_else(String::new, ratio),
                 level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
             ]);
         }

@@ -6,6 +6,7 @@
 
 mod check;
 mod checks;
+mod grouped;
 mod judge;
 mod lost;
 mod memory;
@@ -15,6 +16,7 @@ mod page;
 mod testing;
 mod unlike;
 
+pub use grouped::{FoundAt, Grouped, grouped};
 pub use judge::{exit_code, judge, spoiled};
 pub use lost::loaded_and_gone;
 pub use model::{Level, Verdict};

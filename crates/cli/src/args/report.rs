@@ -1,0 +1,29 @@
+//! What may be typed of `report`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+/// Make the page of a run again, or one page of several runs
+///
+/// The page is one file that needs nothing else: it can be mailed, printed, opened from a disk, and read without its
+/// script. Every run writes its own, report.html, into its folder.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exit codes:
+  0    the page was written
+  1    it could not be written
+  2    bad input: no run, or a damaged one")]
+pub(crate) struct ReportArgs {
+    /// Folders of runs, or paths of their run.json
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Write the page here, `-` is stdout [default: report.html in the run's folder; needed for several runs]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print Markdown for a comment on a change instead: the answer, what it is worth, the arms
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) markdown: bool,
+}

@@ -1,0 +1,206 @@
+//! `report`: the page that a run leaves, read as text and looked at in a real browser; Markdown; several runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex};
+
+use crate::common::Cli;
+
+/// Two stores at two rates, for long enough that there is a course to see.
+const STUDY: &str = r#"title = "Books at two rates"
+question = "Which store answers a reader sooner?"
+seed = 7
+database = "kept"
+stores = { first = "memory:", second = "sqlite:second.db" }
+
+[collections.books]
+count = 2000
+size = "300B"
+
+[[phases]]
+name = "load"
+load = ["books"]
+batch = 500
+
+[[phases]]
+name = "steady"
+mix = { read = 3, update = 1 }
+rate = 200
+duration = "3500ms"
+
+[factors]
+"phases.steady.rate" = [200, 400]
+
+[limits]
+"steady.response.p99" = "2s"
+"#;
+
+/// A folder of the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Where `servers/where` says that something is; installs it if it is not there.
+fn installed(name: &str) -> PathBuf {
+    let done = Command::new(repository("servers/where")).arg(name).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    PathBuf::from(String::from_utf8(done.stdout).unwrap().trim())
+}
+
+/// One run that all tests look at.
+static RUN: LazyLock<Cli> = LazyLock::new(|| {
+    let cli = Cli::new();
+    cli.write("books.toml", STUDY);
+    cli.run("run books.toml -q").measured();
+    cli
+});
+
+/// A browser takes a processor to itself: one at a time.
+static BROWSER: Mutex<()> = Mutex::new(());
+
+/// Looks at a page as `report/tests/look.mjs` says.
+#[track_caller]
+fn look(check: &str, page: &str) {
+    let tools = installed("report-tools");
+    let browser = installed("chromium").join("chromium");
+    let _alone = BROWSER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
+    let done = Command::new("node")
+        .arg(repository("report/tests/look.mjs"))
+        .args([check, page])
+        .env("REPORT_TOOLS", tools)
+        .env("CHROMIUM", browser)
+        .env("SHOTS", shots)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[track_caller]
+fn look_at_run(check: &str) {
+    look(check, RUN.run_folder().join("report.html").to_str().unwrap());
+}
+
+macro_rules! looks {
+    ($($check:ident)*) => { $(
+        #[test]
+        fn $check() {
+            look_at_run(stringify!($check));
+        }
+    )* };
+}
+
+mod in_a_browser {
+    use super::look_at_run;
+
+    looks! { quiet points hover legend zoom choose sort dark print narrow keyboard noscript exports }
+}
+
+fn page_of(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("report.html")).unwrap()
+}
+
+#[test]
+fn every_run_leaves_its_page() {
+    let folder = RUN.run_folder();
+    let page = page_of(&folder);
+    for said in [
+        "Books at two rates",
+        "Which store answers a reader sooner?",
+        "held every limit",
+        "second.db",
+        "storebench run",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    // Nothing is loaded from anywhere.
+    let (text, scripts) = page.split_once("<script").unwrap();
+    for wanted in ["src=", "href=", "url(", "@import"] {
+        assert!(!text.contains(wanted), "{wanted}");
+    }
+    // But the names of SVG and its like.
+    let named = scripts.replace("http://www.w3.org/", "");
+    assert!(!named.contains("http:") && !named.contains("https:"), "an address in the script");
+    assert!(page.contains("default-src 'none'"));
+}
+
+/// Also without its tables, of which charts are made.
+#[test]
+fn a_page_is_made_again_of_what_is_left() {
+    let cli = Cli::new();
+    let folder = cli.path("run");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(RUN.run_folder().join("run.json"), folder.join("run.json")).unwrap();
+    let done = cli.run("report run").code(0);
+    assert_eq!(done.out, "run/report.html\n");
+    let page = page_of(&folder);
+    assert!(page.contains("held every limit") && !page.contains("throughput-over-time"));
+    assert_eq!(cli.run("report run/run.json -o other.html").code(0).out, "other.html\n");
+    let printed = cli.run("report run -o -").code(0).out;
+    assert!(printed.starts_with("<!DOCTYPE html>") && printed.ends_with("</html>"));
+}
+
+#[test]
+fn several_runs_are_one_page() {
+    let cli = Cli::new();
+    let one = RUN.run_folder();
+    let folder = cli.path("again");
+    std::fs::create_dir(&folder).unwrap();
+    for file in std::fs::read_dir(&one).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
+    let both = [one.to_str().unwrap(), "again", "-o", "both.html"];
+    cli.run_args(&[&["report"][..], &both[..]].concat()).code(0);
+    let page = std::fs::read_to_string(cli.path("both.html")).unwrap();
+    assert!(page.contains("again: first rate=200"), "arms say of which run they are");
+    assert_eq!(page.matches("<h1>").count(), 2);
+    look("quiet", cli.path("both.html").to_str().unwrap());
+    let refused = cli.run_args(&["report", one.to_str().unwrap(), "again"]).code(2);
+    assert!(refused.err.contains("-o FILE"), "{}", refused.err);
+}
+
+#[test]
+fn a_damaged_run_is_refused_by_name() {
+    let cli = Cli::new();
+    cli.run("report nothing").code(2);
+    let folder = cli.path("run");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(RUN.run_folder().join("run.json"), folder.join("run.json")).unwrap();
+    std::fs::write(folder.join("intervals.parquet"), b"PAR1 cut off").unwrap();
+    let done = cli.run("report run").code(2);
+    assert!(done.err.contains("intervals.parquet") && done.err.contains("copy the run folder again"), "{}", done.err);
+    assert!(!folder.join("report.html").exists(), "nothing half-written");
+}
+
+#[test]
+fn markdown_for_a_comment() {
+    let out = RUN.run_args(&["report", RUN.run_folder().to_str().unwrap(), "--markdown"]).code(0).out;
+    assert!(out.starts_with("## Books at two rates\n"), "{out}");
+    assert!(out.contains("**first held every limit at each rate that was tried, up to 400/s; second held"), "{out}");
+    assert!(out.contains("| first rate=200 |"), "{out}");
+    assert!(!out.contains("<script"), "{out}");
+}
+
+/// Names, titles and errors that a browser would run, or that would end the element they stand in.
+#[test]
+fn what_a_study_or_a_store_says_is_text() {
+    let cli = Cli::new();
+    let nasty = "</script><script>globalThis.hacked=1</script><img src=x onerror=globalThis.hacked=2>";
+    let study = STUDY
+        .replace("Books at two rates", nasty)
+        .replace("Which store answers a reader sooner?", nasty)
+        .replace("first =", "\"<img src=x onerror=globalThis.hacked=3>\" =")
+        .replace("sqlite:second.db", &format!("sqlite:{}.db", nasty.replace('/', "_")))
+        .replace("size = \"300B\"", &format!("fields = {{ text = {{ choice = {{ \"{nasty}\" = 1 }} }} }}"))
+        .replace("3500ms", "1100ms");
+    cli.write("books.toml", &study);
+    cli.run("run books.toml -q").measured();
+    let folder = cli.run_folder();
+    let page = page_of(&folder);
+    assert_eq!(page.matches("<script").count(), 2, "its own two");
+    look("hostile", folder.join("report.html").to_str().unwrap());
+    let markdown = cli.run_args(&["report", folder.to_str().unwrap(), "--markdown"]).code(0).out;
+    assert!(!markdown.contains("<script") && !markdown.contains("<img"), "{markdown}");
+}

@@ -1,0 +1,73 @@
+//! The answer of a run in two sentences, made of its figures and verdicts alone: what was found, and what that is worth.
+//!
+//! What is said of a run, in this order, the first that it has:
+//! 1. the highest rate within the study's limits, where it was searched;
+//! 2. at which of the given rates the limits held, where phases have both;
+//! 3. which store is ahead in each phase, each at its best levels, and by how much;
+//! 4. which levels are best, where there is one store only;
+//! 5. the figures themselves, where there is one arm.
+
+mod limits;
+mod phases;
+mod worth;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arms::is_whole;
+use crate::human::count;
+use crate::results::RunResult;
+use crate::verdicts::Level;
+
+/// What a run found, and what it is worth. Plain text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What was found: one sentence, now and then with a second clause for each store.
+    pub found: String,
+    /// What that is worth by the verdicts.
+    pub worth: String,
+    /// The worst level of the verdicts.
+    pub level: Level,
+}
+
+/// The answer of a run, also of one that is not at its end.
+pub fn answer(result: &RunResult) -> Answer {
+    let (worth, level) = worth::worth(result);
+    Answer { found: found(result), worth, level }
+}
+
+fn found(result: &RunResult) -> String {
+    let whole = result.trials.iter().filter(|trial| is_whole(trial)).count();
+    if whole == 0 {
+        let why = result.trials.iter().find_map(|t| Some((t, t.failure.as_ref()?)));
+        return match why {
+            Some((trial, failure)) => {
+                format!("No trial ended whole: {} failed in {}: {}.", trial.store, failure.during, failure.message)
+            }
+            None if result.trials.is_empty() => "Nothing was measured.".to_owned(),
+            None => "No trial ended whole.".to_owned(),
+        };
+    }
+    let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
+    let text = text.unwrap_or_else(|| "Nothing was measured but warm-ups.".to_owned());
+    let unended = result.plan.trials.len().saturating_sub(whole);
+    match unended {
+        0 => text,
+        n => format!(
+            "{text} {} of {} trials did not end whole.",
+            count(n as u64),
+            count(result.plan.trials.len() as u64)
+        ),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

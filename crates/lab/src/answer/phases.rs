@@ -1,0 +1,235 @@
+//! Which arm is ahead in which phase, and by how much.
+
+use indexmap::IndexMap;
+
+use super::listed;
+use crate::arms::{arm_of, is_whole};
+use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::human::{duration, percent, rate, ratio};
+use crate::results::{PhaseResult, RunResult, TrialResult};
+use crate::series::Series;
+use crate::stats::Estimate;
+
+/// The figure that stands for a phase.
+const RESPONSE_P99: &str = "response.p99";
+
+/// One arm's figure of a phase.
+pub(super) struct Standing {
+    pub(super) arm: String,
+    pub(super) store: String,
+    pub(super) series: Series,
+}
+
+impl Standing {
+    fn better(&self) -> Better {
+        self.series.figure.measure.better
+    }
+
+    fn value(&self) -> f64 {
+        self.series.over_trials().value
+    }
+
+    /// `145 k docs/s`, `p99 of 1.23 ms`.
+    pub(super) fn shown(&self) -> String {
+        shown(self.series.figure.measure, self.series.over_trials(), self.series.at_least())
+    }
+}
+
+/// A figure with what it is.
+fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
+    let least = if at_least { "at least " } else { "" };
+    match measure.name {
+        name if name == DOCUMENTS.name => format!("{least}{} docs/s", rate(figure.value)),
+        name if name == RATE_WITHIN_LIMITS.name => format!("{least}{}/s", rate(figure.value)),
+        name if name == THROUGHPUT.name => format!("{least}{} ops/s", rate(figure.value)),
+        _ => format!("a p99 of {}", duration(figure.value)),
+    }
+}
+
+/// How one arm stands to another: a ratio in the direction that is better, above 1 where the first is ahead.
+struct Lead {
+    ratio: Option<Estimate>,
+}
+
+impl Lead {
+    fn of(ahead: &Standing, other: &Standing) -> Self {
+        let (more, less) = match ahead.better() {
+            Better::More => (ahead, other),
+            Better::Less => (other, ahead),
+        };
+        Self { ratio: more.series.ratio_to(&less.series, true) }
+    }
+
+    /// Whether the interval leaves no doubt.
+    fn sure(&self) -> bool {
+        self.ratio.and_then(|r| r.low).is_some_and(|low| low > 1.0)
+    }
+
+    /// Whether there is an interval that leaves a doubt.
+    fn open(&self) -> bool {
+        self.ratio.is_some_and(|r| r.low.is_some()) && !self.sure()
+    }
+
+    /// `×2.75 [2.40, 3.20]`.
+    fn shown(&self) -> String {
+        self.ratio.map_or_else(|| "by how much is not known".to_owned(), |r| ratio(&r))
+    }
+}
+
+/// Phases that are results, in the order of the study: those that a factor varies alone, where there are such; loads only
+/// where nothing else is there.
+fn told(result: &RunResult) -> Vec<String> {
+    let mut phases: IndexMap<String, bool> = IndexMap::new();
+    for phase in result.trials.iter().filter(|t| is_whole(t)).flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
+        phases.entry(phase.name.clone()).or_insert(phase.loads);
+    }
+    let varied = |name: &str| {
+        let of = |path: &String| path.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) == Some(name);
+        result.trials.iter().any(|trial| trial.levels.keys().any(of))
+    };
+    let by_factor: Vec<String> = phases.keys().filter(|name| varied(name)).cloned().collect();
+    if !by_factor.is_empty() {
+        return by_factor;
+    }
+    let measured: Vec<String> = phases.iter().filter(|(_, loads)| !**loads).map(|(name, _)| name.clone()).collect();
+    if measured.is_empty() { phases.into_keys().collect() } else { measured }
+}
+
+/// The figure of a phase that arms are told by: of an open loop how fast it answers, else how much.
+fn figure_of(phases: &[&PhaseResult]) -> &'static str {
+    let bulk = phases.iter().flat_map(|p| p.ops.values()).any(|op| op.documents > 0 && op.documents != op.succeeded);
+    match phases.first() {
+        Some(phase) if phase.rate.is_some() => RESPONSE_P99,
+        _ if bulk => DOCUMENTS.name,
+        _ => THROUGHPUT.name,
+    }
+}
+
+/// Every arm that has a figure in all of its whole trials.
+pub(super) fn standings(result: &RunResult, figure: &str) -> Vec<Standing> {
+    let mut arms: IndexMap<&str, Vec<&TrialResult>> = IndexMap::new();
+    for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
+        arms.entry(arm_of(trial)).or_default().push(trial);
+    }
+    let of = |(arm, trials): (&str, Vec<&TrialResult>)| {
+        let store = trials.first()?.store.clone();
+        let series = Series::of(trials, |_| Vec::new()).shift_remove(figure)?;
+        (series.none_in().is_empty() && series.over_trials().trials > 0).then(|| Standing {
+            arm: arm.to_owned(),
+            store,
+            series,
+        })
+    };
+    arms.into_iter().filter_map(of).collect()
+}
+
+/// The best of them.
+pub(super) fn best<'a>(of: impl IntoIterator<Item = &'a Standing>) -> Option<&'a Standing> {
+    of.into_iter().reduce(|best, next| {
+        let ahead = match next.better() {
+            Better::More => next.value() > best.value(),
+            Better::Less => next.value() < best.value(),
+        };
+        if ahead { next } else { best }
+    })
+}
+
+/// The best arm of each store, the best store first.
+pub(super) fn best_of_stores(all: &[Standing]) -> Vec<&Standing> {
+    let mut stores: IndexMap<&str, Vec<&Standing>> = IndexMap::new();
+    for standing in all {
+        stores.entry(&standing.store).or_default().push(standing);
+    }
+    let mut found: Vec<&Standing> = stores.into_values().filter_map(best).collect();
+    found.sort_by(|a, b| match a.better() {
+        Better::More => b.value().total_cmp(&a.value()),
+        Better::Less => a.value().total_cmp(&b.value()),
+    });
+    found
+}
+
+/// One arm before another: `fjall is ahead: 145 k docs/s in insert, ×2.75 [2.40, 3.20] as many as sqlite (52.6 k docs/s)`.
+pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> String {
+    let lead = Lead::of(ahead, other);
+    let (a, b) = (&ahead.arm, &other.arm);
+    let (x, y) = (ahead.shown(), other.shown());
+    if lead.open() {
+        return format!("{a} and {b} cannot be told apart{place}: {x} and {y}, {}.", lead.shown());
+    }
+    let unsure = if lead.sure() { "" } else { "; measured too few times for an interval" };
+    format!("{a} is ahead{place}: {x} against {y} of {b}, {}{unsure}.", lead.shown())
+}
+
+/// Who is ahead in which phase.
+pub(super) fn ahead(result: &RunResult) -> Option<String> {
+    let phases = told(result);
+    let of_phase = |name: &String| {
+        let found: Vec<&PhaseResult> =
+            result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name && !p.warm_up).collect();
+        standings(result, &format!("{name}.{}", figure_of(&found)))
+    };
+    let all: Vec<(String, Vec<Standing>)> =
+        phases.iter().map(|name| (name.clone(), of_phase(name))).filter(|(_, of)| !of.is_empty()).collect();
+    let stores = all.iter().map(|(_, of)| best_of_stores(of).len()).max()?;
+    let text = match (all.as_slice(), stores) {
+        (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
+        (_, 1) => levels(&all),
+        ([(phase, of)], _) => {
+            let ranked = best_of_stores(of);
+            one_before(ranked[0], ranked[1], &format!(" in {phase}"))
+        }
+        _ => stores_by_phase(&all),
+    };
+    Some(text)
+}
+
+/// One arm: its figures.
+fn figures(all: &[(String, Vec<Standing>)]) -> String {
+    let one = |(phase, of): &(String, Vec<Standing>)| {
+        let figure = of[0].series.over_trials();
+        let width = figure.relative_half_width().filter(|half| half.is_finite());
+        let sure = width.map_or_else(String::new, |half| format!(" (±{})", percent(half)));
+        format!("{}{sure} in {phase}", of[0].shown())
+    };
+    let arm = &all[0].1[0].arm;
+    format!("{arm} reached {}.", listed(&all.iter().map(one).collect::<Vec<_>>()))
+}
+
+/// One store at several levels: the best of each phase beside the first arm.
+fn levels(all: &[(String, Vec<Standing>)]) -> String {
+    let one = |(phase, of): &(String, Vec<Standing>)| {
+        let (first, best) = (of.first()?, best(of)?);
+        Some(match best.arm == first.arm {
+            true => format!("In {phase} no arm is ahead of the first, {} ({}).", first.arm, first.shown()),
+            false => one_before(best, first, &format!(" in {phase}")),
+        })
+    };
+    let some: Vec<String> = all.iter().filter_map(one).collect();
+    some.join(" ")
+}
+
+/// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); not told apart in query.`
+fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
+    let mut leads: IndexMap<&str, Vec<String>> = IndexMap::new();
+    let mut open: Vec<String> = Vec::new();
+    let mut varied = false;
+    for (phase, of) in all {
+        let ranked = best_of_stores(of);
+        varied |= of.len() > ranked.len();
+        let [first, second, ..] = ranked[..] else { continue };
+        let lead = Lead::of(first, second);
+        if lead.open() {
+            open.push(format!("{phase} ({} to {}: {})", first.store, second.store, lead.shown()));
+        } else {
+            let text = format!("{phase} ({} before {})", lead.shown(), second.store);
+            leads.entry(&first.store).or_default().push(text);
+        }
+    }
+    let mut parts: Vec<String> =
+        leads.iter().map(|(store, phases)| format!("{store} is ahead in {}", listed(phases))).collect();
+    if !open.is_empty() {
+        parts.push(format!("not told apart in {}", listed(&open)));
+    }
+    let how = if varied { ", each store at its best levels" } else { "" };
+    format!("{}{how}.", parts.join("; "))
+}

@@ -1,0 +1,197 @@
+//! Arms beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
+
+use crate::arms::arm_of;
+use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::human::{bytes, duration, percent, rate, ratio};
+use crate::results::{ArmResult, FigureOverTrials, RunResult};
+use crate::stats::Estimate;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// The arm's name.
+    Arm,
+    /// A count.
+    Count,
+    /// A figure, more of which is better.
+    More,
+    /// A figure, less of which is better.
+    Less,
+    /// The ratio to the first arm of the figure before it.
+    Ratio,
+    /// Text.
+    Text,
+}
+
+/// A column of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its title, with the unit.
+    pub title: String,
+    /// What it holds.
+    pub kind: ColumnKind,
+}
+
+/// A cell: what it says, and the figure behind it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cell {
+    /// As it is shown: `264 k ±5 %`, `×1.23 [1.20, 1.26]`, `none`.
+    pub text: String,
+    /// The figure, in the unit of its column; none of text, and where there is none.
+    pub figure: Option<Estimate>,
+}
+
+/// The arms in one phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArmsTable {
+    /// The phase.
+    pub phase: String,
+    /// Its columns; the first is the arm.
+    pub columns: Vec<Column>,
+    /// One line for each arm, in the order of the study.
+    pub rows: Vec<Vec<Cell>>,
+    /// What has to be known of single trials.
+    pub notes: Vec<String>,
+}
+
+/// The tables of all measured phases; nothing where there is one arm that was measured once.
+pub fn arms_beside(result: &RunResult) -> Vec<ArmsTable> {
+    let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
+    if arms.len() < 2 && result.plan.repeats < 2 {
+        return Vec::new();
+    }
+    let mut phases: Vec<&str> = Vec::new();
+    for phase in result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
+        if !phases.contains(&phase.name.as_str()) {
+            phases.push(&phase.name);
+        }
+    }
+    phases.into_iter().map(|phase| table(result, &arms, phase)).collect()
+}
+
+/// A measure of a phase, the title of its column, what it holds, and how it is shown.
+type Shown = (String, String, ColumnKind, fn(f64) -> String);
+
+fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
+    let any = |measure: &str| arms.iter().any(|arm| find(arm, phase, measure).is_some());
+    let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
+        (RATE_WITHIN_LIMITS.name, "ops/s in limits")
+    } else if arms
+        .iter()
+        .any(|arm| find(arm, phase, DOCUMENTS.name).is_some_and(|docs| !same(docs, find(arm, phase, THROUGHPUT.name))))
+    {
+        (DOCUMENTS.name, "docs/s")
+    } else {
+        (THROUGHPUT.name, "ops/s")
+    };
+    let time = if any("response.p99") { "response" } else { "service" };
+    let limited = result.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && !p.limits.is_empty());
+    let several = arms.len() > 1;
+    let disk = any(DISK.name);
+    // What an open loop answers each second is its schedule: arms differ in how fast they answer.
+    let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
+    let p99 = format!("{time}.p99");
+    let compared = if given { p99.as_str() } else { what };
+    let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
+    for (percentile, title) in [("p50", format!("{time} p50")), ("p99", "p99".into()), ("p99.9", "p99.9".into())] {
+        figures.push((format!("{time}.{percentile}"), title, ColumnKind::Less, duration));
+    }
+    let column = |title: &str, kind| Column { title: title.to_owned(), kind };
+    let mut columns = vec![column("arm", ColumnKind::Arm), column("trials", ColumnKind::Count)];
+    for (measure, title, kind, _) in &figures {
+        columns.push(column(title, *kind));
+        if several && measure == compared {
+            columns.push(column("to the first", ColumnKind::Ratio));
+        }
+    }
+    if disk {
+        columns.push(column("on disk", ColumnKind::Less));
+    }
+    if limited {
+        columns.push(column("limits", ColumnKind::Text));
+    }
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for arm in arms {
+        let text = |text: String| Cell { text, figure: None };
+        let trials = match arm.failed {
+            0 => arm.trials.to_string(),
+            failed => format!("{} of {}", arm.trials, arm.trials + failed),
+        };
+        let mut row = vec![text(arm.arm.clone()), text(trials)];
+        for (measure, _, _, show) in &figures {
+            let found = find(arm, phase, measure);
+            row.push(found.map_or_else(|| text("-".into()), |f| over(f, *show)));
+            if several && measure == compared {
+                let to_first = found.and_then(|f| f.to_first);
+                row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
+            }
+        }
+        if disk {
+            let found = find(arm, phase, DISK.name);
+            row.push(
+                found
+                    .map_or_else(|| text("-".into()), |f| Cell { text: bytes(f.figure.value), figure: Some(f.figure) }),
+            );
+        }
+        if limited {
+            row.push(text(limits(result, arm, phase)));
+        }
+        rows.push(row);
+        for (measure, ..) in figures.iter().skip(1).chain(figures.first()) {
+            let Some(figure) = find(arm, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else { continue };
+            let trials: Vec<String> = figure.outlying_trials.iter().map(u32::to_string).collect();
+            let trials = trials.join(", ");
+            notes.push(format!("trial {trials} of {} is unlike the others in {measure}, and in the figure", arm.arm));
+        }
+    }
+    ArmsTable { phase: phase.to_owned(), columns, rows, notes }
+}
+
+fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {
+    arm.figures.get(&format!("{phase}.{measure}"))
+}
+
+/// Whether a figure says what another says already.
+fn same(figure: &FigureOverTrials, other: Option<&FigureOverTrials>) -> bool {
+    other.is_some_and(|other| (figure.figure.value - other.figure.value).abs() <= 1e-9 * other.figure.value)
+}
+
+/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, `none`.
+fn over(figure: &FigureOverTrials, show: fn(f64) -> String) -> Cell {
+    let none = figure.none_in.len();
+    let text = match (figure.figure.trials, figure.at_least) {
+        (0, _) => return Cell { text: "none".to_owned(), figure: None },
+        _ if none > 0 => format!("{}, none in {none}", show(figure.figure.value)),
+        (_, true) => format!("≥ {}", show(figure.figure.value)),
+        _ => with_width(show(figure.figure.value), &figure.figure),
+    };
+    Cell { text, figure: Some(figure.figure) }
+}
+
+/// How often the limits of a phase held over the arm's trials, and the least share within a limit of time.
+fn limits(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
+    let of_arm = result.trials.iter().filter(|t| arm_of(t) == arm.arm);
+    let judged: Vec<_> =
+        of_arm.flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.limits.is_empty()).map(|p| &p.limits).collect();
+    if judged.is_empty() {
+        return "-".to_owned();
+    }
+    let held = judged.iter().filter(|limits| limits.iter().all(|l| l.held)).count();
+    let least = judged.iter().flat_map(|limits| limits.iter()).filter_map(|l| l.share_within).reduce(f64::min);
+    let within = least.map_or_else(String::new, |share| format!(", {} within", percent(share)));
+    match (held, judged.len()) {
+        (1, 1) => format!("held{within}"),
+        (0, 1) => format!("not held{within}"),
+        (held, of) => format!("held {held} of {of}{within}"),
+    }
+}
+
+/// A figure, ± half of its interval where there is one.
+pub(crate) fn with_width(text: String, estimate: &Estimate) -> String {
+    match estimate.relative_half_width() {
+        // Beyond its own size a width says one thing only.
+        Some(half) if half > 1.0 => format!("{text} ±>100 %"),
+        Some(half) if half.is_finite() => format!("{text} ±{}", percent(half)),
+        _ => text,
+    }
+}

@@ -1,0 +1,126 @@
+//! Verdicts as they are told: worst first, those of one check, level, threshold and advice together, each finding once
+//! with all the places where it was made.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+
+use super::model::{Level, Verdict};
+
+/// Findings of one check and level that are told.
+const MOST_FINDINGS: usize = 6;
+/// Arms with a finding, and trials of each, that are named.
+const MOST_PLACES: usize = 4;
+const MOST_TRIALS: usize = 6;
+
+/// What one check found, at one level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grouped {
+    /// The level.
+    pub level: Level,
+    /// Name of the check.
+    pub check: String,
+    /// What it saw, and where; the first few.
+    pub findings: Vec<FoundAt>,
+    /// Further findings, which are in the result.
+    pub more: usize,
+    /// Where its levels begin.
+    pub threshold: String,
+    /// What to do; empty where there is nothing to do.
+    pub advice: String,
+}
+
+/// One finding with the places where it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundAt {
+    /// `redb load (trials 1, 3)`; empty for the run as a whole.
+    pub places: String,
+    /// What was seen.
+    pub saw: String,
+}
+
+/// Everything but what passed, worst first; and the names of the checks that passed everywhere.
+pub fn grouped(verdicts: &[Verdict]) -> (Vec<Grouped>, Vec<String>) {
+    let trials: BTreeSet<u32> = verdicts.iter().filter_map(|v| v.trial).collect();
+    let several = trials.len() > 1;
+    let mut out = Vec::new();
+    for level in [Level::Invalid, Level::Caution, Level::Note] {
+        // By check in the order of the checks; findings of one check may have different thresholds.
+        let mut groups: IndexMap<&str, Vec<Vec<&Verdict>>> = IndexMap::new();
+        for v in verdicts.iter().filter(|v| v.level == level) {
+            let of = groups.entry(&v.check).or_default();
+            let alike = |of: &&mut Vec<&Verdict>| (&of[0].threshold, &of[0].advice) == (&v.threshold, &v.advice);
+            match of.iter_mut().find(alike) {
+                Some(group) => group.push(v),
+                None => of.push(vec![v]),
+            }
+        }
+        out.extend(groups.into_values().flatten().filter_map(|of| group(&of, several)));
+    }
+    let mut passed: Vec<String> = Vec::new();
+    for v in verdicts {
+        let only_passed = verdicts.iter().filter(|w| w.check == v.check).all(|w| w.level == Level::Pass);
+        if only_passed && !passed.contains(&v.check) {
+            passed.push(v.check.clone());
+        }
+    }
+    (out, passed)
+}
+
+fn group(verdicts: &[&Verdict], several: bool) -> Option<Grouped> {
+    let first = verdicts.first()?;
+    // The same finding at several places is said once.
+    let mut saw: IndexMap<&str, Vec<&Verdict>> = IndexMap::new();
+    for v in verdicts {
+        saw.entry(&v.saw).or_default().push(v);
+    }
+    let more = saw.len().saturating_sub(MOST_FINDINGS);
+    let findings = saw
+        .into_iter()
+        .take(MOST_FINDINGS)
+        .map(|(saw, of)| FoundAt { places: places(&of, several), saw: saw.to_owned() })
+        .collect();
+    Some(Grouped {
+        level: first.level,
+        check: first.check.clone(),
+        findings,
+        more,
+        threshold: first.threshold.clone(),
+        advice: first.advice.clone(),
+    })
+}
+
+/// Where verdicts are, each phase with its arms, of a run of several trials with their numbers: `load of sqlite in trials 1,
+/// 3; redb in trial 2`. Where there is one trial its store stands for it.
+fn places(verdicts: &[&Verdict], several: bool) -> String {
+    if !several {
+        let mut places: Vec<String> = verdicts.iter().map(|v| place(v)).filter(|place| !place.is_empty()).collect();
+        places.dedup();
+        return places.join(", ");
+    }
+    let mut by_place: IndexMap<String, Vec<String>> = IndexMap::new();
+    for v in verdicts {
+        let Some(trial) = v.trial else { continue };
+        by_place.entry(place(v)).or_default().push(trial.to_string());
+    }
+    let told = |(place, trials): (&String, &Vec<String>)| {
+        let more = trials.len().saturating_sub(MOST_TRIALS);
+        let shown = trials.iter().take(MOST_TRIALS).cloned().collect::<Vec<_>>().join(", ");
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{place} (trial{} {shown}{rest})", if trials.len() == 1 { "" } else { "s" })
+    };
+    let more = by_place.len().saturating_sub(MOST_PLACES);
+    let mut all: Vec<String> = by_place.iter().take(MOST_PLACES).map(told).collect();
+    if more > 0 {
+        all.push(format!("{more} more places"));
+    }
+    all.join("; ")
+}
+
+fn place(v: &Verdict) -> String {
+    match (v.arm.as_ref().or(v.store.as_ref()), &v.phase) {
+        (Some(arm), Some(phase)) => format!("{arm} {phase}"),
+        (Some(arm), None) => arm.clone(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,38 @@
+//! How many operations took how long, and when: what percentiles hide.
+
+use std::collections::HashMap;
+
+use super::percentiles::Merged;
+use crate::data::{Axis, Chart, Heat, Kind, Number, Scale, Unit};
+
+/// One chart, with arm and phase to choose.
+pub(super) fn charts(merged: &Merged) -> Vec<Chart> {
+    let axis = Axis::new("time since the phase began", Unit::Seconds, Scale::Linear);
+    let mut chart = Chart { kind: Kind::Heat, ..Chart::lines("heat", "Every operation, by when and how long", axis) };
+    chart.about = "Each cell counts the operations that were answered in this span of time after so long, over all trials of \
+                   the arm and all operations of the phase; darker is more, by powers of ten. Two bands are two kinds of \
+                   answers; a column that reaches up is a stall."
+        .to_owned();
+    let response = merged.all.iter().any(|of| of.response);
+    chart.axis(Axis::new(if response { "response time" } else { "service time" }, Unit::Ns, Scale::Log));
+    for of in &merged.all {
+        let mut cells: Vec<(&(u32, u32), &u64)> = of.cells.iter().collect();
+        cells.sort_unstable();
+        let columns = cells.iter().map(|((column, _), _)| column + 1).max().unwrap_or(0) as usize;
+        chart.heat.push(Heat {
+            keys: [("phase".to_owned(), of.phase.clone())].into(),
+            chosen: Vec::new(),
+            arm: of.arm,
+            from: Number(0.0),
+            step: Number(of.step_s),
+            columns,
+            cells: cells
+                .into_iter()
+                .flat_map(|((column, row), n)| [*column, *row, u32::try_from(*n).unwrap_or(u32::MAX)])
+                .collect(),
+        });
+    }
+    let last = merged.all.last().map(|of| ("phase", of.phase.clone()));
+    chart.choose(&[("phase", "phase")], &last.into_iter().collect::<HashMap<_, _>>());
+    vec![chart]
+}

@@ -1,0 +1,160 @@
+//! Latency by percentile, up to where one value lies beyond, of histograms merged over the trials of an arm.
+
+use std::collections::HashMap;
+
+use hdrhistogram::Histogram;
+use indexmap::IndexMap;
+use storebench_lab::arms::is_whole;
+
+use crate::data::{Axis, Chart, Numbers, Scale, Series, Shared, Unit};
+use crate::recorded::{HistogramOf, ReportError};
+use crate::subject::Subject;
+
+/// Points for each factor of ten of 1 / (1 - q).
+const POINTS: u32 = 12;
+/// Columns of a heat map, at most.
+pub(super) const COLUMNS: usize = 120;
+/// Rows of a heat map for each doubling.
+pub(super) const ROWS: f64 = 4.0;
+
+/// The histograms of an arm in a phase, merged.
+#[derive(Debug)]
+pub(super) struct OfPhase {
+    pub(super) arm: usize,
+    pub(super) phase: String,
+    /// By operation.
+    pub(super) ops: IndexMap<String, Histogram<u64>>,
+    /// Whether they are response times.
+    pub(super) response: bool,
+    /// Counts by column and row, over all operations and trials.
+    pub(super) cells: HashMap<(u32, u32), u64>,
+    /// Seconds of a column.
+    pub(super) step_s: f64,
+}
+
+/// All of them, read once.
+#[derive(Debug)]
+pub(super) struct Merged {
+    pub(super) all: Vec<OfPhase>,
+}
+
+impl Merged {
+    pub(super) fn of(subject: &Subject) -> Result<Self, ReportError> {
+        let mut all: IndexMap<(usize, String), OfPhase> = IndexMap::new();
+        let mut longest: HashMap<&str, f64> = HashMap::new();
+        for phase in subject.trials().flat_map(|(_, _, trial)| &trial.phases) {
+            let length = longest.entry(&phase.name).or_default();
+            *length = length.max(phase.elapsed_ns as f64 / 1e9);
+        }
+        for (run, arm, trial) in subject.trials().filter(|(_, _, trial)| is_whole(trial)) {
+            for phase in trial.phases.iter().filter(|p| !p.warm_up) {
+                let length = longest.get(phase.name.as_str()).copied().unwrap_or(1.0);
+                let read = subject.runs[run].histograms(trial.trial, &trial.store, &phase.name)?;
+                let response = read.iter().any(|h| h.series == "response");
+                let wanted = if response { "response" } else { "service" };
+                let merged = all.entry((arm, phase.name.clone())).or_insert_with(|| OfPhase {
+                    arm,
+                    phase: phase.name.clone(),
+                    ops: IndexMap::new(),
+                    response,
+                    cells: HashMap::new(),
+                    // Whole seconds, as intervals are.
+                    step_s: (length / COLUMNS as f64).ceil().max(1.0),
+                });
+                read.into_iter().filter(|h| h.series == wanted).for_each(|h| merged.add(h));
+            }
+        }
+        Ok(Self { all: all.into_values().collect() })
+    }
+}
+
+impl OfPhase {
+    fn add(&mut self, of: HistogramOf) {
+        let column = (of.from_s / self.step_s) as u32;
+        for value in of.histogram.iter_recorded() {
+            let row = ((value.value_iterated_to().max(1) as f64).log2() * ROWS) as u32;
+            *self.cells.entry((column, row)).or_default() += value.count_at_value();
+        }
+        match self.ops.get_mut(&of.op) {
+            // Both grow as they need to.
+            Some(known) => drop(known.add(&of.histogram)),
+            None => {
+                let mut first = of.histogram;
+                first.auto(true);
+                self.ops.insert(of.op, first);
+            }
+        }
+    }
+}
+
+/// One chart, with the phase and the operation to choose.
+pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
+    let mut chart = Chart::lines(
+        "percentiles",
+        "Latency by percentile",
+        Axis::new("share of operations that were answered faster", Unit::Quantile, Scale::Log),
+    );
+    chart.about = "How slow the slowest are: to the right the share of operations that were answered within the time above, \
+                   each further step leaving a tenth of the rest. A line ends where fewer than ten operations lie beyond. \
+                   Histograms are merged over all trials of an arm; operations that failed are in none."
+        .to_owned();
+    let mut shared = Shared::default();
+    let response = merged.all.iter().any(|of| of.response);
+    let axis = chart.axis(Axis::new(if response { "response time" } else { "service time" }, Unit::Ns, Scale::Log));
+    let loads: Vec<&str> = subject
+        .trials()
+        .flat_map(|(_, _, trial)| &trial.phases)
+        .filter(|phase| phase.loads)
+        .map(|phase| phase.name.as_str())
+        .collect();
+    for of in &merged.all {
+        for (op, histogram) in &of.ops {
+            let (x, y) = curve(histogram);
+            let x = shared.put(&mut chart, x);
+            let keys = [("phase".to_owned(), of.phase.clone()), ("op".to_owned(), format!("{op} of {}", of.phase))];
+            chart.series.push(Series {
+                label: String::new(),
+                arm: of.arm,
+                keys: keys.into(),
+                chosen: Vec::new(),
+                x,
+                axis,
+                y: Numbers(y),
+                low: None,
+                high: None,
+            });
+        }
+    }
+    let is_load = |s: &&Series| s.keys.get("phase").is_some_and(|phase| loads.contains(&phase.as_str()));
+    let first = chart.series.iter().position(|s| !is_load(&s));
+    one_operation(&mut chart);
+    let first = first.and_then(|at| chart.series[at].keys.get("phase")).cloned();
+    let chosen: HashMap<&str, String> = first.map(|phase| ("phase", phase)).into_iter().collect();
+    chart.choose(&[("phase", "phase"), ("op", "operation")], &chosen);
+    vec![chart]
+}
+
+/// A phase and its operation are one choice: which operations there are depends on the phase.
+fn one_operation(chart: &mut Chart) {
+    for series in &mut chart.series {
+        let Some(op) = series.keys.shift_remove("op") else { continue };
+        let (op, phase) = op.rsplit_once(" of ").unwrap_or((&op, ""));
+        let name = if op == phase { phase.to_owned() } else { format!("{phase}: {op}") };
+        series.keys.insert("phase".to_owned(), name);
+    }
+}
+
+/// Points of 1 / (1 - q) and the value at q.
+fn curve(histogram: &Histogram<u64>) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
+    let n = histogram.len() as f64;
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for step in 0..=POINTS * 6 {
+        let inverse = 10f64.powf(f64::from(step) / f64::from(POINTS));
+        if step > 0 && n / inverse < 10.0 {
+            break;
+        }
+        x.push(Some(inverse));
+        y.push(Some(histogram.value_at_quantile(1.0 - 1.0 / inverse) as f64));
+    }
+    (x, y)
+}

@@ -1,0 +1,340 @@
+//! What happened over time: each trial a line, phases one behind the other and beginning together.
+//!
+//! Trials take different times for the same load. So that they can be compared, each phase begins at the same place on the
+//! axis for all of them, behind the longest of the phase before.
+
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+use storebench_lab::results::{PhaseResult, TrialResult};
+use storebench_lab::stats::SeriesEventKind;
+
+use crate::data::{Axis, Chart, Mark, MarkKind, Number, Numbers, Scale, Series, Shared, Unit};
+use crate::recorded::IntervalRow;
+use crate::subject::Subject;
+
+/// Trials beyond these are shown a block at a time at first.
+const MOST_LINES: usize = 12;
+/// Values of a line; longer ones are drawn by the worst of neighbouring intervals.
+const MOST_POINTS: usize = 4_000;
+
+/// Where each phase begins on the common axis, in seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    phases: IndexMap<String, Span>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    from_s: f64,
+    length_s: f64,
+    warm_up: bool,
+}
+
+impl Timeline {
+    /// Of all trials of all runs, phases in the order of the first that has them.
+    pub(crate) fn of(subject: &Subject) -> Self {
+        let mut phases: IndexMap<String, Span> = IndexMap::new();
+        for (_, _, trial) in subject.trials() {
+            for phase in &trial.phases {
+                let span = phases.entry(phase.name.clone()).or_default();
+                span.length_s = span.length_s.max(phase.elapsed_ns as f64 / 1e9);
+                span.warm_up |= phase.warm_up;
+            }
+        }
+        let whole: f64 = phases.values().map(|span| span.length_s).sum();
+        let mut from_s = 0.0;
+        for span in phases.values_mut() {
+            span.from_s = from_s;
+            // A gap, so that lines of two phases do not meet.
+            from_s += span.length_s + whole / 200.0;
+        }
+        Self { phases }
+    }
+
+    /// A moment of a phase on the axis, in seconds.
+    pub(crate) fn at(&self, phase: &str, ns: u64) -> f64 {
+        self.phases.get(phase).map_or(0.0, |span| span.from_s) + ns as f64 / 1e9
+    }
+
+    /// Where phases begin and end.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        self.phases
+            .iter()
+            .map(|(name, span)| Mark {
+                at: Number(span.from_s),
+                to: Some(Number(span.from_s + span.length_s)),
+                label: if span.warm_up { format!("{name} (warm-up)") } else { name.clone() },
+                kind: MarkKind::Phase,
+                arm: None,
+            })
+            .collect()
+    }
+
+    /// The axis.
+    pub(crate) fn axis(&self) -> Axis {
+        Axis::new("time, phases beginning together", Unit::Seconds, Scale::Linear)
+    }
+}
+
+/// Where a line of a trial is, and what stands beside it.
+pub(crate) fn line_of(subject: &Subject, run: usize, trial: &TrialResult) -> (String, IndexMap<String, String>) {
+    let of_arm =
+        subject.runs[run].result.trials.iter().filter(|t| subject.arm(run, t) == subject.arm(run, trial)).count();
+    let label = if of_arm > 1 { format!("trial {}", trial.trial) } else { String::new() };
+    (label, [("block".to_owned(), trial.block.to_string())].into())
+}
+
+/// Whether all blocks are shown together at first; where not, the first one is.
+pub(crate) fn block_at_first(subject: &Subject, chart: &mut Chart) -> Option<String> {
+    if subject.trials().count() > MOST_LINES {
+        return Some("1".to_owned());
+    }
+    for series in &mut chart.series {
+        series.keys.shift_remove("block");
+    }
+    None
+}
+
+/// Intervals of a phase that make a course of it.
+const FEWEST_POINTS: usize = 3;
+
+/// Whether some phase ran for so long that there is something to see over time.
+pub(crate) fn is_long_enough(subject: &Subject) -> bool {
+    let phases = subject.trials().flat_map(|(_, _, trial)| &trial.phases);
+    phases.into_iter().any(|phase| phase.intervals >= FEWEST_POINTS as u64)
+}
+
+/// Throughput, response percentiles and errors over time; none where all phases were too short.
+pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
+    if !is_long_enough(subject) {
+        return Vec::new();
+    }
+    let mut throughput = Chart::lines("throughput-over-time", "Throughput over time", axis.axis());
+    throughput.about =
+        "What was done each second, one line for each trial, in the colour of its arm. A line that falls or \
+                        jumps is a store that was not at rest; dips to the ground are stalls."
+            .to_owned();
+    let mut times = Chart::lines("latency-over-time", "Latency over time", axis.axis());
+    times.about =
+        "How long operations took, interval by interval: percentiles of each interval's own histogram, none of \
+                   them averaged. Response times, which count from when an operation was due, where the loop was open; \
+                   else service times."
+            .to_owned();
+    let mut errors = Chart::lines("errors-over-time", "Errors over time", axis.axis());
+    errors.about = "Failed operations each second.".to_owned();
+    let (mut x_throughput, mut x_times, mut x_errors) = (Shared::default(), Shared::default(), Shared::default());
+    let by_documents = by_documents(subject);
+    let unit = if by_documents { "docs/s" } else { "ops/s" };
+    let per_s = throughput.axis(Axis::new(unit, Unit::PerSecond, Scale::Linear));
+    let errors_axis = errors.axis(Axis::new("errors/s", Unit::PerSecond, Scale::Linear));
+    let time_axis = times.axis(Axis::new("time", Unit::Ns, Scale::Log));
+    for (run, arm, trial) in subject.trials() {
+        let (label, keys) = line_of(subject, run, trial);
+        let rows: Vec<&IntervalRow> =
+            subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect();
+        let keyed = |more: &[(&str, &str)]| {
+            let mut keys = keys.clone();
+            keys.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+            keys
+        };
+        let done = |row: &IntervalRow| if by_documents { row.documents } else { row.succeeded };
+        for (chart, shared, counted, at) in [
+            (&mut throughput, &mut x_throughput, &done as &dyn Fn(&IntervalRow) -> u64, per_s),
+            (&mut errors, &mut x_errors, &|row: &IntervalRow| row.errors, errors_axis),
+        ] {
+            let (x, y) = rates(&rows, axis, counted);
+            if at == errors_axis && y.iter().all(|v| v.is_none_or(|v| v == 0.0)) && chart.id.starts_with("errors") {
+                continue;
+            }
+            let x = shared.put(chart, x);
+            chart.series.push(Series {
+                label: label.clone(),
+                arm,
+                keys: keys.clone(),
+                chosen: Vec::new(),
+                x,
+                axis: at,
+                y: Numbers(y),
+                low: None,
+                high: None,
+            });
+        }
+        for op in operations(&rows) {
+            let of: Vec<&IntervalRow> = rows.iter().copied().filter(|row| op.is_none_or(|op| row.op == op)).collect();
+            for (nth, percentile) in ["p50", "p99", "p99.9", "max"].into_iter().enumerate() {
+                let (x, y) = worst(&of, axis, nth);
+                let x = x_times.put(&mut times, x);
+                times.series.push(Series {
+                    label: label.clone(),
+                    arm,
+                    keys: keyed(&[("op", op.unwrap_or(SLOWEST)), ("percentile", percentile)]),
+                    chosen: Vec::new(),
+                    x,
+                    axis: time_axis,
+                    y: Numbers(y),
+                    low: None,
+                    high: None,
+                });
+            }
+        }
+    }
+    let events = events(subject, axis);
+    [throughput, times, errors]
+        .into_iter()
+        .map(|mut chart| {
+            chart.group = Some("time".to_owned());
+            chart.marks = axis.marks();
+            chart.marks.extend(events.iter().cloned());
+            let block = block_at_first(subject, &mut chart);
+            let mut chosen: HashMap<&str, String> = [("percentile", "p99".to_owned())].into();
+            chosen.extend(block.map(|block| ("block", block)));
+            chart.choose(&[("percentile", "percentile"), ("op", "operation"), ("block", "block")], &chosen);
+            chart
+        })
+        .collect()
+}
+
+/// The choice of no operation in particular.
+const SLOWEST: &str = "the slowest operation";
+
+/// Operations of a trial by name, and the choice of the slowest in front where there are several.
+fn operations<'a>(rows: &[&'a IntervalRow]) -> Vec<Option<&'a str>> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.op.as_str()) {
+            names.push(&row.op);
+        }
+    }
+    let all = names.iter().map(|name| Some(*name));
+    if names.len() > 1 { [None].into_iter().chain(all).collect() } else { all.collect() }
+}
+
+/// Whether operations are on several documents.
+fn by_documents(subject: &Subject) -> bool {
+    let ops = subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| phase.ops.values());
+    ops.into_iter().any(|op| op.documents > 0 && op.documents != op.succeeded)
+}
+
+/// Places and values of a line.
+pub(crate) type Points = (Vec<Option<f64>>, Vec<Option<f64>>);
+
+/// Counts each second, over all operations of an interval; a break between phases.
+fn rates(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&IntervalRow) -> u64) -> Points {
+    let sum = |of: &[&IntervalRow]| {
+        let (from, to) = (of[0].from_ns, of.iter().map(|row| row.to_ns).max().unwrap_or_default());
+        let seconds = to.saturating_sub(from) as f64 / 1e9;
+        let n: u64 = of.iter().map(|row| counted(row)).sum();
+        (seconds > 0.0).then(|| n as f64 / seconds)
+    };
+    points(rows, axis, &sum)
+}
+
+/// The greatest of a percentile, over all operations of an interval.
+fn worst(rows: &[&IntervalRow], axis: &Timeline, nth: usize) -> Points {
+    points(rows, axis, &|of| of.iter().filter_map(|row| row.times[nth]).max().map(|ns| ns as f64))
+}
+
+/// One point for each interval, or for as many neighbours together as leave few enough points.
+fn points(rows: &[&IntervalRow], axis: &Timeline, of: &dyn Fn(&[&IntervalRow]) -> Option<f64>) -> Points {
+    let mut intervals: Vec<Vec<&IntervalRow>> = Vec::new();
+    for row in rows.iter().filter(|row| row.to_ns > row.from_ns) {
+        match intervals.last_mut() {
+            Some(last) if last[0].phase == row.phase && last[0].from_ns == row.from_ns => last.push(row),
+            _ => intervals.push(vec![row]),
+        }
+    }
+    join_tails(&mut intervals);
+    let together = intervals.len().div_ceil(MOST_POINTS).max(1);
+    let (mut x, mut y): Points = Default::default();
+    let mut at = 0;
+    while at < intervals.len() {
+        let phase = &intervals[at][0].phase;
+        if at > 0 && intervals[at - 1][0].phase != *phase {
+            x.push(Some(axis.at(phase, 0)));
+            y.push(None);
+        }
+        let end =
+            (at..intervals.len().min(at + together)).take_while(|i| intervals[*i][0].phase == *phase).count() + at;
+        let group: Vec<&IntervalRow> = intervals[at..end].iter().flatten().copied().collect();
+        // At the middle of what it is of.
+        let to = group.iter().map(|row| row.to_ns).max().unwrap_or_default();
+        x.push(Some(axis.at(phase, group[0].from_ns.midpoint(to))));
+        y.push(of(&group));
+        at = end;
+    }
+    (x, y)
+}
+
+/// The last interval of a phase is what was left of its time: where that is short, a rate of it says nothing, and it goes
+/// to the one before.
+fn join_tails(intervals: &mut Vec<Vec<&IntervalRow>>) {
+    let length = |of: &[&IntervalRow]| of[0].to_ns - of[0].from_ns;
+    let mut at = 1;
+    while at < intervals.len() {
+        let same = intervals[at - 1][0].phase == intervals[at][0].phase;
+        if same && length(&intervals[at]) * 2 < length(&intervals[at - 1]) {
+            let tail = intervals.remove(at);
+            intervals[at - 1].extend(tail);
+        } else {
+            at += 1;
+        }
+    }
+}
+
+/// What phases went through: stalls, other levels, ends before their time.
+fn events(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
+    let mut all = Vec::new();
+    for (run, arm, trial) in subject.trials() {
+        for phase in &trial.phases {
+            all.extend(of_phase(subject, run, arm, trial, phase, axis));
+        }
+    }
+    all
+}
+
+fn of_phase(
+    subject: &Subject,
+    run: usize,
+    arm: usize,
+    trial: &TrialResult,
+    phase: &PhaseResult,
+    axis: &Timeline,
+) -> Vec<Mark> {
+    let row = |number: u64| {
+        let mut of = subject.runs[run].intervals.iter().filter(|r| r.trial == trial.trial && r.phase == phase.name);
+        let first = of.next()?;
+        let mut same = std::iter::once(first).chain(of).filter(|r| r.op == first.op);
+        same.nth(usize::try_from(number).ok()?).map(|r| (r.from_ns, r.to_ns))
+    };
+    let mut marks = Vec::new();
+    let found = phase.steadiness.iter().chain(&phase.response_steadiness).flat_map(|s| &s.events);
+    for event in found {
+        let (Some(from), Some(to)) = (row(event.from), row(event.to.saturating_sub(1).max(event.from))) else {
+            continue;
+        };
+        let (kind, what) = match event.kind {
+            SeriesEventKind::Stall => (MarkKind::Stall, "stall"),
+            SeriesEventKind::Change => (MarkKind::Change, "another level"),
+            SeriesEventKind::Slope => (MarkKind::Change, "slope"),
+        };
+        let slope = event.kind == SeriesEventKind::Slope;
+        marks.push(Mark {
+            at: Number(axis.at(&phase.name, from.0)),
+            to: (kind == MarkKind::Stall || slope).then(|| Number(axis.at(&phase.name, to.1))),
+            label: format!("{what}, trial {}", trial.trial),
+            kind,
+            arm: Some(arm),
+        });
+    }
+    if let Some(why) = &phase.partial {
+        marks.push(Mark {
+            at: Number(axis.at(&phase.name, phase.elapsed_ns)),
+            to: None,
+            label: format!("trial {} ended early: {why}", trial.trial),
+            kind: MarkKind::End,
+            arm: Some(arm),
+        });
+    }
+    marks
+}

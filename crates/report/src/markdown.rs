@@ -1,0 +1,108 @@
+//! The report as Markdown, for a comment on a change: the answer, what it is worth, the arms.
+
+use std::fmt::Write as _;
+
+use storebench_lab::answer::answer;
+use storebench_lab::beside::{ColumnKind, arms_beside};
+use storebench_lab::human::{count, duration, rate};
+use storebench_lab::results::RunResult;
+use storebench_lab::verdicts::grouped;
+
+use crate::subject::{Subject, run_names};
+
+/// The report of these runs in the Markdown of GitHub.
+pub fn markdown(subject: &Subject) -> String {
+    let mut out = String::new();
+    for (run, name) in subject.runs.iter().zip(run_names(&subject.runs)) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        of_run(&mut out, &run.result, &name);
+    }
+    out
+}
+
+fn of_run(out: &mut String, of: &RunResult, name: &str) {
+    let said = answer(of);
+    let _ = writeln!(out, "## {}\n", escaped(&of.run.title));
+    if let Some(question) = &of.run.question {
+        let _ = writeln!(out, "_{}_\n", escaped(question));
+    }
+    let _ = writeln!(out, "**{}** {}\n", escaped(&said.found), escaped(&said.worth));
+    let (groups, passed) = grouped(&of.verdicts);
+    for group in &groups {
+        let saw = group.findings.first().map_or("", |found| found.saw.as_str());
+        let _ = writeln!(out, "- {} **{}**: {}", group.level, group.check, escaped(saw));
+    }
+    if !passed.is_empty() {
+        let _ = writeln!(out, "- pass: {}", passed.join(", "));
+    }
+    let tables = arms_beside(of);
+    for table in &tables {
+        let _ = writeln!(out, "\n**{}**\n", escaped(&table.phase));
+        let titles: Vec<String> = table.columns.iter().map(|column| escaped(&column.title)).collect();
+        let rules = table.columns.iter().map(|column| match column.kind {
+            ColumnKind::Count | ColumnKind::More | ColumnKind::Less => "---:",
+            ColumnKind::Arm | ColumnKind::Ratio | ColumnKind::Text => "---",
+        });
+        line(out, &titles);
+        line(out, &rules.map(str::to_owned).collect::<Vec<_>>());
+        for row in &table.rows {
+            line(out, &row.iter().map(|cell| escaped(&cell.text)).collect::<Vec<_>>());
+        }
+    }
+    if tables.is_empty() {
+        single(out, of);
+    }
+    let _ = writeln!(
+        out,
+        "\n<sub>{} · seed {} · {} trials · storebench {}</sub>",
+        escaped(name),
+        of.run.seed,
+        of.trials.len(),
+        of.run.storebench_version
+    );
+}
+
+fn single(out: &mut String, of: &RunResult) {
+    out.push('\n');
+    line(out, &["phase", "operation", "count", "ops/s", "errors", "p50", "p99"].map(str::to_owned));
+    line(out, &["---", "---", "---:", "---:", "---:", "---:", "---:"].map(str::to_owned));
+    for phase in of.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
+        for (name, op) in &phase.ops {
+            let times = op.response_ns.as_ref().unwrap_or(&op.service_ns);
+            let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| duration(ns as f64));
+            line(
+                out,
+                &[
+                    escaped(&phase.name),
+                    escaped(name),
+                    count(op.count),
+                    rate(op.throughput_per_s),
+                    count(op.errors),
+                    time(times.p50),
+                    time(times.p99.filter(|_| times.count >= 100)),
+                ],
+            );
+        }
+    }
+}
+
+fn line(out: &mut String, cells: &[String]) {
+    let _ = writeln!(out, "| {} |", cells.join(" | "));
+}
+
+/// Signs that Markdown or HTML would take for theirs.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '@' => out.extend(['\\', c]),
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

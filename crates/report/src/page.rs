@@ -1,0 +1,109 @@
+//! The page: one HTML file with everything in it. Its text and tables stand without the script; the script draws the
+//! charts, sorts tables and exports.
+
+mod arms;
+mod charts;
+mod head;
+mod intervals;
+mod ran;
+mod verdicts;
+
+use base64::Engine as _;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+
+use crate::charts::charts as all_charts;
+use crate::data::Chart;
+use crate::recorded::ReportError;
+use crate::subject::{ArmOf, Subject};
+
+/// The script, built of `report/src`.
+const SCRIPT: &str = include_str!("../../../report/dist/report.js");
+/// The style sheet, with that of the charts.
+const STYLE: &str = include_str!("../../../report/dist/report.css");
+
+/// Whether the page is written once, or follows a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Written at the end.
+    Written,
+    /// Served while the run goes on: its script asks the server for what is new.
+    Live,
+}
+
+/// What the script is given.
+#[derive(serde::Serialize)]
+struct Data<'a> {
+    format: &'static str,
+    arms: &'a [ArmOf],
+    charts: &'a [Chart],
+}
+
+/// The whole page.
+///
+/// # Errors
+/// A histogram log of a run is damaged.
+pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
+    let charts = all_charts(subject)?;
+    let title = head::title(subject);
+    let body = body(subject, &charts);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(policy(life));
+                meta name="generator" content=(format!("Storebench {}", env!("CARGO_PKG_VERSION")));
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body data-life=(if life == Life::Live { "live" } else { "written" }) {
+                (body)
+                script type="application/json" id="data" { (PreEscaped(island(subject, &charts))) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    Ok(markup.into_string())
+}
+
+/// What of the page changes while a run goes on: the body without its scripts, and the charts.
+///
+/// # Errors
+/// As [`page`].
+pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
+    let charts = all_charts(subject)?;
+    Ok((body(subject, &charts).into_string(), island(subject, &charts)))
+}
+
+fn body(subject: &Subject, charts: &[Chart]) -> Markup {
+    html! {
+        (head::head(subject))
+        main {
+            (verdicts::section(subject))
+            (arms::section(subject))
+            (charts::section(subject, charts))
+            (ran::section(subject))
+        }
+        (head::foot(subject))
+    }
+}
+
+/// Nothing is loaded from anywhere, and only this script runs: whatever a store or a study put into the text.
+fn policy(life: Life) -> String {
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
+    let connect = if life == Life::Live { "; connect-src 'self'" } else { "" };
+    format!(
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \
+         form-action 'none'{connect}"
+    )
+}
+
+/// The data of the charts as text that cannot end its element.
+fn island(subject: &Subject, charts: &[Chart]) -> String {
+    let data = Data { format: "storebench-report/1", arms: &subject.arms, charts };
+    let text = serde_json::to_string(&data).unwrap_or_else(|_| "{}".to_owned());
+    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}

@@ -1,0 +1,117 @@
+//! Several runs as one subject: each arm with its colour, the same everywhere.
+
+use storebench_lab::arms::arm_of;
+use storebench_lab::results::TrialResult;
+
+use crate::recorded::Recorded;
+
+/// Colours that can be told apart, also by those who see fewer; more arms get dashes too.
+pub(crate) const COLOURS: usize = 8;
+/// Ways in which a line is broken, the whole one among them.
+const DASHES: usize = 4;
+
+/// An arm of a run.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct ArmOf {
+    /// Position of its run.
+    pub(crate) run: usize,
+    /// Its name; with several runs behind that of its run.
+    pub(crate) name: String,
+    /// Its name in its run.
+    #[serde(skip)]
+    pub(crate) own: String,
+    /// Its colour, from 0.
+    pub(crate) colour: usize,
+    /// How its line is broken, from 0 (whole).
+    pub(crate) dash: usize,
+}
+
+/// What a report is about.
+#[derive(Debug)]
+pub struct Subject {
+    /// The runs, in the order given.
+    pub runs: Vec<Recorded>,
+    pub(crate) arms: Vec<ArmOf>,
+}
+
+impl Subject {
+    /// These runs.
+    pub fn of(runs: Vec<Recorded>) -> Self {
+        let names = run_names(&runs);
+        let mut arms = Vec::new();
+        for (run, (recorded, run_name)) in runs.iter().zip(&names).enumerate() {
+            let mut own: Vec<&str> = recorded.result.arms.iter().map(|arm| arm.arm.as_str()).collect();
+            for trial in &recorded.result.trials {
+                if !own.contains(&arm_of(trial)) {
+                    own.push(arm_of(trial));
+                }
+            }
+            for name in own {
+                arms.push(ArmOf {
+                    run,
+                    name: if runs.len() > 1 { format!("{run_name}: {name}") } else { name.to_owned() },
+                    own: name.to_owned(),
+                    colour: 0,
+                    dash: 0,
+                });
+            }
+        }
+        // The first arm of each store stands for it where a line is of several arms: those differ first.
+        let store_of = |arm: &ArmOf| {
+            let result = &runs[arm.run].result;
+            let of = result.trials.iter().find(|trial| arm_of(trial) == arm.own);
+            (arm.run, of.map_or(arm.own.clone(), |trial| trial.store.clone()))
+        };
+        let mut stores = Vec::new();
+        let mut order: Vec<usize> = Vec::new();
+        let mut others: Vec<usize> = Vec::new();
+        for (at, arm) in arms.iter().enumerate() {
+            let store = store_of(arm);
+            if stores.contains(&store) {
+                others.push(at);
+            } else {
+                stores.push(store);
+                order.push(at);
+            }
+        }
+        order.append(&mut others);
+        for (nth, at) in order.into_iter().enumerate() {
+            (arms[at].colour, arms[at].dash) = (nth % COLOURS, nth / COLOURS % DASHES);
+        }
+        Self { runs, arms }
+    }
+
+    /// The position of a trial's arm.
+    pub(crate) fn arm(&self, run: usize, trial: &TrialResult) -> usize {
+        self.position(run, arm_of(trial))
+    }
+
+    /// The position of an arm by its name in its run.
+    pub(crate) fn position(&self, run: usize, own: &str) -> usize {
+        self.arms.iter().position(|arm| arm.run == run && arm.own == own).unwrap_or(0)
+    }
+
+    /// Trials with the positions of their runs and arms.
+    pub(crate) fn trials(&self) -> impl Iterator<Item = (usize, usize, &TrialResult)> {
+        self.runs
+            .iter()
+            .enumerate()
+            .flat_map(move |(run, of)| of.result.trials.iter().map(move |trial| (run, self.arm(run, trial), trial)))
+    }
+}
+
+/// Names of runs that differ: the name, and where two are alike a number behind it.
+pub(crate) fn run_names(runs: &[Recorded]) -> Vec<String> {
+    let name = |run: &Recorded| {
+        let folder = run.folder.file_name().map(|n| n.to_string_lossy().into_owned());
+        folder.filter(|n| !n.is_empty() && n != ".").unwrap_or_else(|| run.result.run.name.clone())
+    };
+    let all: Vec<String> = runs.iter().map(name).collect();
+    all.iter()
+        .enumerate()
+        .map(|(at, name)| match all[..at].iter().filter(|earlier| *earlier == name).count() {
+            0 => name.clone(),
+            n => format!("{name} ({})", n + 1),
+        })
+        .collect()
+}

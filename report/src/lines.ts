@@ -1,0 +1,264 @@
+// Lines and points, drawn by uPlot.
+
+import uPlot from "../vendor/uplot/uPlot.esm.js";
+import { shown, tick } from "./format";
+import { type Arm, type Chart, type Mark, type Num, type Series, type Shown, isChosen } from "./model";
+import { colour, css, dash, faded } from "./palette";
+
+/** A line that is drawn, with its place in uPlot's data. */
+export interface Drawn {
+  series: Series;
+  at: number;
+}
+
+/** Where quantiles have marks: 0, 50, 90, 99 … */
+const QUANTILES = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6];
+
+/** Series that are shown at present. */
+export function visible(chart: Chart, state: Shown): Series[] {
+  return chart.series.filter((s) => isChosen(s.of, chart, state) && !state.hidden.has(s.arm));
+}
+
+/** The y axis of what is shown. */
+export function axisOf(chart: Chart, series: Series[]) {
+  return chart.ys[series[0]?.axis ?? 0] ?? { label: "", unit: "plain" as const, scale: "linear" as const };
+}
+
+/** Whether y runs by powers of ten. */
+export function isLog(chart: Chart, series: Series[], state: Shown): boolean {
+  const wanted = state.log ?? axisOf(chart, series).scale === "log";
+  // Where nothing is above zero there are no powers.
+  return wanted && series.some((s) => s.y.some((v) => v !== null && v > 0));
+}
+
+type Column = (number | null | undefined)[];
+
+/** One column of x and one of each line, as uPlot wants them; with bands the ends behind their line. */
+function joined(chart: Chart, series: Series[], log: boolean): { data: uPlot.AlignedData; drawn: Drawn[] } {
+  const positive = (values: Num[]): Num[] => (log ? values.map((v) => (v !== null && v > 0 ? v : null)) : values);
+  const tables: uPlot.AlignedData[] = [];
+  const drawn: Drawn[] = [];
+  let at = 1;
+  for (const s of series) {
+    const x = (chart.xs[s.x] ?? []) as number[];
+    const table: Column[] = [x, positive(s.y)];
+    drawn.push({ series: s, at });
+    if (s.low && s.high) table.push(positive(s.high), positive(s.low));
+    at += table.length - 1;
+    tables.push(table as unknown as uPlot.AlignedData);
+  }
+  if (tables.length === 0) return { data: [[]] as unknown as uPlot.AlignedData, drawn };
+  const data = tables.length === 1 ? (tables[0] as uPlot.AlignedData) : uPlot.join(tables);
+  for (const column of data.slice(1) as Column[]) widen(column);
+  return { data, drawn };
+}
+
+/** A break of a line reaches from its last value to its next, whatever places other lines have between them: uPlot breaks a
+ * line where neighbouring places are null, and only there. */
+function widen(column: Column): void {
+  for (let at = 0; at < column.length; at += 1) {
+    if (column[at] !== null) continue;
+    for (let back = at - 1; back >= 0 && column[back] === undefined; back -= 1) column[back] = null;
+    while (at + 1 < column.length && (column[at + 1] === undefined || column[at + 1] === null)) {
+      at += 1;
+      column[at] = null;
+    }
+  }
+}
+
+/** From zero on, unless all lies far above it. */
+function from(low: number, high: number): [number, number] {
+  if (low >= 0) return [0, high > 0 ? high * 1.06 : 1];
+  return [low * 1.06, Math.max(0, high * 1.06)];
+}
+
+/** The y axis holds every value and limit; of intervals that reach far beyond them only a part. */
+function rangeOf(drawn: Drawn[], chart: Chart, state: Shown, log: boolean): [number, number] {
+  const values = drawn.flatMap((d) => d.series.y).filter((v): v is number => v !== null && (!log || v > 0));
+  values.push(...(chart.lines ?? []).filter((l) => isChosen(l.of, chart, state)).map((l) => l.at));
+  if (values.length === 0) return [log ? 1 : 0, log ? 10 : 1];
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const v of values) [low, high] = [Math.min(low, v), Math.max(high, v)];
+  const [beyond, below] = [high * (log ? 4 : 1.6), log ? low / 4 : low - Math.abs(high - low)];
+  for (const { series } of drawn) {
+    for (const v of series.high ?? []) if (v !== null) high = Math.max(high, Math.min(v, beyond));
+    for (const v of series.low ?? []) if (v !== null && (!log || v > 0)) low = Math.min(low, Math.max(v, below));
+  }
+  return log ? [low / 1.25, high * 1.25] : from(low, high);
+}
+
+/** Marks of an axis by powers of ten: these alone where it spans many, else with their doubles and halves. */
+export function logSplits(min: number, max: number): number[] {
+  const all: number[] = [];
+  const steps = max / min > 400 ? [1] : max / min > 8 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
+  for (let power = Math.floor(Math.log10(min)); power <= Math.ceil(Math.log10(max)); power += 1) {
+    for (const step of steps) all.push(step * 10 ** power);
+  }
+  return all.filter((v) => v >= min * 0.999 && v <= max * 1.001);
+}
+
+/** What happened on the x axis, behind the lines; names at the top. */
+function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.textBaseline = "top";
+  ctx.textAlign = "left";
+  let nth = 0;
+  for (const mark of marks) {
+    const of = mark.arm;
+    if (of !== undefined && !series.some((s) => s.arm === of && (s.label === "" || mark.label.endsWith(s.label)))) continue;
+    const x = u.valToPos(mark.at, "x", true);
+    const end = mark.to === undefined ? x : u.valToPos(mark.to, "x", true);
+    if (mark.kind === "phase") {
+      nth += 1;
+      if (nth % 2 === 1) {
+        ctx.fillStyle = css("--shade");
+        ctx.fillRect(x, top, end - x, height);
+      }
+      ctx.fillStyle = css("--dim");
+      const seen = Math.min(end, left + width) - Math.max(x, left);
+      if (ctx.measureText(mark.label).width + 8 * ratio < seen) ctx.fillText(mark.label, Math.max(x, left) + 4 * ratio, top + 3 * ratio);
+    } else if (mark.kind === "stall") {
+      ctx.fillStyle = css("--stall");
+      ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
+    } else {
+      ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(arms[of ?? 0]), 0.7);
+      ctx.setLineDash([3 * ratio, 3 * ratio]);
+      ctx.lineWidth = ratio;
+      ctx.beginPath();
+      ctx.moveTo(x, top);
+      ctx.lineTo(x, top + height);
+      ctx.stroke();
+    }
+  }
+  ctx.restore();
+}
+
+/** Limits: levels on the y axis. */
+function drawLines(u: uPlot, chart: Chart, state: Shown): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.strokeStyle = ctx.fillStyle = css("--invalid");
+  ctx.setLineDash([6 * ratio, 4 * ratio]);
+  ctx.textAlign = "left";
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  for (const line of (chart.lines ?? []).filter((l) => isChosen(l.of, chart, state))) {
+    const y = u.valToPos(line.at, "y", true);
+    ctx.beginPath();
+    ctx.moveTo(left, y);
+    ctx.lineTo(left + width, y);
+    ctx.stroke();
+    ctx.fillText(`${line.label} ${shown(line.at, chart.ys[line.axis]?.unit ?? "plain")}`, left + 6 * ratio, y - 4 * ratio);
+  }
+  ctx.restore();
+}
+
+export interface LinesChart {
+  u: uPlot;
+  drawn: Drawn[];
+}
+
+/** Draws what is shown into `place`; `moved` hears of the cursor, `zoomed` of the x axis. */
+export function drawLinesChart(
+  place: HTMLElement,
+  chart: Chart,
+  arms: Arm[],
+  state: Shown,
+  hooks: { moved: (u: uPlot) => void; zoomed: (u: uPlot) => void },
+): LinesChart {
+  const series = visible(chart, state);
+  const log = isLog(chart, series, state);
+  const { data, drawn } = joined(chart, series, log);
+  const yAxis = axisOf(chart, series);
+  const logX = chart.x.scale === "log";
+  const grid = { stroke: css("--faint"), width: 1 };
+  const text = css("--dim");
+  const options: uPlot.Options = {
+    width: Math.max(280, place.clientWidth),
+    height: Math.round(Math.min(360, Math.max(220, place.clientWidth * 0.4))),
+    legend: { show: false },
+    focus: { alpha: 0.35 },
+    cursor: {
+      focus: { prox: 24 },
+      drag: { x: true, y: false, dist: 6 },
+      points: { size: 6 },
+      ...(chart.group ? { sync: { key: chart.group, setSeries: false, scales: ["x", null] as [string, null] } } : {}),
+    },
+    scales: {
+      x: { time: false, distr: logX ? 3 : 1, ...(logX && chart.x.unit !== "quantile" ? { range: (_, a, b) => [a / 1.15, b * 1.15] as [number, number] } : {}) },
+      y: { distr: log ? 3 : 1, range: () => rangeOf(drawn, chart, state, log) },
+    },
+    axes: [
+      {
+        stroke: text,
+        grid,
+        ticks: { stroke: css("--line"), width: 1 },
+        label: chart.x.label,
+        labelSize: 22,
+        labelFont: "12px system-ui, sans-serif",
+        font: "12px system-ui, sans-serif",
+        ...(chart.x.unit === "quantile"
+          ? { splits: (u: uPlot) => QUANTILES.filter((q) => q >= (u.scales.x?.min ?? 1) && q <= (u.scales.x?.max ?? 1e6)), filter: (_: uPlot, all: number[]) => all }
+          : {}),
+        ...(logX && chart.x.unit !== "quantile" ? { splits: () => levels(chart), filter: (_: uPlot, all: number[]) => all } : {}),
+        values: (_, all) => all.map((v) => (v === null ? "" : tick(v, chart.x.unit))),
+      },
+      {
+        stroke: text,
+        grid,
+        ticks: { stroke: css("--line"), width: 1 },
+        label: yAxis.label,
+        labelSize: 20,
+        labelFont: "12px system-ui, sans-serif",
+        font: "12px system-ui, sans-serif",
+        size: (_, values) => 24 + 7 * Math.max(3, ...(values ?? []).map((v) => (v ?? "").length)),
+        ...(log ? { splits: (_: uPlot, __: number, min: number, max: number) => logSplits(min, max), filter: (_: uPlot, all: number[]) => all } : {}),
+        values: (_, all) => all.map((v) => (v === null ? "" : tick(v, yAxis.unit))),
+      },
+    ],
+    series: [{}],
+    bands: [],
+    hooks: {
+      drawClear: [(u) => drawMarks(u, chart.marks ?? [], arms, series)],
+      draw: [(u) => drawLines(u, chart, state)],
+      setCursor: [hooks.moved],
+      setScale: [(u, key) => key === "x" && hooks.zoomed(u)],
+    },
+  };
+  for (const { series: s, at } of drawn) {
+    const stroke = colour(arms[s.arm]);
+    const points = chart.kind === "points" || (chart.xs[s.x]?.length ?? 0) < 25;
+    options.series.push({
+      label: s.label,
+      stroke,
+      width: 1.6,
+      dash: dash(arms[s.arm]),
+      points: { show: points, size: chart.kind === "points" ? 8 : 6, fill: stroke },
+      ...(chart.kind === "points" && !chart.id.startsWith("search") ? { paths: () => null } : {}),
+      spanGaps: false,
+    });
+    if (s.low && s.high) {
+      // The ends are drawn as the edges of their band only.
+      for (let end = 0; end < 2; end += 1) options.series.push({ stroke: faded(stroke, 0.35), width: 1, points: { show: points && end >= 0, size: 4 } });
+      options.bands?.push({ series: [at + 1, at + 2], fill: faded(stroke, 0.14) });
+    }
+  }
+  return { u: new uPlot(options, data, place), drawn };
+}
+
+/** All x values of a chart with few of them, which then are its marks. */
+function levels(chart: Chart): number[] {
+  const all = [...new Set(chart.xs.flat().filter((x): x is number => x !== null))].sort((a, b) => a - b);
+  return all.filter((x, nth) => nth === 0 || x / (all[nth - 1] ?? x) > 1.15 || all.length < 12);
+}

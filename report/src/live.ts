@@ -1,0 +1,102 @@
+// A page that follows a run: what is measured at this moment comes as events, the rest of the page is asked for again when
+// a phase has ended.
+
+import uPlot from "../vendor/uplot/uPlot.esm.js";
+import { duration, rate, tick } from "./format";
+import { css } from "./palette";
+
+interface Now {
+  trial: number;
+  of: number;
+  arm: string;
+  phase: string;
+  second: number;
+  per_s: number;
+  p99_ns: number | null;
+  errors: number;
+}
+
+/** Values that are shown of what runs. */
+const MOST = 600;
+
+export function follow(redraw: (html: string, data: string) => void): void {
+  const badge = document.querySelector<HTMLElement>(".brand .live");
+  if (badge) badge.hidden = false;
+  const section = document.createElement("section");
+  section.id = "now";
+  const heading = document.createElement("h2");
+  heading.textContent = "Now";
+  const line = document.createElement("p");
+  line.setAttribute("role", "status");
+  const places = [document.createElement("div"), document.createElement("div")];
+  for (const place of places) place.className = "plot";
+  section.append(heading, line, ...places);
+  const stand = () => document.querySelector("main")?.prepend(section);
+  stand();
+  let place = "";
+  let values: [number[], number[], (number | null)[]] = [[], [], []];
+  let charts: uPlot[] = [];
+  const start = () => {
+    for (const chart of charts) chart.destroy();
+    values = [[], [], []];
+    charts = places.map((at, nth) => small(at, nth === 0 ? "answers/s" : "p99", nth === 0));
+  };
+  const events = new EventSource("events");
+  events.addEventListener("now", (event) => {
+    const now = JSON.parse((event as MessageEvent<string>).data) as Now;
+    const where = `${now.trial} ${now.phase}`;
+    if (where !== place) {
+      place = where;
+      start();
+    }
+    values[0].push(now.second);
+    values[1].push(now.per_s);
+    values[2].push(now.p99_ns);
+    if (values[0].length > MOST) for (const column of values) column.shift();
+    charts[0]?.setData([values[0], values[1]]);
+    charts[1]?.setData([values[0], values[2]]);
+    const errors = now.errors > 0 ? `, ${now.errors} errors` : "";
+    line.textContent =
+      `trial ${now.trial} of ${now.of}, ${now.arm}, ${now.phase}: ${rate(now.per_s)} answers/s` +
+      `${now.p99_ns === null ? "" : `, p99 ${duration(now.p99_ns)}`}${errors}, for ${duration(now.second * 1e9)}`;
+    section.dataset.values = String(values[0].length);
+  });
+  const refresh = async () => {
+    const answer = await fetch("changing");
+    const { html, data } = (await answer.json()) as { html: string; data: string };
+    redraw(html, data);
+    const again = document.querySelector<HTMLElement>(".brand .live");
+    if (again) again.hidden = events.readyState === EventSource.CLOSED;
+    if (events.readyState !== EventSource.CLOSED) stand();
+  };
+  events.addEventListener("changed", () => void refresh());
+  events.addEventListener("ended", () => {
+    events.close();
+    section.remove();
+    void refresh().then(() => {
+      document.body.dataset.life = "ended";
+    });
+  });
+}
+
+function small(place: HTMLElement, label: string, fromZero: boolean): uPlot {
+  const text = css("--dim");
+  const grid = { stroke: css("--faint"), width: 1 };
+  const font = "12px system-ui, sans-serif";
+  return new uPlot(
+    {
+      width: Math.max(280, place.clientWidth),
+      height: 150,
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { x: { time: false }, y: fromZero ? { range: (_, __, b) => [0, b ? b * 1.1 : 1] } : { distr: 3 } },
+      axes: [
+        { stroke: text, grid, font, values: (_, all) => all.map((v) => tick(v, "seconds")) },
+        { stroke: text, grid, font, label, labelSize: 20, labelFont: font, size: 70, values: (_, all) => all.map((v) => (v === null ? "" : tick(v, fromZero ? "per-second" : "ns"))) },
+      ],
+      series: [{}, { stroke: css("--c0"), width: 1.6 }],
+    },
+    [[], []],
+    place,
+  );
+}

@@ -1,0 +1,364 @@
+// One chart in its place: what is chosen, the legend, the tip at the cursor, keys, export.
+
+import type uPlot from "../vendor/uplot/uPlot.esm.js";
+import { shown } from "./format";
+import { drawHeat } from "./heat";
+import { type Drawn, axisOf, drawLinesChart, isLog, visible } from "./lines";
+import { ALL, type Arm, type Chart, type Shown, valueOf } from "./model";
+import { colour, dash } from "./palette";
+import { csvLine, fileName, save } from "./save";
+import { svgOf, titleOf } from "./svg";
+import { button } from "./tables";
+
+/** Lines that a tip names, at most. */
+const MOST_NAMED = 10;
+
+/** Charts that share their x axis, by group. */
+const groups = new Map<string, Set<Place>>();
+
+export class Place {
+  private readonly state: Shown;
+  private u: uPlot | null = null;
+  private drawn: Drawn[] = [];
+  private readonly plot: HTMLElement;
+  private readonly tip: HTMLElement;
+  private readonly said: HTMLElement;
+  private readonly tools: HTMLElement;
+  private readonly legend: HTMLElement;
+  private zoom: { min: number; max: number } | null = null;
+  private following = false;
+
+  constructor(
+    private readonly root: HTMLElement,
+    private readonly chart: Chart,
+    private readonly arms: Arm[],
+  ) {
+    this.state = { chosen: new Map(chart.choices.map((c) => [c.key, c.chosen])), hidden: new Set(), log: null };
+    this.tools = document.createElement("div");
+    this.tools.className = "tools";
+    this.plot = document.createElement("div");
+    this.plot.tabIndex = 0;
+    this.plot.setAttribute("role", "application");
+    this.plot.setAttribute("aria-label", `${chart.title}. Arrow keys move along it, plus and minus zoom, escape shows all.`);
+    this.tip = document.createElement("div");
+    this.tip.className = "tip";
+    this.tip.hidden = true;
+    this.said = document.createElement("p");
+    this.said.className = "unseen";
+    this.said.setAttribute("role", "status");
+    this.legend = document.createElement("ul");
+    this.legend.className = "legend";
+    root.replaceChildren(this.tools, this.plot, this.tip, this.said, this.legend);
+    // The parts speak for themselves now.
+    root.removeAttribute("role");
+    this.makeTools();
+    this.plot.addEventListener("keydown", (event) => this.key(event));
+    this.plot.addEventListener("mouseleave", () => {
+      this.tip.hidden = true;
+    });
+    if (chart.group) {
+      const of = groups.get(chart.group) ?? new Set();
+      of.add(this);
+      groups.set(chart.group, of);
+    }
+    this.draw();
+  }
+
+  /** Draws again: another size, theme or choice. */
+  draw(): void {
+    this.u?.destroy();
+    this.tip.hidden = true;
+    if (this.chart.kind === "heat") {
+      this.oneArm();
+      this.u = drawHeat(this.plot, this.chart, this.arms, this.state);
+    } else {
+      const made = drawLinesChart(this.plot, this.chart, this.arms, this.state, {
+        moved: (u) => this.moved(u),
+        zoomed: (u) => this.zoomed(u),
+      });
+      this.u = made.u;
+      this.drawn = made.drawn;
+      if (this.zoom) this.follow(this.zoom);
+    }
+    this.makeLegend();
+    this.root.dataset.lines = String(this.drawn.length);
+    this.root.dataset.points = String(this.drawn.reduce((n, d) => n + d.series.y.filter((v) => v !== null).length, 0));
+  }
+
+  forget(): void {
+    this.u?.destroy();
+    if (this.chart.group) groups.get(this.chart.group)?.delete(this);
+  }
+
+  private makeTools(): void {
+    for (const choice of this.chart.choices) {
+      const label = document.createElement("label");
+      const select = document.createElement("select");
+      select.name = choice.key;
+      const values = choice.key === "block" ? [...choice.values, ALL] : choice.values;
+      for (const value of values) select.append(new Option(value, value, false, value === choice.chosen));
+      select.addEventListener("change", () => {
+        this.state.chosen.set(choice.key, select.value);
+        this.draw();
+      });
+      label.append(`${choice.label} `, select);
+      this.tools.append(label);
+    }
+    const phases = (this.chart.marks ?? []).filter((m) => m.kind === "phase" && m.to !== undefined);
+    if (phases.length > 1) {
+      const label = document.createElement("label");
+      const select = document.createElement("select");
+      select.name = "phase";
+      select.append(new Option("all phases", ""));
+      for (const phase of phases) select.append(new Option(phase.label, phase.label));
+      select.addEventListener("change", () => {
+        const phase = phases.find((p) => p.label === select.value);
+        this.setZoom(phase?.to === undefined ? null : { min: phase.at, max: phase.to });
+      });
+      label.append("show ", select);
+      this.tools.append(label);
+    }
+    const end = document.createElement("span");
+    end.className = "end tools";
+    if (this.chart.kind !== "heat") {
+      const log = button("log y", "The y axis evenly, or by powers of ten", () => {
+        const series = visible(this.chart, this.state);
+        this.state.log = !isLog(this.chart, series, this.state);
+        log.setAttribute("aria-pressed", String(this.state.log));
+        this.draw();
+      });
+      log.setAttribute("aria-pressed", String(isLog(this.chart, visible(this.chart, this.state), this.state)));
+      end.append(log, button("all", "Show all of the x axis (drag over the chart to zoom)", () => this.setZoom(null)));
+    }
+    const name = () => fileName(titleOf(this.chart, this.state));
+    end.append(
+      button("SVG", "Save this chart as SVG", () => {
+        if (this.u) save(`${name()}.svg`, svgOf(this.u, this.drawn, this.chart, this.arms, this.state), "image/svg+xml");
+      }),
+      button("CSV", "Save every point of this chart as CSV", () => save(`${name()}.csv`, this.csv(), "text/csv")),
+    );
+    this.tools.append(end);
+  }
+
+  private csv(): string {
+    const { chart } = this;
+    if (chart.kind === "heat") {
+      const head = csvLine(["arm", ...chart.choices.map((c) => c.key), "from_s", "to_s", "from_ns", "to_ns", "operations"]);
+      const lines = (chart.heat ?? []).flatMap((h) => {
+        const of: string[] = [];
+        for (let at = 0; at < h.cells.length; at += 3) {
+          const [column, row, n] = [h.cells[at] ?? 0, h.cells[at + 1] ?? 0, h.cells[at + 2] ?? 0];
+          const keys = chart.choices.map((c) => valueOf(h.of, chart, c.key));
+          of.push(csvLine([this.arms[h.arm]?.name, ...keys, column * h.step, (column + 1) * h.step, 2 ** (row / 4), 2 ** ((row + 1) / 4), n]));
+        }
+        return of;
+      });
+      return head + lines.join("");
+    }
+    const keys = chart.choices.map((choice) => choice.key);
+    const head = csvLine(["arm", "line", ...keys, `x: ${chart.x.label} (${chart.x.unit})`, "y", "low", "high", "unit of y"]);
+    return (
+      head +
+      chart.series
+        .flatMap((s) =>
+          (chart.xs[s.x] ?? []).flatMap((x, nth) => {
+            const y = s.y[nth];
+            if (y === null || y === undefined) return [];
+            const axis = chart.ys[s.axis];
+            return csvLine([this.arms[s.arm]?.name, s.label, ...keys.map((k) => valueOf(s.of, chart, k)), x, y, s.low?.[nth], s.high?.[nth], axis?.unit]);
+          }),
+        )
+        .join("")
+    );
+  }
+
+  /** Arms that have something here, shown or not. */
+  private present(): number[] {
+    const all = this.chart.kind === "heat" ? (this.chart.heat ?? []) : this.chart.series;
+    return [...new Set(all.map((s) => s.arm))];
+  }
+
+  /** Of cells one arm can be shown at a time. */
+  private oneArm(): void {
+    const all = this.present();
+    if (all.filter((arm) => !this.state.hidden.has(arm)).length !== 1) {
+      this.state.hidden = new Set(all.slice(1));
+    }
+  }
+
+  private makeLegend(): void {
+    const heat = this.chart.kind === "heat";
+    const focused = document.activeElement instanceof HTMLElement && this.legend.contains(document.activeElement) ? document.activeElement.dataset.arm : undefined;
+    this.legend.replaceChildren(
+      ...this.present().map((arm) => {
+        const item = document.createElement("li");
+        const of = this.arms[arm];
+        const toggle = button("", heat ? "Show this arm" : "Show or hide this arm; with shift this one alone", () => undefined);
+        toggle.dataset.arm = String(arm);
+        toggle.setAttribute("aria-pressed", String(!this.state.hidden.has(arm)));
+        toggle.innerHTML = `<svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke="${colour(of)}" stroke-width="3" stroke-dasharray="${dash(of).join(" ")}"/></svg>`;
+        toggle.append(this.legendName(arm));
+        toggle.addEventListener("click", (event) => {
+          const { hidden } = this.state;
+          if (heat || event.shiftKey) this.state.hidden = new Set(this.present().filter((other) => other !== arm));
+          else if (hidden.has(arm)) hidden.delete(arm);
+          else hidden.add(arm);
+          this.draw();
+        });
+        toggle.addEventListener("mouseenter", () => this.focus(arm));
+        toggle.addEventListener("mouseleave", () => this.focus(null));
+        item.append(toggle);
+        return item;
+      }),
+    );
+    if (focused !== undefined) this.legend.querySelector<HTMLElement>(`[data-arm="${focused}"]`)?.focus();
+  }
+
+  /** An arm's name; of a line that stands for several arms its own. */
+  private legendName(arm: number): string {
+    const own = this.chart.series.find((s) => s.arm === arm && s.label !== "" && !s.label.startsWith("trial"));
+    return own?.label ?? this.arms[arm]?.name ?? "";
+  }
+
+  /** Others step back while the pointer is on an arm's name. */
+  private focus(arm: number | null): void {
+    if (this.chart.kind === "heat" || !this.u) return;
+    const one = this.drawn.find((d) => d.series.arm === arm);
+    this.u.setSeries(one ? one.at : null, { focus: one !== undefined });
+  }
+
+  /** What stands at the cursor: the nearest lines first. */
+  private moved(u: uPlot): void {
+    const { idx, left, top } = u.cursor;
+    if (idx === null || idx === undefined || left === undefined || top === undefined || left < 0) {
+      this.tip.hidden = true;
+      return;
+    }
+    const unit = axisOf(this.chart, this.drawn.map((d) => d.series)).unit;
+    const near = this.drawn
+      .map(({ series, at }) => {
+        const nth = this.nearest(u, at, idx);
+        const y = nth === null ? null : (u.data[at]?.[nth] ?? null);
+        return { series, at, nth, y, far: y === null ? Infinity : Math.abs(u.valToPos(y, "y") - top) };
+      })
+      .filter((d) => d.y !== null && d.nth !== null)
+      .sort((a, b) => a.far - b.far);
+    const first = near[0];
+    if (!first || first.nth === null) {
+      this.tip.hidden = true;
+      return;
+    }
+    const x = u.data[0][first.nth] ?? 0;
+    const listed = near.slice(0, MOST_NAMED).sort((a, b) => (b.y ?? 0) - (a.y ?? 0));
+    const title = document.createElement("b");
+    title.textContent = this.placeOf(x);
+    const table = document.createElement("table");
+    for (const { series, at, nth, y } of listed) {
+      const row = table.insertRow();
+      const name = row.insertCell();
+      name.innerHTML = `<svg width="10" height="10" aria-hidden="true"><circle cx="5" cy="5" r="4" fill="${colour(this.arms[series.arm])}"/></svg> `;
+      name.append(nameOf(series, this.arms));
+      const value = row.insertCell();
+      const [high, low] = nth === null || !series.high ? [null, null] : [u.data[at + 1]?.[nth], u.data[at + 2]?.[nth]];
+      value.textContent = shown(y ?? 0, unit) + (high != null && low != null ? ` [${shown(low, unit)}, ${shown(high, unit)}]` : "");
+    }
+    this.tip.replaceChildren(title, table);
+    if (near.length > listed.length) this.tip.append(`and ${near.length - listed.length} more`);
+    this.tip.hidden = false;
+    const over = u.over.getBoundingClientRect();
+    const root = this.root.getBoundingClientRect();
+    const at = over.left - root.left + left;
+    this.tip.style.left = `${at + this.tip.offsetWidth + 24 > root.width ? Math.max(0, at - this.tip.offsetWidth - 12) : at + 14}px`;
+    this.tip.style.top = `${over.top - root.top + Math.max(0, top - 20)}px`;
+  }
+
+  /** The nearest place at which a line has a value: its places need not be those of others. */
+  private nearest(u: uPlot, at: number, idx: number): number | null {
+    const ys = u.data[at];
+    if (!ys) return null;
+    for (let far = 0; far < 60; far += 1) {
+      if (ys[idx - far] != null) return idx - far;
+      if (ys[idx + far] != null) return idx + far;
+    }
+    return null;
+  }
+
+  /** A place on the x axis; of a time that since its phase began. */
+  private placeOf(x: number): string {
+    const phase = (this.chart.marks ?? []).findLast((m) => m.kind === "phase" && m.at <= x);
+    if (phase) return `${phase.label}, ${shown(x - phase.at, "seconds")}`;
+    return `${this.chart.x.unit === "quantile" ? "" : `${this.chart.x.label} `}${shown(x, this.chart.x.unit)}`;
+  }
+
+  private ends(u: uPlot): [number, number] {
+    const xs = u.data[0];
+    return [xs[0] ?? 0, xs[xs.length - 1] ?? 1];
+  }
+
+  private setZoom(zoom: { min: number; max: number } | null): void {
+    if (!this.u) return;
+    const [first, last] = this.ends(this.u);
+    this.u.setScale("x", zoom ?? { min: first, max: last });
+  }
+
+  /** The x axis has changed here: others of the group follow. */
+  private zoomed(u: uPlot): void {
+    const { min, max } = u.scales.x ?? {};
+    this.root.dataset.from = String(min);
+    this.root.dataset.to = String(max);
+    if (this.following || this.u !== u || min == null || max == null) return;
+    const [first, last] = this.ends(u);
+    this.zoom = min <= first && max >= last ? null : { min, max };
+    for (const other of groups.get(this.chart.group ?? "") ?? []) if (other !== this) other.follow({ min, max });
+  }
+
+  private follow(zoom: { min: number; max: number }): void {
+    this.following = true;
+    this.u?.setScale("x", zoom);
+    this.following = false;
+  }
+
+  private key(event: KeyboardEvent): void {
+    const { u } = this;
+    if (!u || this.chart.kind === "heat" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { min, max } = u.scales.x ?? {};
+    if (min == null || max == null) return;
+    const known = u.cursor.idx;
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step !== 0) {
+      const first = u.valToIdx(min);
+      const next = known === null || known === undefined || (u.cursor.left ?? -1) < 0 ? first : known + step * (event.shiftKey ? 10 : 1);
+      const nth = Math.min(Math.max(next, first), u.valToIdx(max));
+      const one = this.drawn[0];
+      const at = one ? this.nearest(u, one.at, nth) : null;
+      const y = one && at !== null ? u.data[one.at]?.[at] : null;
+      // At its very edge a place counts as outside.
+      const left = Math.min(Math.max(u.valToPos(u.data[0][nth] ?? min, "x"), 0), u.bbox.width / devicePixelRatio);
+      u.setCursor({ left, top: y == null ? u.bbox.height / 2 / devicePixelRatio : u.valToPos(y, "y") });
+      this.said.textContent = this.tip.hidden ? "" : this.tip.innerText;
+    } else if (event.key === "+" || event.key === "=" || event.key === "-") {
+      const share = event.key === "-" ? 2 : 0.5;
+      const log = this.chart.x.scale === "log";
+      const [a, b] = log ? [Math.log(min), Math.log(max)] : [min, max];
+      const middle = known !== null && known !== undefined && (u.cursor.left ?? -1) >= 0 ? (u.data[0][known] ?? min) : null;
+      const about = middle === null ? (a + b) / 2 : log ? Math.log(middle) : middle;
+      const half = ((b - a) / 2) * share;
+      const [first, last] = this.ends(u);
+      const back = (v: number) => (log ? Math.exp(v) : v);
+      this.setZoom({ min: Math.max(first, back(about - half)), max: Math.min(last, back(about + half)) });
+    } else if (event.key === "Escape" || event.key === "0") {
+      this.setZoom(null);
+      u.setCursor({ left: -10, top: -10 });
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+}
+
+/** A line's name: its arm, or what it says itself. */
+function nameOf(series: { label: string; arm: number }, arms: Arm[]): string {
+  const arm = arms[series.arm]?.name ?? "";
+  if (series.label === "") return arm;
+  return series.label.startsWith("trial") ? `${arm}, ${series.label}` : series.label;
+}

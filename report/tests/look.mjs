@@ -1,0 +1,316 @@
+// Looks at a report in a real browser, as a reader does.
+//
+//   node report/tests/look.mjs CHECK PAGE      with CHECK one of the functions below, PAGE a file or http://127.0.0.1:PORT/
+//
+// REPORT_TOOLS is the folder with node_modules, CHROMIUM the browser, SHOTS where screenshots go. Ends with 1 and says why
+// where something is not as it should be.
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const { chromium } = createRequire(join(process.env.REPORT_TOOLS, "package.json"))("playwright-core");
+const [check, where] = process.argv.slice(2);
+const address = where.startsWith("http:") ? where : pathToFileURL(where).href;
+const shots = process.env.SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+
+/** Opens the page; whatever it says or asks for is kept. */
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  page.said = [];
+  page.asked = [];
+  page.on("console", (message) => page.said.push(message.text()));
+  page.on("pageerror", (error) => page.said.push(String(error)));
+  page.on("dialog", (dialog) => {
+    page.said.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("request", (request) => page.asked.push(request.url()));
+  await page.goto(address);
+  if (options.javaScriptEnabled !== false) await page.waitForSelector("html[data-drawn=all]", { state: "attached", timeout: 30000 });
+  return page;
+}
+
+const shot = (page, name) => (shots ? page.screenshot({ path: join(shots, `${name}.png`), fullPage: true }) : undefined);
+const dataOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
+const plotOf = (page, id) => page.locator(`.plot[data-chart="${id}"]`);
+const numbersOf = async (plot) => plot.evaluate((at) => ({ ...at.dataset }));
+
+/** Series of a chart that are shown at first, by the data alone. */
+function atFirst(chart) {
+  return chart.series.filter((s) => chart.choices.every((c, nth) => s.of[nth] < 0 || c.values[s.of[nth]] === c.chosen));
+}
+
+async function saved(page, button) {
+  const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+  return { name: download.suggestedFilename(), text: readFileSync(await download.path(), "utf8") };
+}
+
+const checks = {
+  /** Nothing is asked for but the file itself, and nothing is said. */
+  async quiet() {
+    const page = await open();
+    assert.deepEqual(page.asked.filter((url) => !url.startsWith("blob:")), [address]);
+    assert.deepEqual(page.said, []);
+    await shot(page, "report");
+    assert.equal(await page.locator(".brand .live").isHidden(), true);
+  },
+
+  /** Charts have the points of the data, and draw them. */
+  async points() {
+    const page = await open();
+    const { charts } = await dataOf(page);
+    assert.ok(charts.length >= 3, `${charts.length} charts`);
+    for (const chart of charts.filter((c) => c.kind !== "heat")) {
+      const found = await numbersOf(plotOf(page, chart.id));
+      const series = atFirst(chart);
+      const points = series.reduce((n, s) => n + s.y.filter((v) => v !== null).length, 0);
+      assert.equal(Number(found.lines), series.length, `${chart.id}: lines`);
+      assert.equal(Number(found.points), points, `${chart.id}: points`);
+      assert.ok(points > 0, `${chart.id} is empty`);
+    }
+    for (const canvas of await page.locator(".plot canvas").all()) {
+      const inked = await canvas.evaluate((c) => {
+        const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+        // A colour that is no grey: a line, a point or a cell.
+        for (let at = 0; at < data.length; at += 4) {
+          if (data[at + 3] > 60 && Math.max(data[at], data[at + 1], data[at + 2]) - Math.min(data[at], data[at + 1], data[at + 2]) > 60) return true;
+        }
+        return false;
+      });
+      assert.ok(inked, "a chart shows no colour");
+    }
+  },
+
+  /** What stands at the pointer is told by name and figure. */
+  async hover() {
+    const page = await open();
+    const { arms } = await dataOf(page);
+    const plot = page.locator(".plot").first();
+    await plot.scrollIntoViewIfNeeded();
+    const box = await plot.locator(".u-over").boundingBox();
+    let text = "";
+    for (const share of [0.02, 0.2, 0.5, 0.8, 0.98]) {
+      await page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
+      if (await plot.locator(".tip").isVisible()) text = await plot.locator(".tip").innerText();
+    }
+    assert.ok(arms.some((arm) => text.includes(arm.name.split(" ")[0])), `the tip says ${JSON.stringify(text)}`);
+    assert.match(text, /\d/);
+    await page.mouse.move(1, 1);
+    assert.equal(await plot.locator(".tip").isHidden(), true);
+  },
+
+  /** An arm's lines go and come back by a click on its name. */
+  async legend() {
+    const page = await open();
+    const { charts } = await dataOf(page);
+    const chart = charts.find((c) => c.kind === "lines" && new Set(atFirst(c).map((s) => s.arm)).size > 1);
+    assert.ok(chart, "no chart has two arms");
+    const plot = plotOf(page, chart.id);
+    const before = Number((await numbersOf(plot)).lines);
+    const button = plot.locator(".legend button").first();
+    await button.click();
+    assert.equal(await plot.locator(".legend button").first().getAttribute("aria-pressed"), "false");
+    const fewer = Number((await numbersOf(plot)).lines);
+    assert.ok(fewer < before, `${fewer} of ${before} lines`);
+    await plot.locator(".legend button").first().click();
+    assert.equal(Number((await numbersOf(plot)).lines), before);
+    await plot.locator(".legend button").first().click({ modifiers: ["Shift"] });
+    assert.equal(await plot.locator('.legend button[aria-pressed="true"]').count(), 1);
+  },
+
+  /** A drag zooms, charts over time together; a button shows all again. */
+  async zoom() {
+    const page = await open();
+    const [one, other] = [plotOf(page, "throughput-over-time"), plotOf(page, "latency-over-time")];
+    await one.scrollIntoViewIfNeeded();
+    const before = await numbersOf(one);
+    const box = await one.locator(".u-over").boundingBox();
+    await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
+    await page.mouse.up();
+    const after = await numbersOf(one);
+    assert.ok(Number(after.to) - Number(after.from) < (Number(before.to) - Number(before.from)) * 0.5, JSON.stringify([before, after]));
+    const with_it = await numbersOf(other);
+    assert.ok(Math.abs(Number(with_it.from) - Number(after.from)) < 0.01, "the other chart did not follow");
+    await one.getByRole("button", { name: "all", exact: true }).click();
+    assert.ok(Math.abs(Number((await numbersOf(one)).to) - Number(before.to)) < 0.01);
+  },
+
+  /** Another choice shows other lines. */
+  async choose() {
+    const page = await open();
+    const { charts } = await dataOf(page);
+    const chart = charts.find((c) => c.id === "latency-over-time");
+    const choice = chart.choices.find((c) => c.key === "percentile");
+    assert.equal(choice.chosen, "p99");
+    const plot = plotOf(page, chart.id);
+    await plot.locator('select[name="percentile"]').selectOption("max");
+    const nth = chart.choices.indexOf(choice);
+    const max = chart.series.filter((s) => choice.values[s.of[nth]] === "max" && chart.choices.every((c, at) => at === nth || s.of[at] < 0 || c.values[s.of[at]] === c.chosen));
+    assert.equal(Number((await numbersOf(plot)).lines), max.length);
+    const log = plot.getByRole("button", { name: "log y" });
+    const pressed = await log.getAttribute("aria-pressed");
+    await log.click();
+    assert.notEqual(await log.getAttribute("aria-pressed"), pressed);
+  },
+
+  /** A click on a column's title sorts by its figures, a second one the other way. */
+  async sort() {
+    const page = await open();
+    const columns = await page.locator("#arms table.sortable").evaluateAll((tables) =>
+      tables.map((t) => [...t.tHead.rows[0].cells].findIndex((c) => c.classList.contains("number") && [...t.tBodies[0].rows].filter((r) => r.cells[c.cellIndex].dataset.value !== undefined).length > 1)),
+    );
+    const nth = columns.findIndex((at) => at >= 0);
+    assert.ok(nth >= 0, "no table has two figures below one another");
+    const [table, column] = [page.locator("#arms table.sortable").nth(nth), columns[nth]];
+    const values = () => table.evaluate((t, at) => [...t.tBodies[0].rows].map((r) => r.cells[at].dataset.value).filter((v) => v !== undefined).map(Number), column);
+    const head = table.locator("thead th").nth(column);
+    await head.locator("button").click();
+    const up = await values();
+    assert.ok(up.length > 1, "nothing to sort");
+    assert.deepEqual(up, [...up].sort((a, b) => a - b));
+    assert.equal(await head.getAttribute("aria-sort"), "ascending");
+    await head.locator("button").click();
+    assert.deepEqual(await values(), [...up].reverse());
+  },
+
+  /** Dark where the reader's system is dark, also when it changes. */
+  async dark() {
+    const page = await open({ colorScheme: "dark" });
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await ground();
+    await shot(page, "dark");
+    await page.emulateMedia({ colorScheme: "light" });
+    const light = await ground();
+    const sum = (colour) => colour.match(/\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b);
+    assert.ok(sum(dark) < 120 && sum(light) > 700, `${dark} and ${light}`);
+  },
+
+  /** On paper everything is unfolded. */
+  async print() {
+    const page = await open();
+    const folded = () => page.locator("details:not([open])").count();
+    const before = await folded();
+    assert.ok(before > 0);
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    assert.equal(await folded(), 0);
+    await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    assert.equal(await folded(), before);
+    const paper = await page.pdf({ format: "A4" });
+    assert.ok(paper.length > 20000 && paper.subarray(0, 5).toString() === "%PDF-");
+  },
+
+  /** On a phone nothing is wider than the screen but what scrolls by itself. */
+  async narrow() {
+    const page = await open({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+    const width = await page.evaluate(() => document.scrollingElement.scrollWidth);
+    assert.ok(width <= 360, `${width} wide`);
+    await shot(page, "narrow");
+    await page.setViewportSize({ width: 740, height: 360 });
+    await page.waitForTimeout(300);
+    const canvas = await page.locator(".plot canvas").first().boundingBox();
+    assert.ok(canvas.width > 400, `the chart did not grow with the screen: ${canvas.width}`);
+  },
+
+  /** All by keys: along a chart, nearer, back, and the tables. */
+  async keyboard() {
+    const page = await open();
+    const plot = plotOf(page, "throughput-over-time");
+    await plot.locator('[role="application"]').focus();
+    for (let n = 0; n < 3; n += 1) await page.keyboard.press("ArrowRight");
+    assert.equal(await plot.locator(".tip").isVisible(), true);
+    assert.match(await plot.locator('[role="status"]').innerText(), /\d/);
+    const before = await numbersOf(plot);
+    await page.keyboard.press("+");
+    const near = await numbersOf(plot);
+    assert.ok(Number(near.to) - Number(near.from) < Number(before.to) - Number(before.from));
+    await page.keyboard.press("Escape");
+    const back = await numbersOf(plot);
+    assert.ok(Number(back.to) - Number(back.from) > Number(near.to) - Number(near.from));
+    // Every control has a name.
+    const nameless = await page.evaluate(() =>
+      [...document.querySelectorAll("button, select, summary")].filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label") || e.closest("label"))).length,
+    );
+    assert.equal(nameless, 0);
+  },
+
+  /** Without the script: the answer, the verdicts, every table. */
+  async noscript() {
+    const page = await open({ javaScriptEnabled: false });
+    assert.ok((await page.locator(".answer .found").innerText()).length > 10);
+    assert.ok((await page.locator("#verdicts .badge").count()) > 0);
+    assert.ok((await page.locator("#arms table tbody tr").count()) > 0);
+    const folded = await page.locator("figure.chart details.data table").count();
+    assert.equal(folded, await page.locator("figure.chart").count());
+    assert.ok((await page.locator(".plot[aria-label]").count()) === folded, "a text alternative is missing");
+    await shot(page, "noscript");
+  },
+
+  /** Charts as SVG, points as CSV, tables as CSV and Markdown. */
+  async exports() {
+    const page = await open();
+    const { charts } = await dataOf(page);
+    for (const chart of charts) {
+      const file = await saved(page, plotOf(page, chart.id).getByRole("button", { name: "SVG" }));
+      assert.match(file.name, /\.svg$/);
+      const drawn = await page.evaluate((text) => {
+        const made = new DOMParser().parseFromString(text, "image/svg+xml");
+        return made.querySelector("parsererror") ? -1 : made.querySelectorAll("path, circle, rect").length;
+      }, file.text);
+      assert.ok(drawn > 2, `${chart.id}: the SVG holds ${drawn} shapes`);
+    }
+    const chart = charts.find((c) => c.kind === "lines");
+    const points = chart.series.reduce((n, s) => n + s.y.filter((v) => v !== null).length, 0);
+    const csv = await saved(page, plotOf(page, chart.id).getByRole("button", { name: "CSV" }));
+    assert.equal(csv.text.trim().split("\r\n").length, points + 1);
+    const figure = page.locator("#arms figure.table").first();
+    const rows = await figure.locator("tbody tr").count();
+    const table = await saved(page, figure.getByRole("button", { name: "CSV" }));
+    assert.equal(table.text.trim().split("\r\n").length, rows + 1);
+    const markdown = await saved(page, figure.getByRole("button", { name: "Markdown" }));
+    assert.match(markdown.text.split("\n")[1], /^\| (-+:? \| )*-+:? \|$/);
+  },
+
+  /** What a store or a study says is text, whatever it says. */
+  async hostile() {
+    const page = await open();
+    assert.deepEqual(page.said, []);
+    assert.equal(await page.evaluate(() => globalThis.hacked), undefined);
+    assert.equal(await page.locator("img, iframe, object, embed, link, [onerror], [onload]").count(), 0);
+    assert.equal(await page.locator("script").count(), 2);
+    assert.ok((await page.locator("body").innerText()).includes("<script>"), "the hostile text is not shown");
+    await page.mouse.move(600, 400);
+    for (const plot of await page.locator(".plot .u-over").all()) {
+      await plot.hover({ force: true, trial: false }).catch(() => undefined);
+    }
+    assert.equal(await page.evaluate(() => globalThis.hacked), undefined);
+  },
+
+  /** A large study is drawn within the time that its test gives. */
+  async large() {
+    const page = await open();
+    assert.deepEqual(page.said, []);
+    const took = await page.evaluate(() => performance.now());
+    console.log(`drawn within ${Math.round(took)} ms`);
+  },
+};
+
+try {
+  assert.ok(checks[check], `no such check: ${check}`);
+  await checks[check]();
+} catch (error) {
+  console.error(`${check}: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  await browser.close();
+}

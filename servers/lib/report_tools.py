@@ -1,0 +1,20 @@
+"""What the report's script is built and tested with: the packages of `report/package-lock.json`."""
+
+import hashlib
+import shutil
+
+from . import cache, npm
+
+REPORT = npm.HERE.parent / "report"
+
+
+def install():
+    """A folder with `node_modules`; another lock file is another folder."""
+    lock = (REPORT / "package-lock.json").read_bytes()
+    return cache.installed(f"report-tools-{hashlib.sha256(lock).hexdigest()[:12]}", _build)
+
+
+def _build(folder):
+    for name in ["package.json", "package-lock.json"]:
+        shutil.copy(REPORT / name, folder)
+    npm.ci(folder)
