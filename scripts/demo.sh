@@ -48,6 +48,6 @@ say "$(wc -l < "$documents") documents of $package on sqlite:"
 "$storebench" bench "sqlite:$stores/browser-compat.db" --from "$documents" --key '{path}' \
     --mix read=95,update=5 --popularity zipf:0.99 --duration 15s --out "$runs" || code=$?
 
-say "what was measured is kept in"
-printf '%s\n' "$runs"/*/
+say "what was measured is kept in $runs; open the reports in a browser"
+printf '%s\n' "$PWD"/"$runs"/*/report.html
 exit "$code"

@@ -1,33 +1,41 @@
 """Chromium of Debian, in which the tests look at reports: the machine's own, or unpacked with what it needs."""
 
 import pathlib
-import re
 import shutil
 
 from . import cache, debian
 
-# A test starts it as `chromium`, wherever it is.
+# What a test starts, wherever the browser is.
 LAUNCHER = "chromium"
 
 
 def install():
     """A folder with the program `chromium`, which starts the browser with its own libraries and fonts."""
-    return cache.installed("chromium-1", _build)
-
-
-def _build(folder):
     own = shutil.which("chromium")
     if own:
-        _launcher(folder, own, "")
-        return
+        return cache.installed("chromium-of-the-machine", lambda folder: _launcher(folder, own, ""))
+    return cache.installed(UNPACKED, _unpack)
+
+
+UNPACKED = "chromium-unpacked-2"
+
+
+def _unpack(folder):
     debian.unpack_with_needs("chromium", folder)
-    # It is moved once it is whole.
-    place = cache.folder() / "chromium-1"
+    # It is moved there once it is whole.
+    place = cache.folder() / UNPACKED
     fonts = f"""<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><dir>{place}/usr/share/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{place}/fonts-cache</cachedir></fontconfig>
+<fontconfig>
+<dir>{place}/usr/share/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{place}/fonts-cache</cachedir>
+<alias><family>system-ui</family><prefer><family>Liberation Sans</family><family>DejaVu Sans</family></prefer></alias>
+<alias><family>sans-serif</family><prefer><family>Liberation Sans</family><family>DejaVu Sans</family></prefer></alias>
+<alias><family>monospace</family><prefer><family>Liberation Mono</family><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
 """
     (folder / "fonts.conf").write_text(fonts)
-    libraries = ":".join(str(place / found.relative_to(folder)) for found in debian.library_folders(folder))
+    # Some libraries have no number behind their name, and stand in folders of their own.
+    found = {path.parent for path in folder.rglob("lib*.so*") if "chromium" not in path.relative_to(folder).parts}
+    libraries = ":".join(str(place / of.relative_to(folder)) for of in sorted(found))
     settings = f'export FONTCONFIG_FILE="{place}/fonts.conf" LD_LIBRARY_PATH="{libraries}"\n'
     _launcher(folder, f"{place}/usr/lib/chromium/chromium", settings)
 
@@ -36,9 +44,3 @@ def _launcher(folder, program, settings):
     launcher = pathlib.Path(folder) / LAUNCHER
     launcher.write_text(f'#!/bin/sh\n{settings}exec "{program}" "$@"\n')
     launcher.chmod(0o755)
-
-
-def version():
-    """What it says of itself; a fault where it does not start."""
-    said = cache.run([install() / LAUNCHER, "--version"])
-    return re.search(r"[\d.]+", said)[0]

@@ -98,12 +98,11 @@ def unpack_with_needs(package, into):
 
 def environment(root):
     """The environment in which programs of an unpacked tree find their libraries."""
-    folders = [str(found) for found in library_folders(root)]
+    folders = [str(found) for found in _library_folders(root)]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "LC_ALL": "C.UTF-8"}
 
 
-def library_folders(root):
-    """The folders of an unpacked tree that hold shared libraries."""
+def _library_folders(root):
     return sorted({path.parent for path in root.rglob("lib*.so.*") if "postgresql" not in path.parts})
 
 
