@@ -44,14 +44,14 @@ export function drawHeat(place: HTMLElement, chart: Chart, _arms: Arm[], state: 
       y: { distr: 3, range: [value(least), value(greatest)] },
     },
     axes: [
-      { stroke: text, grid: { show: false }, label: chart.x.label, labelSize: 22, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", values: (_, all) => all.map((v) => tick(v, chart.x.unit)) },
+      { stroke: text, grid: { show: false }, label: chart.x.label, labelSize: 22, labelFont: "12px sans-serif", font: "12px sans-serif", values: (_, all) => all.map((v) => tick(v, chart.x.unit)) },
       {
         stroke: text,
         grid: { show: false },
         label: chart.ys[0]?.label ?? "",
         labelSize: 20,
-        labelFont: "12px system-ui, sans-serif",
-        font: "12px system-ui, sans-serif",
+        labelFont: "12px sans-serif",
+        font: "12px sans-serif",
         size: (_, values) => 24 + 7 * Math.max(3, ...(values ?? []).map((v) => (v ?? "").length)),
         splits: (_, __, min, max) => logSplits(min, max),
         filter: (_, all) => all,

@@ -106,7 +106,7 @@ function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void
   ctx.beginPath();
   ctx.rect(left, top, width, height);
   ctx.clip();
-  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.font = `${11 * ratio}px sans-serif`;
   ctx.textBaseline = "top";
   ctx.textAlign = "left";
   let nth = 0;
@@ -152,7 +152,7 @@ function drawLines(u: uPlot, chart: Chart, state: Shown): void {
   ctx.strokeStyle = ctx.fillStyle = css("--invalid");
   ctx.setLineDash([6 * ratio, 4 * ratio]);
   ctx.textAlign = "left";
-  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.font = `${11 * ratio}px sans-serif`;
   for (const line of (chart.lines ?? []).filter((l) => isChosen(l.of, chart, state))) {
     const y = u.valToPos(line.at, "y", true);
     ctx.beginPath();
@@ -206,8 +206,8 @@ export function drawLinesChart(
         ticks: { stroke: css("--line"), width: 1 },
         label: chart.x.label,
         labelSize: 22,
-        labelFont: "12px system-ui, sans-serif",
-        font: "12px system-ui, sans-serif",
+        labelFont: "12px sans-serif",
+        font: "12px sans-serif",
         ...(chart.x.unit === "quantile"
           ? { splits: (u: uPlot) => QUANTILES.filter((q) => q >= (u.scales.x?.min ?? 1) && q <= (u.scales.x?.max ?? 1e6)), filter: (_: uPlot, all: number[]) => all }
           : {}),
@@ -220,8 +220,8 @@ export function drawLinesChart(
         ticks: { stroke: css("--line"), width: 1 },
         label: yAxis.label,
         labelSize: 20,
-        labelFont: "12px system-ui, sans-serif",
-        font: "12px system-ui, sans-serif",
+        labelFont: "12px sans-serif",
+        font: "12px sans-serif",
         size: (_, values) => 24 + 7 * Math.max(3, ...(values ?? []).map((v) => (v ?? "").length)),
         ...(log ? { splits: (_: uPlot, __: number, min: number, max: number) => logSplits(min, max), filter: (_: uPlot, all: number[]) => all } : {}),
         values: (_, all) => all.map((v) => (v === null ? "" : tick(v, yAxis.unit))),

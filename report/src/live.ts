@@ -82,7 +82,7 @@ export function follow(redraw: (html: string, data: string) => void): void {
 function small(place: HTMLElement, label: string, fromZero: boolean): uPlot {
   const text = css("--dim");
   const grid = { stroke: css("--faint"), width: 1 };
-  const font = "12px system-ui, sans-serif";
+  const font = "12px sans-serif";
   return new uPlot(
     {
       width: Math.max(280, place.clientWidth),

@@ -31,7 +31,7 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, arms: Arm[], state
   const legend = 18 * Math.ceil(listed.length / 2) + 12;
   const out: string[] = [];
   out.push(
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height + legend + 26}" font-family="system-ui, sans-serif" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height + legend + 26}" font-family="sans-serif" font-size="12">`,
     `<title>${escaped(chart.title)}</title><desc>${escaped(chart.about)}</desc>`,
     `<rect width="100%" height="100%" fill="${css("--ground")}"/>`,
     `<text x="${box.x}" y="16" font-size="14" font-weight="600" fill="${css("--text")}">${escaped(titleOf(chart, state))}</text>`,

@@ -27,6 +27,7 @@ def _unpack(folder):
     fonts = f"""<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
 <dir>{place}/usr/share/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{place}/fonts-cache</cachedir>
+<alias><family>sans</family><prefer><family>Liberation Sans</family><family>DejaVu Sans</family></prefer></alias>
 <alias><family>system-ui</family><prefer><family>Liberation Sans</family><family>DejaVu Sans</family></prefer></alias>
 <alias><family>sans-serif</family><prefer><family>Liberation Sans</family><family>DejaVu Sans</family></prefer></alias>
 <alias><family>monospace</family><prefer><family>Liberation Mono</family><family>DejaVu Sans Mono</family></prefer></alias>
