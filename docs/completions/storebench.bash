@@ -73,7 +73,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --out --into-existing --remove-after --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --out --into-existing --remove-after --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -204,6 +204,10 @@ _storebench() {
                     return 0
                     ;;
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --live)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -565,7 +569,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --resume --prices --out --into-existing --remove-after --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --resume --prices --out --into-existing --remove-after --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -596,6 +600,10 @@ _storebench() {
                     return 0
                     ;;
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --live)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -45,6 +45,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l store -d '
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l resume -d 'Go on with the run in this folder: trials that ended whole are kept, the others run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l prices -d 'Price what is measured with this sheet (TOML), which the result keeps; see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder that gets a folder for each run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is on the loopback interface' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench made there before, and load no others over them'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds what Storebench did not make'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
@@ -89,6 +90,7 @@ strong\t'Sees every acknowledged write'"
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l check -d 'Share of the reads whose contents are compared with what they should be' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l save-study -d 'Write the study that these flags stand for to a file, then run it' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l out -d 'Folder that gets a folder for each run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l live -d 'Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is on the loopback interface' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-bad-lines -d 'With --from: leave out lines that are no JSON object, and count them'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l no-load -d 'Measure the documents that an earlier bench or run loaded'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l ledger -d 'Keep every acknowledged version, and read all of them back at the end'

@@ -296,6 +296,23 @@ const checks = {
     assert.equal(await page.evaluate(() => globalThis.hacked), undefined);
   },
 
+  /** The page follows a run to its end. */
+  async live() {
+    const page = await open();
+    assert.equal(await page.locator(".brand .live").isVisible(), true);
+    await page.waitForFunction(() => Number(document.querySelector("#now")?.dataset.values ?? 0) >= 2, null, { timeout: 30000 });
+    assert.match(await page.locator("#now [role=status]").innerText(), /trial \d+ of \d+.*answers\/s/);
+    await shot(page, "live");
+    await page.waitForSelector("body[data-life=ended]", { timeout: 60000 });
+    await page.waitForSelector("html[data-drawn=all]", { state: "attached" });
+    assert.equal(await page.locator("#now").count(), 0);
+    assert.equal(await page.locator(".brand .live").isHidden(), true);
+    assert.match(await page.locator(".answer .found").innerText(), /held every limit/);
+    assert.ok((await page.locator(".plot canvas").count()) > 2, "no charts at the end");
+    assert.deepEqual(page.said, []);
+    assert.deepEqual(page.asked.filter((url) => !url.startsWith(address)), []);
+  },
+
   /** A large study is drawn within the time that its test gives. */
   async large() {
     const page = await open();

@@ -10,6 +10,7 @@ pub(crate) use copy::{CopyArgs, OpText};
 pub(crate) use copy_records::RecordArgs;
 pub(crate) use report::ReportArgs;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -97,6 +98,11 @@ pub(crate) struct ResultArgs {
     /// Remove from the store, at the end, everything that Storebench made there
     #[arg(long)]
     pub(crate) remove_after: bool,
+
+    /// Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is
+    /// on the loopback interface
+    #[arg(long, value_name = "[IP:]PORT", value_parser = live_address)]
+    pub(crate) live: Option<SocketAddr>,
 
     /// Print the result as one JSON document instead of the summary
     #[arg(long)]
@@ -502,3 +508,11 @@ words!(ConsistencyArg for ReadConsistency {
     /// Sees every acknowledged write
     Strong,
 });
+
+/// `127.0.0.1:8080`, or a port alone.
+fn live_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| format!("`{text}` is no address of this machine with a port, such as 127.0.0.1:8080"))
+}

@@ -278,6 +278,7 @@ impl Observer for Progress {
                 ));
             }
             Event::Note { text } => self.note(text),
+            Event::TrialBegan { .. } => {}
         }
     }
 }

@@ -49,8 +49,12 @@ fn found(result: &RunResult) -> String {
     }
     let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
     let text = text.unwrap_or_else(|| "Nothing was measured but warm-ups.".to_owned());
-    let unended = result.plan.trials.len().saturating_sub(whole);
-    match unended {
+    let planned = result.plan.trials.len();
+    if result.run.ended.is_none() && result.trials.len() <= planned {
+        let at = count(result.trials.len() as u64);
+        return format!("{text} The run has not ended: this is of its first {at} of {} trials.", count(planned as u64));
+    }
+    match planned.saturating_sub(whole) {
         0 => text,
         n => format!(
             "{text} {} of {} trials did not end whole.",

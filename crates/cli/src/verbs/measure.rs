@@ -1,13 +1,15 @@
 //! What `run` and `bench` share: measure, then print.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use storebench_core::engine::Stop;
+use storebench_core::engine::{Event, Observer, Stop};
 use storebench_lab::arms::is_whole;
 use storebench_lab::results::RunResult;
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_lab::summary::summary;
 use storebench_lab::verdicts::Level;
+use storebench_report::Live;
 
 use super::report::write_page;
 use crate::args::ResultArgs;
@@ -20,7 +22,12 @@ use crate::signals::{INTERRUPTED, ask_on_interrupt};
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
-    let outcome = run(request, stop, progress).map_err(|error| Failure {
+    let mut live = args.live.map(|at| serve(at, progress)).transpose()?;
+    let outcome = run(request, stop, &mut Both { progress, live: live.as_mut() });
+    if let Some(live) = live {
+        live.end();
+    }
+    let outcome = outcome.map_err(|error| Failure {
         code: match error {
             // Nothing was started: the folder that was named is bad input.
             LabError::Folder(_) => BAD_INPUT,
@@ -55,6 +62,33 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
         (Some(error), None) => Err(Failure { code, message: error.to_string() }),
         (_, Some(message)) => Err(Failure { code, message }),
         (None, None) => Ok(code),
+    }
+}
+
+/// Serves the report of the run that follows.
+fn serve(at: SocketAddr, progress: &Progress) -> Result<Live, Failure> {
+    let live = Live::start(at).map_err(|e| {
+        Failure::bad_input(format!("--live {at}: cannot be served there: {e}; give a free port of this machine"))
+    })?;
+    progress.note(&format!("the report follows the run at {}", live.url()));
+    if !at.ip().is_loopback() {
+        progress.note("--live: whoever reaches this address can read the report");
+    }
+    Ok(live)
+}
+
+/// Tells the terminal and, where it is served, the page.
+struct Both<'a> {
+    progress: &'a mut Progress,
+    live: Option<&'a mut Live>,
+}
+
+impl Observer for Both<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        self.progress.event(event);
+        if let Some(live) = &mut self.live {
+            live.event(event);
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! `report`: the page that a run leaves, read as text and looked at in a real browser; Markdown; several runs.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex};
 
 use crate::common::Cli;
@@ -181,6 +183,56 @@ fn markdown_for_a_comment() {
     assert!(out.contains("**first held every limit at each rate that was tried, up to 400/s; second held"), "{out}");
     assert!(out.contains("| first rate=200 |"), "{out}");
     assert!(!out.contains("<script"), "{out}");
+}
+
+/// What a server on this machine answers to a request.
+fn asked(url: &str, request: &str) -> String {
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.replace("ADDRESS", address).as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn the_page_follows_a_run_to_its_end() {
+    let cli = Cli::new();
+    cli.write("books.toml", &STUDY.replace("3500ms", "4s"));
+    let mut run = cli
+        .command(&["run", "books.toml", "--live", "0"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let told = lines.find_map(|line| Some(line.unwrap().split_once("follows the run at ")?.1.to_owned())).unwrap();
+    // Whatever else is said must not fill the pipe.
+    let rest = std::thread::spawn(move || lines.count());
+    let get = |host: &str, method: &str, path: &str| {
+        asked(&told, &format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+    };
+    assert!(get("ADDRESS", "POST", "/").starts_with("HTTP/1.1 405 "));
+    assert!(get("elsewhere.example", "GET", "/").starts_with("HTTP/1.1 421 "));
+    assert!(get("ADDRESS", "GET", "/etc/passwd").starts_with("HTTP/1.1 404 "));
+    look("live", &told);
+    let ended = run.wait().unwrap().code();
+    // A busy machine may spoil the measurement; that is no matter here.
+    assert!(matches!(ended, Some(0 | 4)), "{ended:?}");
+    rest.join().unwrap();
+    let address = told.trim_start_matches("http://").trim_end_matches('/');
+    assert!(TcpStream::connect(address).is_err(), "the server ends with the run");
+}
+
+#[test]
+fn a_page_cannot_be_served_just_anywhere() {
+    let cli = Cli::new();
+    cli.write("books.toml", STUDY);
+    for (at, says) in [("203.0.113.7:8080", "cannot be served there"), ("nowhere", "no address of this machine")] {
+        let done = cli.run(&format!("run books.toml -q --live {at}")).code(2);
+        assert!(done.err.contains(says), "{}", done.err);
+    }
+    assert!(!cli.path("storebench-runs").exists(), "nothing was begun");
 }
 
 /// Names, titles and errors that a browser would run, or that would end the element they stand in.

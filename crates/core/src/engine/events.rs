@@ -1,11 +1,24 @@
 //! What a run tells while it goes on. Renderers read these; they never reach into the engine.
 
+use std::path::Path;
+
 use crate::measure::Recorder;
 use crate::store::SessionCounters;
 
-/// Something that happened in a phase.
+/// Something that happened.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
+    /// A trial begins: one store is measured once.
+    TrialBegan {
+        /// Its number in the order they run, from 1.
+        trial: u32,
+        /// Trials of the run.
+        of: usize,
+        /// Its arm.
+        arm: &'a str,
+        /// Where the run is kept, if it is.
+        folder: Option<&'a Path>,
+    },
     /// A phase has begun.
     PhaseBegan {
         /// Its name.

@@ -122,6 +122,9 @@ fn what_did_not_end_is_said() {
     let mut run = stores(&[("a", &[1.0, 1.02])]);
     run.plan.trials = vec![crate::plan::PlannedTrial::default(); 3];
     assert!(found(&run).ends_with(" 1 of 3 trials did not end whole."), "{}", found(&run));
+    let mut runs = run.clone();
+    runs.run.ended = None;
+    assert!(found(&runs).ends_with(" The run has not ended: this is of its first 2 of 3 trials."), "{}", found(&runs));
     for trial in &mut run.trials {
         trial.failure =
             Some(Failure { kind: "failed".into(), during: "load".into(), message: "the disk is full".into() });

@@ -35,6 +35,12 @@ impl<'a> Journal<'a> {
         self.place = Place { trial, store: store.to_owned(), labels: Vec::new() };
     }
 
+    /// A trial begins.
+    pub(super) fn began(&mut self, trial: u32, of: usize, arm: &str) {
+        let folder = self.folder.as_ref().map(RunFolder::path);
+        self.observer.event(&Event::TrialBegan { trial, of, arm, folder });
+    }
+
     /// The phase that follows does this.
     pub(super) fn phase(&mut self, labels: Vec<Label>) {
         self.place.labels = labels;
@@ -98,6 +104,8 @@ impl Observer for Journal<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.observer.event(event);
         let line = match event {
+            // Told by who begins it, with more.
+            Event::TrialBegan { .. } => return,
             Event::PhaseBegan { phase, loads, operations, duration_ns } => json!({
                 "event": "phase-began", "phase": phase, "loads": loads, "operations": operations,
                 "duration_ns": duration_ns,

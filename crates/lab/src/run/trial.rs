@@ -85,6 +85,7 @@ impl Session<'_> {
         if of > 1 {
             journal.note(format!("trial {} of {of}: {}", planned.trial, arm.name));
         }
+        journal.began(planned.trial, of, &arm.name);
         let at = result.trials.len();
         // What is not loaded whole holds nothing that could be kept.
         let holds = self.holds.remove(&arm.location);

@@ -1,0 +1,250 @@
+//! A report that follows a run: the same page, served on this machine while the run goes on.
+//!
+//! What is measured must not pay for being looked at. The page is made on the thread that runs the phases, at moments when
+//! nothing is measured: before each trial and each phase. While a phase runs the server sends a few figures each second,
+//! and nothing at all where nobody looks. It can be read only, and ends with the run.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use storebench_core::engine::{Event, Observer};
+use storebench_core::measure::Recorder;
+use tokio::sync::{broadcast, watch};
+
+use crate::page::{Life, changing, page};
+use crate::recorded::Recorded;
+use crate::subject::Subject;
+
+/// Events that wait for a slow reader; older ones are passed over.
+const WAITING: usize = 64;
+/// How long the end of a run waits for readers to fetch the last page.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What readers get.
+#[derive(Debug, Default)]
+struct Made {
+    page: Bytes,
+    changing: Bytes,
+}
+
+#[derive(Debug)]
+struct Shared {
+    made: Mutex<Made>,
+    events: broadcast::Sender<Bytes>,
+    /// Names that a browser may ask for: a page elsewhere, whose name was turned to this machine, is not answered.
+    hosts: Vec<String>,
+}
+
+/// The server of a run, and the observer that tells it what happens.
+#[derive(Debug)]
+pub struct Live {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+    stop: watch::Sender<bool>,
+    folder: Option<PathBuf>,
+    place: Place,
+}
+
+/// What runs now.
+#[derive(Debug, Default)]
+struct Place {
+    trial: u32,
+    of: usize,
+    arm: String,
+    from_ns: u64,
+}
+
+impl Live {
+    /// Serves at this address; port 0 is any free one.
+    ///
+    /// # Errors
+    /// The port is taken, or the address is not of this machine.
+    pub fn start(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (events, _) = broadcast::channel(WAITING);
+        let hosts = [address.to_string(), format!("localhost:{}", address.port())].into();
+        let shared = Arc::new(Shared { made: Mutex::default(), events, hosts });
+        let (stop, stopped) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let serving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("live".to_owned())
+            .spawn(move || runtime.block_on(serve(listener, serving, stopped)))?;
+        Ok(Self { shared, address, thread: Some(thread), stop, folder: None, place: Place::default() })
+    }
+
+    /// Where it is: `http://127.0.0.1:8080/`.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Makes the page of what the folder holds by now. A folder that cannot be read yet leaves the page as it was.
+    fn make(&self) {
+        let made = self.folder.as_deref().and_then(|folder| made(folder).ok());
+        if let Some(made) = made {
+            *self.shared.made.lock().unwrap_or_else(PoisonError::into_inner) = made;
+        }
+    }
+
+    /// Tells readers; nobody may be there to hear it.
+    fn tell(&self, event: &str, data: &str) {
+        let _ = self.shared.events.send(Bytes::from(format!("event: {event}\ndata: {data}\n\n")));
+    }
+
+    /// The run has ended: readers get its last page, and the server ends.
+    pub fn end(mut self) {
+        self.make();
+        self.tell("ended", "{}");
+        let until = Instant::now() + FAREWELL;
+        // A reader fetches the page, then lets go of the events.
+        while self.shared.events.receiver_count() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn made(folder: &Path) -> Result<Made, crate::ReportError> {
+    let subject = Subject::of(vec![Recorded::open(folder)?]);
+    let (html, data) = changing(&subject)?;
+    let changing = serde_json::json!({ "html": html, "data": data }).to_string();
+    Ok(Made { page: page(&subject, Life::Live)?.into(), changing: changing.into() })
+}
+
+impl Observer for Live {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::TrialBegan { trial, of, arm, folder } => {
+                self.place = Place { trial: *trial, of: *of, arm: (*arm).to_owned(), from_ns: 0 };
+                self.folder = folder.map(Path::to_owned);
+                self.make();
+                self.tell("changed", "{}");
+            }
+            Event::PhaseBegan { .. } => {
+                self.place.from_ns = 0;
+                self.make();
+                self.tell("changed", "{}");
+            }
+            Event::Interval { phase, to_ns, record, .. } if self.shared.events.receiver_count() > 0 => {
+                self.tell("now", &now(&self.place, phase, *to_ns, record));
+                self.place.from_ns = *to_ns;
+            }
+            Event::Interval { to_ns, .. } => self.place.from_ns = *to_ns,
+            Event::PhaseEnded { .. } | Event::Note { .. } => {}
+        }
+    }
+}
+
+/// What was seen in an interval: answers each second, the p99 of the slowest operation, errors.
+fn now(place: &Place, phase: &str, to_ns: u64, record: &Recorder) -> String {
+    let seconds = to_ns.saturating_sub(place.from_ns) as f64 / 1e9;
+    let answered: u64 = record.ops.iter().map(|op| op.succeeded).sum();
+    let errors: u64 = record.ops.iter().map(storebench_core::measure::Tally::errors).sum();
+    let p99 = record.ops.iter().filter_map(|op| {
+        let times = if op.response.is_empty() { &op.service } else { &op.response };
+        (!times.is_empty()).then(|| times.value_at_quantile(0.99))
+    });
+    serde_json::json!({
+        "trial": place.trial, "of": place.of, "arm": place.arm, "phase": phase, "second": to_ns as f64 / 1e9,
+        "per_s": if seconds > 0.0 { answered as f64 / seconds } else { 0.0 }, "p99_ns": p99.max(), "errors": errors,
+    })
+    .to_string()
+}
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Too many open files, say: others may be closed by then.
+                Err(_) => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+            _ = stopped.changed() => return,
+        };
+        let shared = Arc::clone(&shared);
+        let mut ends = stopped.clone();
+        tokio::spawn(async move {
+            let answer = service_fn(|request| {
+                let answer = answer(&shared, &request);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+            // A reader that goes away is no matter.
+            tokio::select! { _ = connection => {}, _ = ends.changed() => {} }
+        });
+    }
+}
+
+fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Body> {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !shared.hosts.iter().any(|known| known == host) {
+        return text(StatusCode::MISDIRECTED_REQUEST, "this server answers to its own address only\n");
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "this page can be read only\n");
+    }
+    let made = || shared.made.lock().unwrap_or_else(PoisonError::into_inner);
+    match request.uri().path() {
+        "/" if made().page.is_empty() => text(StatusCode::SERVICE_UNAVAILABLE, "the run has not begun; ask again\n"),
+        "/" => body(StatusCode::OK, "text/html; charset=utf-8", made().page.clone()),
+        "/changing" => body(StatusCode::OK, "application/json", made().changing.clone()),
+        "/events" => events(shared),
+        _ => text(StatusCode::NOT_FOUND, "there is one page here, at /\n"),
+    }
+}
+
+/// What happens, for as long as the reader listens.
+fn events(shared: &Shared) -> Response<Body> {
+    let heard = stream::unfold(shared.events.subscribe(), |mut events| async {
+        loop {
+            match events.recv().await {
+                Ok(event) => return Some((Ok::<_, Infallible>(Frame::data(event)), events)),
+                // A reader that is too slow goes on with what is new.
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    });
+    let mut response = Response::new(StreamBody::new(heard).boxed_unsync());
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    response
+}
+
+fn text(status: StatusCode, said: &'static str) -> Response<Body> {
+    body(status, "text/plain; charset=utf-8", Bytes::from_static(said.as_bytes()))
+}
+
+fn body(status: StatusCode, kind: &'static str, bytes: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(bytes).boxed_unsync());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response.headers_mut().insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    response
+}
