@@ -53,6 +53,18 @@ impl Table {
     }
 }
 
+/// Values as bars beside each other, from zero to the greatest: `▂▅▇█▇▆`.
+pub fn sparkline(values: &[f64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let bar = |value: f64| match value {
+        v if !v.is_finite() || v < 0.0 => ' ',
+        v if most > 0.0 => BARS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        _ => BARS[0],
+    };
+    values.iter().copied().map(bar).collect()
+}
+
 /// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::answer::answer;
 use crate::claims::ClaimTable;
 use crate::human::{bytes, count, duration, percent, rate};
-use crate::lines::{Align, Table, facts as in_lines, paragraph};
+use crate::lines::{Align, Table, facts as in_lines, paragraph, sparkline};
 use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult};
 use crate::verdicts::Level;
 
@@ -206,6 +206,10 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         facts.push(format!("on disk {}", bytes(disk as f64)));
     }
     out.push_str(&in_lines("  ", &facts, layout.width));
+    if !phase.course_per_s.is_empty() {
+        let most = phase.course_per_s.iter().copied().fold(0.0, f64::max);
+        let _ = writeln!(out, "  over time {} up to {}/s", sparkline(&phase.course_per_s), rate(most));
+    }
     if let Some(facts) = troubles(phase) {
         let _ = writeln!(out, "  {}", paint.with("33", &facts));
     }

@@ -121,6 +121,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         client: gather_client(record, frame),
         documents: gather_documents(record, frame, name_of),
         intervals: record.intervals.len() as u64,
+        course_per_s: course(record),
         messages: record.messages.iter().map(|(m, n)| Message { message: m.clone(), count: *n }).collect(),
         wrong_examples: record.wrong_examples.clone(),
         ledger: record.ledger.as_ref().map(|l| LedgerResult {
@@ -148,6 +149,30 @@ fn steadiness_of(record: &PhaseRecord, of: impl Fn(&Interval) -> Option<f64>) ->
     let longest_ns = sent().map(length).max()?;
     let whole = sent().filter(|i| length(i) >= longest_ns / 10 * 9);
     steadiness(&whole.map(of).collect::<Option<Vec<f64>>>()?)
+}
+
+/// Parts of a phase's course, at most.
+const COURSE: usize = 40;
+/// Intervals that make a course.
+const FEWEST_FOR_COURSE: usize = 3;
+
+/// Answers each second in parts of a phase, of whole intervals: counts over times, so that nothing is averaged that must
+/// not be. What is left of an interval at the end goes to the part before it.
+fn course(record: &PhaseRecord) -> Vec<f64> {
+    let intervals: Vec<(u64, u64)> = record.intervals.iter().map(|i| (answered(&i.record()), length(i))).collect();
+    if intervals.len() < FEWEST_FOR_COURSE {
+        return Vec::new();
+    }
+    let together = intervals.len().div_ceil(COURSE);
+    let mut parts: Vec<(u64, u64)> =
+        intervals.chunks(together).map(|part| part.iter().fold((0, 0), |sum, i| (sum.0 + i.0, sum.1 + i.1))).collect();
+    if let [.., before, last] = &mut parts[..] {
+        if last.1 * 2 < before.1 {
+            *before = (before.0 + last.0, before.1 + last.1);
+            parts.pop();
+        }
+    }
+    parts.into_iter().map(|(count, ns)| per_second(count, ns)).collect()
 }
 
 fn length(interval: &Interval) -> u64 {

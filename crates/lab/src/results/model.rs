@@ -285,6 +285,10 @@ pub struct PhaseResult {
     pub documents: PhaseDocuments,
     /// Intervals in `intervals.parquet`.
     pub intervals: u64,
+    /// Answers each second in equal parts of the phase, at most 40, in order: its course at a glance. Empty where it had
+    /// fewer than three intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub course_per_s: Vec<f64>,
     /// Some messages of failed operations.
     pub messages: Vec<Message>,
     /// Some checked documents that differed: key and difference.

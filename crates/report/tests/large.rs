@@ -1,0 +1,158 @@
+//! A large study: its page stays of a size that can be mailed, and leaves nothing out.
+//!
+//! `REPORT_LARGE=FOLDER cargo test -p storebench-report --test large` makes one of 200 trials and two hours of one-second
+//! intervals and keeps the run there, to time `storebench report` on it and to look at the page
+//! (`report/tests/look.mjs large`). Without it there are 40 trials, which take a fifth of the time to make.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, StoreStats, WorkerUse};
+use storebench_core::store::{Capabilities, Durability, OpKind, ReadConsistency};
+use storebench_lab::conclude::conclude;
+use storebench_lab::environment::Environment;
+use storebench_lab::plan::Plan;
+use storebench_lab::results::{
+    FORMAT, PhaseFrame, RunInfo, RunResult, Tables, TrialResult, gather_phase, histogram_log, log_name,
+};
+use storebench_report::{Life, Recorded, Subject, page};
+
+const TRIALS: u32 = 40;
+const MANY_TRIALS: u32 = 200;
+const ARMS: u32 = 20;
+const SECONDS: u64 = 36;
+
+/// A phase of reads and updates, a little different in each trial.
+fn phase(trial: u32) -> PhaseRecord {
+    let intervals: Vec<Interval> = (0..SECONDS)
+        .map(|second| {
+            let mut record = Recorder::new(2);
+            for n in 0..60u64 {
+                for (op, base) in [(0, 20_000), (1, 90_000)] {
+                    let tally = &mut record.ops[op];
+                    tally.succeeded += 1;
+                    tally.documents += 1;
+                    let ns = base + n * n * 40 + u64::from(trial % ARMS) * 1_000 + (second * 7_919) % 5_000;
+                    tally.service.record(ns).unwrap();
+                    tally.response.record(ns + 3_000).unwrap();
+                }
+            }
+            Interval::new(second, second * 1_000_000_000, (second + 1) * 1_000_000_000, &record)
+        })
+        .collect();
+    let mut total = Recorder::new(2);
+    intervals.iter().for_each(|i| total.add(&i.record()));
+    let label = |name: &str, kind| Label { name: name.into(), kind, collection: 0, batch: 1 };
+    PhaseRecord {
+        name: "steady".into(),
+        warm_up: false,
+        loads: false,
+        labels: vec![label("read", OpKind::Read), label("update", OpKind::Upsert)],
+        began_unix_ns: 1_767_225_600_000_000_000,
+        sending_ns: SECONDS * 1_000_000_000,
+        elapsed_ns: SECONDS * 1_000_000_000,
+        due: Some(SECONDS * 120),
+        due_over_ns: Some(SECONDS * 1_000_000_000),
+        workers: 2,
+        connections: 1,
+        in_flight: 1,
+        durability: Durability::OS,
+        consistency: ReadConsistency::Strong,
+        total,
+        intervals,
+        worker_use: vec![WorkerUse::default(); 2],
+        resources: (1..=SECONDS * 20)
+            .map(|n| ResourceSample {
+                at_ns: n * 50_000_000,
+                rss_bytes: (64 << 20) + n,
+                cpu_ns: n * 20_000_000,
+                lateness_ns: 0,
+            })
+            .collect(),
+        store_stats: StoreStats::default(),
+        distinct_keys: vec![(0, 1_000)],
+        messages: Vec::new(),
+        wrong_examples: Vec::new(),
+        ledger: None,
+        partial: None,
+    }
+}
+
+/// The run folder of such a study.
+fn write(folder: &Path, count: u32) {
+    let capabilities = Capabilities::default();
+    let settings = [("popularity".to_owned(), "uniform".into())].into();
+    let (planned, mut tables, mut trials) = (serde_json::json!(120), Tables::default(), Vec::new());
+    for number in 1..=count {
+        let record = phase(number);
+        tables.add(number, "store", &record);
+        let log = histogram_log(&record, "large").unwrap();
+        std::fs::write(folder.join(log_name(number, "store", "steady")), log).unwrap();
+        let frame = PhaseFrame {
+            documents: &[],
+            capabilities: &capabilities,
+            query_plans: &[],
+            limits: None,
+            planned_rate: Some(&planned),
+            settings: &settings,
+            calibrated_ns_per_op: None,
+        };
+        let workers = (number - 1) % ARMS + 1;
+        trials.push(TrialResult {
+            trial: number,
+            block: (number - 1) / ARMS + 1,
+            store: "store".into(),
+            arm: format!("store workers={workers}"),
+            levels: [("phases.steady.workers".to_owned(), workers.into())].into(),
+            scheme: "memory".into(),
+            url: "memory:".into(),
+            phases: vec![gather_phase(&record, &frame)],
+            ..TrialResult::default()
+        });
+    }
+    let mut result = RunResult {
+        format: FORMAT.into(),
+        run: RunInfo {
+            name: "large".into(),
+            title: "Two hours".into(),
+            ended: Some("2026-01-01T02:00:00Z".into()),
+            ..RunInfo::default()
+        },
+        plan: Plan { repeats: count / ARMS, ..Plan::default() },
+        environment: Environment::default(),
+        documents: Vec::new(),
+        trials,
+        arms: Vec::new(),
+        sweeps: Vec::new(),
+        claims: Vec::new(),
+        cost: None,
+        verdicts: Vec::new(),
+    };
+    conclude(&[], &mut result);
+    std::fs::write(folder.join("run.json"), serde_json::to_vec(&result).unwrap()).unwrap();
+    std::fs::write(folder.join("intervals.parquet"), tables.intervals_parquet().unwrap()).unwrap();
+    std::fs::write(folder.join("resources.parquet"), tables.resources_parquet().unwrap()).unwrap();
+}
+
+#[test]
+fn many_trials_of_half_a_minute() {
+    let own = tempfile::tempdir().unwrap();
+    let kept = std::env::var_os("REPORT_LARGE").map(PathBuf::from);
+    let count = if kept.is_some() { MANY_TRIALS } else { TRIALS };
+    let folder = kept.unwrap_or_else(|| own.path().to_owned());
+    std::fs::create_dir_all(&folder).unwrap();
+    write(&folder, count);
+    let subject = Subject::of(vec![Recorded::open(&folder).unwrap()]);
+    let text = page(&subject, Life::Written).unwrap();
+    // 5 MB for 200 trials.
+    assert!(text.len() < 25_000 * count as usize, "{} bytes", text.len());
+    // Nobody can tell so many lines apart: blocks are there to choose from.
+    let (_, data) = text.split_once("id=\"data\">").unwrap();
+    let data: serde_json::Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
+    let charts = data["charts"].as_array().unwrap();
+    let chart = charts.iter().find(|c| c["id"] == "throughput-over-time").unwrap();
+    assert_eq!(chart["series"].as_array().unwrap().len(), count as usize);
+    assert_eq!(chart["choices"][0]["values"].as_array().unwrap().len(), (count / ARMS) as usize);
+    let points: usize = chart["series"].as_array().unwrap().iter().map(|s| s["y"].as_array().unwrap().len()).sum();
+    assert_eq!(points, (u64::from(count) * SECONDS) as usize, "no interval is left out");
+}
