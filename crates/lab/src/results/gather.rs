@@ -166,11 +166,11 @@ fn course(record: &PhaseRecord) -> Vec<f64> {
     let together = intervals.len().div_ceil(COURSE);
     let mut parts: Vec<(u64, u64)> =
         intervals.chunks(together).map(|part| part.iter().fold((0, 0), |sum, i| (sum.0 + i.0, sum.1 + i.1))).collect();
-    if let [.., before, last] = &mut parts[..] {
-        if last.1 * 2 < before.1 {
-            *before = (before.0 + last.0, before.1 + last.1);
-            parts.pop();
-        }
+    if let [.., before, last] = &mut parts[..]
+        && last.1 * 2 < before.1
+    {
+        *before = (before.0 + last.0, before.1 + last.1);
+        parts.pop();
     }
     parts.into_iter().map(|(count, ns)| per_second(count, ns)).collect()
 }
