@@ -76,6 +76,7 @@ const checks = {
       assert.equal(Number(found.lines), series.length, `${chart.id}: lines`);
       assert.equal(Number(found.points), points, `${chart.id}: points`);
       assert.ok(points > 0, `${chart.id} is empty`);
+      for (const xs of chart.xs) assert.ok(xs.every((x, nth) => nth === 0 || x >= xs[nth - 1]), `${chart.id}: x goes back`);
     }
     for (const canvas of await page.locator(".plot canvas").all()) {
       const inked = await canvas.evaluate((c) => {

@@ -53,9 +53,9 @@ impl Recorded {
         let mut resources = tables::resources(&folder.join("resources.parquet"))?;
         let mut store = tables::store(&folder.join("store_stats.parquet"))?;
         let passes = passes::Passes::of(&result, &intervals);
-        passes.keep(&mut intervals, |row| (row.trial, &row.phase, row.from_ns));
-        passes.keep(&mut resources, |row| (row.trial, &row.phase, row.at_ns));
-        passes.keep(&mut store, |row| (row.trial, &row.phase, row.at_ns));
+        passes.keep(&mut intervals, |row| (row.trial, &mut row.phase, row.from_ns));
+        passes.keep(&mut resources, |row| (row.trial, &mut row.phase, row.at_ns));
+        passes.keep(&mut store, |row| (row.trial, &mut row.phase, row.at_ns));
         Ok(Self {
             intervals,
             resources,
@@ -72,9 +72,10 @@ impl Recorded {
     /// # Errors
     /// [`ReportError::Damaged`]: a log is.
     pub(crate) fn histograms(&self, trial: u32, store: &str, phase: &str) -> Result<Histograms, ReportError> {
-        let mut name = log_name(trial, store, phase);
-        if let Some(pass) = self.passes.shown(trial, phase).filter(|pass| *pass > 0) {
-            name = format!("{}-{}.hlog", name.trim_end_matches(".hlog"), pass + 1);
+        let (recorded, nth) = self.passes.recorded(trial, phase).unwrap_or((phase, 0));
+        let mut name = log_name(trial, store, recorded);
+        if nth > 0 {
+            name = format!("{}-{}.hlog", name.trim_end_matches(".hlog"), nth + 1);
         }
         logs::read(&self.folder.join(name))
     }

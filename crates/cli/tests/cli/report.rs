@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex};
 
+use serde_json::Value;
+
 use crate::common::Cli;
 
 /// Two stores at two rates, for long enough that there is a course to see.
@@ -183,6 +185,35 @@ fn markdown_for_a_comment() {
     assert!(out.contains("**first held every limit at each rate that was tried, up to 400/s; second held"), "{out}");
     assert!(out.contains("| first rate=200 |"), "{out}");
     assert!(!out.contains("<script"), "{out}");
+}
+
+/// A phase whose rate is searched is recorded once for each probe: one of them is the result, and on the axis of time.
+#[test]
+fn a_searched_phase_is_drawn_once() {
+    let cli = Cli::new();
+    let study = STUDY.split("[factors]").next().unwrap().replace("3500ms", "3s").replace("rate = 200", "");
+    let search = "[limits]\n\"steady.response.p99\" = \"2s\"\n[search]\nphase = \"steady\"\nfrom = 100\nto = 200\n\
+                  within = 0.5\nconfirm = 1\nrest = \"1ms\"\n";
+    cli.write("books.toml", &(study.replace("second = \"sqlite:second.db\"", "") + search));
+    cli.run("run books.toml -q").measured();
+    let page = page_of(&cli.run_folder());
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
+    let charts = data["charts"].as_array().unwrap();
+    assert!(charts.iter().any(|c| c["id"] == "search-steady"), "the search has a chart");
+    let chart = charts.iter().find(|c| c["id"] == "throughput-over-time").unwrap();
+    let series = &chart["series"][0];
+    let xs: Vec<f64> = chart["xs"][series["x"].as_u64().unwrap() as usize]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_f64)
+        .collect();
+    assert!(xs.windows(2).all(|pair| pair[0] <= pair[1]), "time goes back: {xs:?}");
+    let steady = chart["marks"].as_array().unwrap().iter().find(|m| m["label"] == "steady").unwrap();
+    let within = |x: &&f64| **x > steady["at"].as_f64().unwrap() && **x < steady["to"].as_f64().unwrap();
+    assert_eq!(xs.iter().filter(within).count(), 3, "three seconds of one probe: {xs:?}");
+    assert!(charts.iter().any(|c| c["id"] == "heat"), "the probe's histograms are found");
 }
 
 /// What a server on this machine answers to a request.

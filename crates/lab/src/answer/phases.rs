@@ -13,6 +13,9 @@ use crate::stats::Estimate;
 /// The figure that stands for a phase.
 const RESPONSE_P99: &str = "response.p99";
 
+/// What is said of a lead without an interval.
+const TOO_FEW: &str = "; measured too few times for an interval";
+
 /// One arm's figure of a phase.
 pub(super) struct Standing {
     pub(super) arm: String,
@@ -156,7 +159,7 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
     if lead.open() {
         return format!("{a} and {b} cannot be told apart{place}: {x} and {y}, {}.", lead.shown());
     }
-    let unsure = if lead.sure() { "" } else { "; measured too few times for an interval" };
+    let unsure = if lead.sure() { "" } else { TOO_FEW };
     format!("{a} is ahead{place}: {x} against {y} of {b}, {}{unsure}.", lead.shown())
 }
 
@@ -212,12 +215,13 @@ fn levels(all: &[(String, Vec<Standing>)]) -> String {
 fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
     let mut leads: IndexMap<&str, Vec<String>> = IndexMap::new();
     let mut open: Vec<String> = Vec::new();
-    let mut varied = false;
+    let (mut varied, mut unsure) = (false, false);
     for (phase, of) in all {
         let ranked = best_of_stores(of);
         varied |= of.len() > ranked.len();
         let [first, second, ..] = ranked[..] else { continue };
         let lead = Lead::of(first, second);
+        unsure |= !lead.sure() && !lead.open();
         if lead.open() {
             open.push(format!("{phase} ({} to {}: {})", first.store, second.store, lead.shown()));
         } else {
@@ -231,5 +235,6 @@ fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
         parts.push(format!("not told apart in {}", listed(&open)));
     }
     let how = if varied { ", each store at its best levels" } else { "" };
-    format!("{}{how}.", parts.join("; "))
+    let few = if unsure { TOO_FEW } else { "" };
+    format!("{}{how}{few}.", parts.join("; "))
 }

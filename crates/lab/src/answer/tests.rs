@@ -49,6 +49,9 @@ fn several_phases_are_one_sentence() {
     }
     let text = found(&run);
     assert!(text.starts_with("b is ahead in mixed (×1.50 ") && text.contains("; a is ahead in again (×"), "{text}");
+    assert!(!text.contains("too few times"), "{text}");
+    run.trials.retain(|trial| trial.block == 1);
+    assert!(found(&run).ends_with("; measured too few times for an interval."), "{}", found(&run));
 }
 
 #[test]

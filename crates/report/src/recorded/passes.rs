@@ -1,4 +1,5 @@
-//! Phases that ran several times in one trial, as those do whose rate is searched: which time is the result.
+//! What a run folder holds of phases that ran several times in one trial, as those do whose rate is searched: which time is
+//! the result. Each time is recorded as `PHASE@RATE`, and times of one rate one behind the other.
 
 use std::collections::HashMap;
 
@@ -6,53 +7,105 @@ use storebench_lab::results::RunResult;
 
 use super::tables::IntervalRow;
 
-/// By trial and phase which pass is shown, from 0. Phases that ran once are not there.
+/// One time that something was recorded: trial, recorded name, and how often that name was there before.
+type Pass = (u32, String, usize);
+
+/// By pass the phase whose result it is. What is not there is no result.
 #[derive(Debug, Default)]
-pub(super) struct Passes(HashMap<(u32, String), usize>);
+pub(super) struct Passes(HashMap<Pass, String>);
 
 impl Passes {
-    /// Of the passes in the rows that one whose counts are those of the result; the last where none is.
+    /// Of the times of each phase that one whose counts are those of the result; the last where none is.
     pub(super) fn of(result: &RunResult, rows: &[IntervalRow]) -> Self {
-        let mut counts: HashMap<(u32, &str), Vec<(u64, u64)>> = HashMap::new();
+        let mut found: Vec<(Pass, u64)> = Vec::new();
+        let mut walk = Walk::default();
         for row in rows {
-            let passes = counts.entry((row.trial, &row.phase)).or_default();
-            match passes.last_mut() {
-                Some((at, sum)) if row.from_ns >= *at => (*at, *sum) = (row.from_ns, *sum + row.succeeded),
-                _ => passes.push((row.from_ns, row.succeeded)),
+            let pass = walk.step(row.trial, &row.phase, row.from_ns);
+            match found.last_mut() {
+                Some((known, sum)) if *known == pass => *sum += row.succeeded,
+                _ => found.push((pass, row.succeeded)),
             }
         }
         let mut shown = HashMap::new();
-        for ((trial, phase), passes) in counts.into_iter().filter(|(_, passes)| passes.len() > 1) {
-            let of = result.trials.iter().find(|t| t.trial == trial);
-            let of = of.and_then(|t| t.phases.iter().find(|p| p.name == phase));
-            let wanted: Option<u64> = of.map(|p| p.ops.values().map(|op| op.succeeded).sum());
-            let found = passes.iter().rposition(|(_, sum)| Some(*sum) == wanted).unwrap_or(passes.len() - 1);
-            shown.insert((trial, phase.to_owned()), found);
+        for trial in &result.trials {
+            for phase in &trial.phases {
+                let searched = trial.searches.iter().any(|search| search.phase == phase.name);
+                let is_of = |recorded: &str| {
+                    let of_a_rate = || recorded.strip_prefix(&phase.name).is_some_and(|rest| rest.starts_with('@'));
+                    recorded == phase.name || (searched && of_a_rate())
+                };
+                let times = || found.iter().filter(|((of, name, _), _)| *of == trial.trial && is_of(name));
+                let wanted: u64 = phase.ops.values().map(|op| op.succeeded).sum();
+                let best = times().filter(|(_, sum)| *sum == wanted).last().or_else(|| times().last());
+                if let Some((pass, _)) = best {
+                    shown.insert(pass.clone(), phase.name.clone());
+                }
+            }
         }
         Self(shown)
     }
 
-    /// The pass that is shown of a phase that ran several times.
-    pub(super) fn shown(&self, trial: u32, phase: &str) -> Option<usize> {
-        self.0.get(&(trial, phase.to_owned())).copied()
+    /// Under which name, and as which time of it, a phase was recorded.
+    pub(super) fn recorded(&self, trial: u32, phase: &str) -> Option<(&str, usize)> {
+        let found = self.0.iter().find(|((of, ..), shown)| *of == trial && *shown == phase);
+        found.map(|((_, name, nth), _)| (name.as_str(), *nth))
     }
 
-    /// Leaves rows of other passes out. `place` gives trial, phase and moment of a row.
-    pub(super) fn keep<R>(&self, rows: &mut Vec<R>, place: impl Fn(&R) -> (u32, &String, u64)) {
-        if self.0.is_empty() {
-            return;
-        }
-        let mut seen: HashMap<(u32, String), (usize, u64)> = HashMap::new();
-        rows.retain(|row| {
-            let (trial, phase, at) = place(row);
-            let key = (trial, phase.clone());
-            let Some(shown) = self.0.get(&key).copied() else { return true };
-            let (pass, last) = seen.entry(key).or_default();
-            if at < *last {
-                *pass += 1;
+    /// Leaves rows out that are of no result, and gives the others the names of their phases. `place` gives trial, phase and
+    /// moment of a row.
+    pub(super) fn keep<R>(&self, rows: &mut Vec<R>, place: impl Fn(&mut R) -> (u32, &mut String, u64)) {
+        let mut walk = Walk::default();
+        rows.retain_mut(|row| {
+            let (trial, phase, at_ns) = place(row);
+            let shown = self.0.get(&walk.step(trial, phase, at_ns));
+            if let Some(name) = shown.filter(|name| *name != phase) {
+                phase.clone_from(name);
             }
-            *last = at;
-            *pass == shown
+            shown.is_some()
         });
+    }
+}
+
+/// Tells passes apart while rows go by: a new one begins where another phase does, or time begins anew.
+#[derive(Debug, Default)]
+struct Walk {
+    last: Option<(Pass, u64)>,
+    times: HashMap<(u32, String), usize>,
+}
+
+impl Walk {
+    fn step(&mut self, trial: u32, phase: &str, at_ns: u64) -> Pass {
+        if let Some((pass, last_ns)) = &mut self.last {
+            if (pass.0, pass.1.as_str()) == (trial, phase) && at_ns >= *last_ns {
+                *last_ns = at_ns;
+                return pass.clone();
+            }
+        }
+        let times = self.times.entry((trial, phase.to_owned())).or_default();
+        let pass = (trial, phase.to_owned(), *times);
+        *times += 1;
+        self.last = Some((pass.clone(), at_ns));
+        pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_begins_anew_is_another_pass() {
+        let mut walk = Walk::default();
+        let mut step = |trial, phase: &str, at| {
+            let (_, _, nth) = walk.step(trial, phase, at);
+            nth
+        };
+        assert_eq!(step(1, "steady@500", 0), 0);
+        assert_eq!(step(1, "steady@500", 0), 0, "another operation of the same interval");
+        assert_eq!(step(1, "steady@500", 1), 0);
+        assert_eq!(step(1, "steady@500", 0), 1);
+        assert_eq!(step(1, "steady@900", 0), 0);
+        assert_eq!(step(1, "steady@500", 5), 2, "also where it begins late");
+        assert_eq!(step(2, "steady@500", 0), 0);
     }
 }
