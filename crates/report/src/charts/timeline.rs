@@ -22,6 +22,8 @@ const MOST_POINTS: usize = 4_000;
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     phases: IndexMap<String, Span>,
+    /// Between two phases, so that lines of them do not meet.
+    gap_s: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,18 +45,18 @@ impl Timeline {
             }
         }
         let whole: f64 = phases.values().map(|span| span.length_s).sum();
-        let mut from_s = 0.0;
+        let (mut from_s, gap_s) = (0.0, whole / 200.0);
         for span in phases.values_mut() {
             span.from_s = from_s;
-            // A gap, so that lines of two phases do not meet.
-            from_s += span.length_s + whole / 200.0;
+            from_s += span.length_s + gap_s;
         }
-        Self { phases }
+        Self { phases, gap_s }
     }
 
-    /// A moment of a phase on the axis, in seconds.
+    /// A moment of a phase on the axis, in seconds. What was sampled when the phase had ended already stays before the next.
     pub(crate) fn at(&self, phase: &str, ns: u64) -> f64 {
-        self.phases.get(phase).map_or(0.0, |span| span.from_s) + ns as f64 / 1e9
+        let Some(span) = self.phases.get(phase) else { return 0.0 };
+        span.from_s + (ns as f64 / 1e9).min(span.length_s + self.gap_s / 2.0)
     }
 
     /// Where phases begin and end.

@@ -36,7 +36,7 @@ impl Passes {
                 };
                 let times = || found.iter().filter(|((of, name, _), _)| *of == trial.trial && is_of(name));
                 let wanted: u64 = phase.ops.values().map(|op| op.succeeded).sum();
-                let best = times().filter(|(_, sum)| *sum == wanted).last().or_else(|| times().last());
+                let best = times().rfind(|(_, sum)| *sum == wanted).or_else(|| times().next_back());
                 if let Some((pass, _)) = best {
                     shown.insert(pass.clone(), phase.name.clone());
                 }
@@ -75,11 +75,12 @@ struct Walk {
 
 impl Walk {
     fn step(&mut self, trial: u32, phase: &str, at_ns: u64) -> Pass {
-        if let Some((pass, last_ns)) = &mut self.last {
-            if (pass.0, pass.1.as_str()) == (trial, phase) && at_ns >= *last_ns {
-                *last_ns = at_ns;
-                return pass.clone();
-            }
+        if let Some((pass, last_ns)) = &mut self.last
+            && (pass.0, pass.1.as_str()) == (trial, phase)
+            && at_ns >= *last_ns
+        {
+            *last_ns = at_ns;
+            return pass.clone();
         }
         let times = self.times.entry((trial, phase.to_owned())).or_default();
         let pass = (trial, phase.to_owned(), *times);
