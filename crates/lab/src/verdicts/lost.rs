@@ -25,7 +25,8 @@ pub fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
         return 0;
     }
     let loaded = |collection: &str| {
-        trial.database_kept
+        // Whoever made documents that were only sampled may take them away.
+        (trial.database_kept && !trial.sampled.contains_key(collection))
             || before().any(|earlier| {
                 earlier.loads && earlier.partial.is_none() && earlier.ops.values().any(|op| op.collection == collection)
             })
@@ -37,7 +38,7 @@ pub fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{RunResult, fixture};
+    use crate::results::{RunResult, SampledResult, fixture};
     use crate::verdicts::testing::{CAUTION, INVALID, level};
     use crate::verdicts::{exit_code, judge};
 
@@ -85,6 +86,12 @@ mod tests {
             t.database_kept = true;
         });
         assert_eq!(level(&kept, "misses"), INVALID);
+        let theirs = run(|t| {
+            t.phases.remove(0);
+            t.database_kept = true;
+            t.sampled.insert(t.phases[0].ops[0].collection.clone(), SampledResult::default());
+        });
+        assert_ne!(level(&theirs, "misses"), INVALID);
         let unknown = run(|t| {
             t.phases.remove(0);
             t.phases[0].ops[0].misses = 600;
