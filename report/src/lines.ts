@@ -4,6 +4,7 @@ import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { shown, tick } from "./format";
 import { type Arm, type Chart, type Mark, type Num, type Series, type Shown, isChosen } from "./model";
 import { colour, css, dash, faded } from "./palette";
+import type { Range } from "./together";
 
 /** A line that is drawn, with its place in uPlot's data. */
 export interface Drawn {
@@ -169,13 +170,18 @@ export interface LinesChart {
   drawn: Drawn[];
 }
 
-/** Draws what is shown into `place`; `moved` hears of the cursor, `zoomed` of the x axis. */
+/** What only the cursor's place is told to others: the x axis is shared by `Together`, not by way of pixels. */
+const CURSOR_ONLY = { filters: { pub: (type: string) => type === "mousemove" || type === "mouseleave" } };
+
+/** Draws what is shown into `place`; `moved` hears of the cursor, `zoomed` of the x axis, `all` of the wish to see all of it; it begins with
+ * `range`. */
 export function drawLinesChart(
   place: HTMLElement,
   chart: Chart,
   arms: Arm[],
   state: Shown,
-  hooks: { moved: (u: uPlot) => void; zoomed: (u: uPlot) => void },
+  hooks: { moved: (u: uPlot) => void; zoomed: (u: uPlot) => void; all: () => void },
+  range: Range,
 ): LinesChart {
   const series = visible(chart, state);
   const log = isLog(chart, series, state);
@@ -193,10 +199,15 @@ export function drawLinesChart(
       focus: { prox: 24 },
       drag: { x: true, y: false, dist: 6 },
       points: { size: 6 },
-      ...(chart.group ? { sync: { key: chart.group, setSeries: false, scales: ["x", null] as [string, null] } } : {}),
+      bind: { dblclick: () => () => (hooks.all(), null) },
+      ...(chart.group ? { sync: { ...CURSOR_ONLY, key: chart.group, setSeries: false, scales: ["x", null] as [string, null] } } : {}),
     },
     scales: {
-      x: { time: false, distr: logX ? 3 : 1, ...(logX && chart.x.unit !== "quantile" ? { range: (_, a, b) => [a / 1.15, b * 1.15] as [number, number] } : {}) },
+      x: {
+        time: false,
+        distr: logX ? 3 : 1,
+        range: (_, min, max) => [min, max],
+      },
       y: { distr: log ? 3 : 1, range: () => rangeOf(drawn, chart, state, log) },
     },
     axes: [
@@ -254,7 +265,9 @@ export function drawLinesChart(
       options.bands?.push({ series: [at + 1, at + 2], fill: faded(stroke, 0.14) });
     }
   }
-  return { u: new uPlot(options, data, place), drawn };
+  const u = new uPlot(options, data, place);
+  u.setScale("x", range);
+  return { u, drawn };
 }
 
 /** All x values of a chart with few of them, which then are its marks. */

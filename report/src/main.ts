@@ -1,11 +1,15 @@
 // The page's script: draws its charts, makes its tables sortable, follows a run.
 
 import { follow } from "./live";
-import { type Data, readData } from "./model";
+import { type Data, type Shown, readData, shownAtFirst } from "./model";
 import { Place } from "./place";
 import { serveTables } from "./tables";
+import { Together } from "./together";
 
 let places: Place[] = [];
+
+/** What is shown of each chart, by its id: kept where a run that is followed makes the page anew. */
+const shown = new Map<string, Shown>();
 
 function later(act: () => void): void {
   if ("requestIdleCallback" in window) requestIdleCallback(act, { timeout: 200 });
@@ -16,14 +20,22 @@ function later(act: () => void): void {
 function draw(data: Data): void {
   for (const place of places) place.forget();
   places = [];
-  const charts = data.charts.map((chart) => ({ chart, at: document.querySelector<HTMLElement>(`[data-chart="${chart.id}"]`) }));
+  const groups = new Map<string, Together>();
+  const charts = data.charts.map((chart) => {
+    const state = shownAtFirst(chart, shown.get(chart.id));
+    shown.set(chart.id, state);
+    const together = groups.get(chart.group ?? chart.id) ?? new Together();
+    groups.set(chart.group ?? chart.id, together);
+    together.add(chart, state);
+    return { chart, state, together, at: document.querySelector<HTMLElement>(`[data-chart="${chart.id}"]`) };
+  });
   const next = (nth: number) => {
     const one = charts[nth];
     if (!one) {
       document.documentElement.dataset.drawn = "all";
       return;
     }
-    if (one.at) places.push(new Place(one.at, one.chart, data.arms));
+    if (one.at) places.push(new Place(one.at, one.chart, one.state, one.together, data.arms));
     if (nth === 0) next(1);
     else later(() => next(nth + 1));
   };

@@ -94,6 +94,19 @@ export interface Shown {
   log: boolean | null;
 }
 
+/** What a chart shows at first: what it says itself, or what was shown `before` where that can still be. */
+export function shownAtFirst(chart: Chart, before?: Shown): Shown {
+  const kept = (key: string, values: string[]) => {
+    const was = before?.chosen.get(key);
+    return was !== undefined && (was === ALL || values.includes(was)) ? was : undefined;
+  };
+  return {
+    chosen: new Map(chart.choices.map((c) => [c.key, kept(c.key, c.values) ?? c.chosen])),
+    hidden: new Set(before?.hidden),
+    log: before?.log ?? null,
+  };
+}
+
 /** Whether what is of these choices is among what is chosen. */
 export function isChosen(of: number[], chart: Chart, state: Shown): boolean {
   return chart.choices.every((choice, nth) => {

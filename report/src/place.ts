@@ -9,15 +9,12 @@ import { colour, dash } from "./palette";
 import { csvLine, fileName, save } from "./save";
 import { svgOf, titleOf } from "./svg";
 import { button } from "./tables";
+import type { Range, Together } from "./together";
 
 /** Lines that a tip names, at most. */
 const MOST_NAMED = 10;
 
-/** Charts that share their x axis, by group. */
-const groups = new Map<string, Set<Place>>();
-
 export class Place {
-  private readonly state: Shown;
   private u: uPlot | null = null;
   private drawn: Drawn[] = [];
   private readonly plot: HTMLElement;
@@ -25,15 +22,14 @@ export class Place {
   private readonly said: HTMLElement;
   private readonly tools: HTMLElement;
   private readonly legend: HTMLElement;
-  private zoom: { min: number; max: number } | null = null;
-  private following = false;
 
   constructor(
     private readonly root: HTMLElement,
     private readonly chart: Chart,
+    private readonly state: Shown,
+    private readonly together: Together,
     private readonly arms: Arm[],
   ) {
-    this.state = { chosen: new Map(chart.choices.map((c) => [c.key, c.chosen])), hidden: new Set(), log: null };
     this.tools = document.createElement("div");
     this.tools.className = "tools";
     this.plot = document.createElement("div");
@@ -56,12 +52,14 @@ export class Place {
     this.plot.addEventListener("mouseleave", () => {
       this.tip.hidden = true;
     });
-    if (chart.group) {
-      const of = groups.get(chart.group) ?? new Set();
-      of.add(this);
-      groups.set(chart.group, of);
-    }
+    together.join(this);
     this.draw();
+  }
+
+  /** Another choice of what is shown: the x axis may reach further now, here and in others. */
+  private chosen(): void {
+    this.draw();
+    this.together.show(this.together.zoomed());
   }
 
   /** Draws again: another size, theme or choice. */
@@ -72,13 +70,14 @@ export class Place {
       this.oneArm();
       this.u = drawHeat(this.plot, this.chart, this.arms, this.state);
     } else {
-      const made = drawLinesChart(this.plot, this.chart, this.arms, this.state, {
-        moved: (u) => this.moved(u),
-        zoomed: (u) => this.zoomed(u),
-      });
+      const hooks = {
+        moved: (u: uPlot) => this.moved(u),
+        zoomed: (u: uPlot) => this.zoomed(u),
+        all: () => this.together.show(null),
+      };
+      const made = drawLinesChart(this.plot, this.chart, this.arms, this.state, hooks, this.together.range());
       this.u = made.u;
       this.drawn = made.drawn;
-      if (this.zoom) this.follow(this.zoom);
     }
     this.makeLegend();
     this.root.dataset.lines = String(this.drawn.length);
@@ -87,7 +86,7 @@ export class Place {
 
   forget(): void {
     this.u?.destroy();
-    if (this.chart.group) groups.get(this.chart.group)?.delete(this);
+    this.together.leave(this);
   }
 
   private makeTools(): void {
@@ -96,10 +95,10 @@ export class Place {
       const select = document.createElement("select");
       select.name = choice.key;
       const values = choice.key === "block" ? [...choice.values, ALL] : choice.values;
-      for (const value of values) select.append(new Option(value, value, false, value === choice.chosen));
+      for (const value of values) select.append(new Option(value, value, false, value === this.state.chosen.get(choice.key)));
       select.addEventListener("change", () => {
         this.state.chosen.set(choice.key, select.value);
-        this.draw();
+        this.chosen();
       });
       label.append(`${choice.label} `, select);
       this.tools.append(label);
@@ -113,7 +112,7 @@ export class Place {
       for (const phase of phases) select.append(new Option(phase.label, phase.label));
       select.addEventListener("change", () => {
         const phase = phases.find((p) => p.label === select.value);
-        this.setZoom(phase?.to === undefined ? null : { min: phase.at, max: phase.to });
+        this.together.show(phase?.to === undefined ? null : { min: phase.at, max: phase.to });
       });
       label.append("show ", select);
       this.tools.append(label);
@@ -128,7 +127,7 @@ export class Place {
         this.draw();
       });
       log.setAttribute("aria-pressed", String(isLog(this.chart, visible(this.chart, this.state), this.state)));
-      end.append(log, button("all", "Show all of the x axis (drag over the chart to zoom)", () => this.setZoom(null)));
+      end.append(log, button("all", "Show all of the x axis (drag over the chart to zoom)", () => this.together.show(null)));
     }
     const name = () => fileName(titleOf(this.chart, this.state));
     end.append(
@@ -203,7 +202,7 @@ export class Place {
           if (heat || event.shiftKey) this.state.hidden = new Set(this.present().filter((other) => other !== arm));
           else if (hidden.has(arm)) hidden.delete(arm);
           else hidden.add(arm);
-          this.draw();
+          this.chosen();
         });
         toggle.addEventListener("mouseenter", () => this.focus(arm));
         toggle.addEventListener("mouseleave", () => this.focus(null));
@@ -290,32 +289,16 @@ export class Place {
     return `${this.chart.x.unit === "quantile" ? "" : `${this.chart.x.label} `}${shown(x, this.chart.x.unit)}`;
   }
 
-  private ends(u: uPlot): [number, number] {
-    const xs = u.data[0];
-    return [xs[0] ?? 0, xs[xs.length - 1] ?? 1];
-  }
-
-  private setZoom(zoom: { min: number; max: number } | null): void {
-    if (!this.u) return;
-    const [first, last] = this.ends(this.u);
-    this.u.setScale("x", zoom ?? { min: first, max: last });
-  }
-
-  /** The x axis has changed here: others of the group follow. */
+  /** The x axis has changed here: others follow. */
   private zoomed(u: uPlot): void {
     const { min, max } = u.scales.x ?? {};
     this.root.dataset.from = String(min);
     this.root.dataset.to = String(max);
-    if (this.following || this.u !== u || min == null || max == null) return;
-    const [first, last] = this.ends(u);
-    this.zoom = min <= first && max >= last ? null : { min, max };
-    for (const other of groups.get(this.chart.group ?? "") ?? []) if (other !== this) other.follow({ min, max });
+    if (this.u === u && min != null && max != null) this.together.moved({ min, max });
   }
 
-  private follow(zoom: { min: number; max: number }): void {
-    this.following = true;
-    this.u?.setScale("x", zoom);
-    this.following = false;
+  follow(range: Range): void {
+    if (this.chart.kind !== "heat") this.u?.setScale("x", range);
   }
 
   private key(event: KeyboardEvent): void {
@@ -343,11 +326,11 @@ export class Place {
       const middle = known !== null && known !== undefined && (u.cursor.left ?? -1) >= 0 ? (u.data[0][known] ?? min) : null;
       const about = middle === null ? (a + b) / 2 : log ? Math.log(middle) : middle;
       const half = ((b - a) / 2) * share;
-      const [first, last] = this.ends(u);
+      const whole = this.together.whole();
       const back = (v: number) => (log ? Math.exp(v) : v);
-      this.setZoom({ min: Math.max(first, back(about - half)), max: Math.min(last, back(about + half)) });
+      this.together.show({ min: Math.max(whole.min, back(about - half)), max: Math.min(whole.max, back(about + half)) });
     } else if (event.key === "Escape" || event.key === "0") {
-      this.setZoom(null);
+      this.together.show(null);
       u.setCursor({ left: -10, top: -10 });
     } else {
       return;

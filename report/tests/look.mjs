@@ -134,17 +134,32 @@ const checks = {
     const [one, other] = [plotOf(page, "throughput-over-time"), plotOf(page, "latency-over-time")];
     await one.scrollIntoViewIfNeeded();
     const before = await numbersOf(one);
+    const begun = await numbersOf(other);
+    assert.deepEqual([begun.from, begun.to], [before.from, before.to], "charts over time begin with different parts");
     const box = await one.locator(".u-over").boundingBox();
-    await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
-    await page.mouse.down();
-    await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
-    await page.mouse.up();
+    const drag = async () => {
+      await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
+      await page.mouse.up();
+    };
+    await drag();
     const after = await numbersOf(one);
     assert.ok(Number(after.to) - Number(after.from) < (Number(before.to) - Number(before.from)) * 0.5, JSON.stringify([before, after]));
     const with_it = await numbersOf(other);
-    assert.ok(Math.abs(Number(with_it.from) - Number(after.from)) < 0.01, "the other chart did not follow");
+    assert.deepEqual([with_it.from, with_it.to], [after.from, after.to], "the other chart did not follow");
+    const whole = async (how) => {
+      for (const chart of [one, other]) {
+        const all = await numbersOf(chart);
+        assert.deepEqual([all.from, all.to], [before.from, before.to], `${how} does not show all of the axis again`);
+      }
+    };
     await one.getByRole("button", { name: "all", exact: true }).click();
-    assert.ok(Math.abs(Number((await numbersOf(one)).to) - Number(before.to)) < 0.01);
+    await whole("the button");
+    await drag();
+    assert.notEqual((await numbersOf(other)).from, before.from);
+    await page.mouse.dblclick(box.x + box.width * 0.5, box.y + 50);
+    await whole("a double click");
   },
 
   /** Another choice shows other lines. */
