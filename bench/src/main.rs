@@ -10,11 +10,15 @@ mod engine;
 mod figure;
 mod generation;
 mod json;
+#[path = "../../crates/report/tests/large/study.rs"]
+mod large_study;
 mod machine;
 mod memory;
 mod options;
 mod pacing;
 mod pin;
+mod program;
+mod report;
 mod rounds;
 mod servers;
 mod subject;
@@ -45,6 +49,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
     Topic { name: "copy", figures: copy::FIGURES, measure: copy::measure },
     Topic { name: "comparing", figures: comparing::FIGURES, measure: comparing::measure },
+    Topic { name: report::TOPIC, figures: report::FIGURES, measure: report::measure },
     Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 

@@ -7,7 +7,7 @@ pub(crate) const HELP: &str = "\
 storebench-bench: Storebench's own speed and memory, each figure beside its reference in the same run
 
   --only PART   only figures whose name holds PART; may be given again. Topics: generation, engine,
-                pacing, memory, embedded, copy, servers
+                pacing, memory, embedded, copy, comparing, report, servers
   --rounds N    rounds of each figure and its reference, taken in turns (default 7, least 1)
   --quick       3 rounds of a tenth of the work: to see that it runs, not to judge by
   --dir DIR     where the embedded stores write, in a folder that is removed afterwards

@@ -21,6 +21,7 @@ use crate::Failure;
 use crate::embedded::folder;
 use crate::figure::Figure;
 use crate::options::Options;
+use crate::program::program;
 use crate::servers::child_cpu_us;
 use crate::subject::{Subject, head};
 
@@ -95,15 +96,7 @@ struct Done {
 
 impl Lab {
     fn new(options: &Options) -> Result<Self, Failure> {
-        let program = std::env::current_exe()?.with_file_name("storebench");
-        if !program.exists() {
-            return Err(format!(
-                "{} is not there: build it with this program, by `make bench` or `cargo build --release -p storebench \
-                 -p storebench-bench`",
-                program.display()
-            )
-            .into());
-        }
+        let program = program()?;
         let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir_in(folder(options)?)?;
         Ok(Self { program, folder })
     }

@@ -21,20 +21,28 @@ const NARROWEST: usize = 60;
 /// What a text is laid out for.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Columns of its lines; tables may be wider.
+    /// Columns of its lines.
     pub(crate) width: usize,
+    /// Columns of its tables: without a window they are as wide as they have to be.
+    table_width: usize,
     pub(crate) paint: Paint,
 }
 
 impl Layout {
     /// So many columns, 60 at least; with or without the colours of a terminal.
     pub fn new(width: usize, colour: bool) -> Self {
-        Self { width: width.max(NARROWEST), paint: Paint(colour) }
+        let width = width.max(NARROWEST);
+        Self { width, table_width: width, paint: Paint(colour) }
     }
 
     /// For a file or a pipe.
     pub fn plain() -> Self {
-        Self::new(WIDTH, false)
+        Self { table_width: usize::MAX, ..Self::new(WIDTH, false) }
+    }
+
+    /// A table behind two spaces.
+    pub(crate) fn table(&self, table: &Table) -> String {
+        table.print_within(2, self.table_width)
     }
 }
 
@@ -186,7 +194,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         None => format!("durability {}", phase.durability.name),
     });
     out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
-    out.push_str(&phase_table(phase).print(2));
+    out.push_str(&layout.table(&phase_table(phase)));
     let mut facts = Vec::new();
     let client = &phase.client;
     if let Some(us) = client.process_cpu_us_per_op {

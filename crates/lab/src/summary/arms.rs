@@ -27,7 +27,7 @@ fn text(of: &ArmsTable, layout: Layout) -> String {
         });
         table.row(cells.collect());
     }
-    let mut out = table.print(2);
+    let mut out = layout.table(&table);
     of.notes.iter().for_each(|note| out.push_str(&paragraph("  ", "    ", note, layout.width)));
     out
 }

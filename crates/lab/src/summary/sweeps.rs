@@ -59,7 +59,7 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
                 level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
             ]);
         }
-        out.push_str(&table.print(2));
+        out.push_str(&layout.table(&table));
         if is_spent(&swept.factor) {
             let _ = writeln!(out, "  {}", said(swept, &factor));
         }

@@ -1,11 +1,7 @@
-//! A large study: its page stays of a size that can be mailed, and leaves nothing out.
-//!
-//! `REPORT_LARGE=FOLDER cargo test -p storebench-report --test large` makes one of 200 trials and two hours of one-second
-//! intervals and keeps the run there, to time `storebench report` on it and to look at the page
-//! (`report/tests/look.mjs large`). Without it there are 40 trials, which take a fifth of the time to make.
-#![allow(missing_docs, clippy::unwrap_used)]
+//! The run folder of a large study, made without running anything. Its test and the benchmark of the report share it.
 
-use std::path::{Path, PathBuf};
+use std::error::Error;
+use std::path::Path;
 
 use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, StoreStats, WorkerUse};
 use storebench_core::store::{Capabilities, Durability, OpKind, ReadConsistency};
@@ -15,12 +11,11 @@ use storebench_lab::plan::Plan;
 use storebench_lab::results::{
     FORMAT, PhaseFrame, RunInfo, RunResult, Tables, TrialResult, gather_phase, histogram_log, log_name,
 };
-use storebench_report::{Life, Recorded, Subject, page};
 
-const TRIALS: u32 = 40;
-const MANY_TRIALS: u32 = 200;
-const ARMS: u32 = 20;
-const SECONDS: u64 = 36;
+/// Arms, each a trial in each block.
+pub(crate) const ARMS: u32 = 20;
+/// One-second intervals of each trial: 200 trials have two hours of them.
+pub(crate) const SECONDS: u64 = 36;
 
 /// A phase of reads and updates, a little different in each trial.
 fn phase(trial: u32) -> PhaseRecord {
@@ -33,8 +28,8 @@ fn phase(trial: u32) -> PhaseRecord {
                     tally.succeeded += 1;
                     tally.documents += 1;
                     let ns = base + n * n * 40 + u64::from(trial % ARMS) * 1_000 + (second * 7_919) % 5_000;
-                    tally.service.record(ns).unwrap();
-                    tally.response.record(ns + 3_000).unwrap();
+                    tally.service.saturating_record(ns);
+                    tally.response.saturating_record(ns + 3_000);
                 }
             }
             Interval::new(second, second * 1_000_000_000, (second + 1) * 1_000_000_000, &record)
@@ -78,16 +73,16 @@ fn phase(trial: u32) -> PhaseRecord {
     }
 }
 
-/// The run folder of such a study.
-fn write(folder: &Path, count: u32) {
+/// Writes the run folder of such a study with this many trials.
+pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     let capabilities = Capabilities::default();
     let settings = [("popularity".to_owned(), "uniform".into())].into();
     let (planned, mut tables, mut trials) = (serde_json::json!(120), Tables::default(), Vec::new());
     for number in 1..=count {
         let record = phase(number);
         tables.add(number, "store", &record);
-        let log = histogram_log(&record, "large").unwrap();
-        std::fs::write(folder.join(log_name(number, "store", "steady")), log).unwrap();
+        let log = histogram_log(&record, "large")?;
+        std::fs::write(folder.join(log_name(number, "store", "steady")), log)?;
         let frame = PhaseFrame {
             documents: &[],
             capabilities: &capabilities,
@@ -129,30 +124,8 @@ fn write(folder: &Path, count: u32) {
         verdicts: Vec::new(),
     };
     conclude(&[], &mut result);
-    std::fs::write(folder.join("run.json"), serde_json::to_vec(&result).unwrap()).unwrap();
-    std::fs::write(folder.join("intervals.parquet"), tables.intervals_parquet().unwrap()).unwrap();
-    std::fs::write(folder.join("resources.parquet"), tables.resources_parquet().unwrap()).unwrap();
-}
-
-#[test]
-fn many_trials_of_half_a_minute() {
-    let own = tempfile::tempdir().unwrap();
-    let kept = std::env::var_os("REPORT_LARGE").map(PathBuf::from);
-    let count = if kept.is_some() { MANY_TRIALS } else { TRIALS };
-    let folder = kept.unwrap_or_else(|| own.path().to_owned());
-    std::fs::create_dir_all(&folder).unwrap();
-    write(&folder, count);
-    let subject = Subject::of(vec![Recorded::open(&folder).unwrap()]);
-    let text = page(&subject, Life::Written).unwrap();
-    // 5 MB for 200 trials.
-    assert!(text.len() < 25_000 * count as usize, "{} bytes", text.len());
-    // Nobody can tell so many lines apart: blocks are there to choose from.
-    let (_, data) = text.split_once("id=\"data\">").unwrap();
-    let data: serde_json::Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
-    let charts = data["charts"].as_array().unwrap();
-    let chart = charts.iter().find(|c| c["id"] == "throughput-over-time").unwrap();
-    assert_eq!(chart["series"].as_array().unwrap().len(), count as usize);
-    assert_eq!(chart["choices"][0]["values"].as_array().unwrap().len(), (count / ARMS) as usize);
-    let points: usize = chart["series"].as_array().unwrap().iter().map(|s| s["y"].as_array().unwrap().len()).sum();
-    assert_eq!(points, (u64::from(count) * SECONDS) as usize, "no interval is left out");
+    std::fs::write(folder.join("run.json"), serde_json::to_vec(&result)?)?;
+    std::fs::write(folder.join("intervals.parquet"), tables.intervals_parquet()?)?;
+    std::fs::write(folder.join("resources.parquet"), tables.resources_parquet()?)?;
+    Ok(())
 }
