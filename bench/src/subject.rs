@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_core::documents::{Catalog, CatalogOptions, Documents};
-use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
+use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_core::measure::PhaseRecord;
 use storebench_core::store::{
     AnyStore, Capabilities, CollectionLayout, Description, Layout, Namespace, NullSession, NullStore, Prepare,
@@ -85,7 +85,7 @@ impl Subject {
             stop: Arc::new(Stop::new()),
             seed: self.study.seed,
             interval: Duration::from_secs(1),
-            inserted: &mut Vec::new(),
+            written: &mut Written::default(),
             observer: &mut |_: &Event<'_>| {},
         };
         let record = run_phase(store, &plan, context)?;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use storebench_core::documents::{Catalog, CatalogOptions};
-use storebench_core::engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, run_phase};
+use storebench_core::engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_core::measure::{PartialCause, PhaseRecord};
 use storebench_core::store::{
     AnyStore, Capabilities, CollectionId, CollectionLayout, Completions, Description, Durability, ErrorKind,
@@ -45,7 +45,7 @@ struct Lab {
     catalog: Arc<Catalog>,
     clock: RealClock,
     stop: Arc<Stop>,
-    inserted: std::cell::RefCell<Vec<u64>>,
+    written: std::cell::RefCell<Written>,
 }
 
 impl Lab {
@@ -55,7 +55,7 @@ impl Lab {
         let dir = std::env::temp_dir();
         let options = CatalogOptions { seed: 7, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
         let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
-        Self { study, catalog, clock: RealClock::new(), stop: Arc::new(Stop::new()), inserted: Default::default() }
+        Self { study, catalog, clock: RealClock::new(), stop: Arc::new(Stop::new()), written: Default::default() }
     }
 
     fn prepared(&self, store: impl Store) -> Arc<dyn AnyStore> {
@@ -88,7 +88,7 @@ impl Lab {
             stop: Arc::clone(&self.stop),
             seed: 7,
             interval: Duration::from_millis(20),
-            inserted: &mut self.inserted.borrow_mut(),
+            written: &mut self.written.borrow_mut(),
             observer: &mut observer,
         };
         run_phase(store, &plan, context).unwrap()
@@ -171,7 +171,7 @@ fn the_same_seed_draws_the_same_operations() {
     let runs: Vec<_> = (0..2)
         .map(|_| {
             let store = lab.prepared(MemoryStore::new());
-            lab.inserted.borrow_mut().clear();
+            *lab.written.borrow_mut() = Written::default();
             lab.run(&store, 0);
             let record = lab.run(&store, 1);
             (counts(&record), record.distinct_keys.clone(), record.total.ops[1].bytes_written)
@@ -344,14 +344,102 @@ fn the_ledger_finds_acknowledged_writes_that_are_gone() {
     lab.run(&honest, 0);
     let report = lab.run(&honest, 1).ledger.unwrap();
     assert!(report.keys > 300);
-    assert_eq!((report.confirmed, report.lost, report.unverifiable), (report.keys, 0, 0), "{:?}", report.examples);
+    assert_eq!((report.confirmed(), report.broken(), report.unreadable), (report.keys, 0, 0), "{:?}", report.examples);
 
     let forgetful = lab.prepared(Wrapped(MemoryStore::new(), |inner| ForgetfulSession(inner, 0)));
     lab.run(&forgetful, 0);
     let report = lab.run(&forgetful, 1).ledger.unwrap();
     // 750 upserts by three workers: at least two each are forgotten, few of them written again.
-    assert!(report.lost > 0 && report.lost <= 9, "{report:?}");
-    assert_eq!(report.examples.len() as u64, report.lost);
+    assert!(report.broken() > 0 && report.broken() <= 9, "{report:?}");
+    assert_eq!(report.examples.len() as u64, report.broken());
+    assert_eq!(report.stale, report.broken(), "an older version is there");
+}
+
+/// Answers every read with what was there before the last write of it.
+struct LateSession {
+    inner: MemorySession,
+    before: std::collections::HashMap<String, Vec<u8>>,
+}
+
+struct Overheard<'a>(&'a mut dyn Completions, Option<Vec<u8>>);
+
+impl Completions for Overheard<'_> {
+    fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
+        match (&self.1, result) {
+            (Some(older), Ok(reply)) => self.0.complete(token, Ok(Reply { body: Some(older), ..reply })),
+            (_, result) => self.0.complete(token, result),
+        }
+    }
+}
+
+impl Session for LateSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        match request.op {
+            Op::Read { key } => {
+                let older = self.before.get(key).cloned();
+                self.inner.submit(request, token, &mut Overheard(out, older));
+            }
+            Op::Upsert { key, .. } => {
+                let read = Request { op: Op::Read { key }, contents: true, ..*request };
+                let mut found = None;
+                self.inner.submit(&read, token, &mut |_: Token, result: Result<Reply<'_>, OpError>| {
+                    found = result.ok().and_then(|reply| reply.body.map(<[u8]>::to_vec));
+                });
+                self.before.extend(found.map(|body| (key.to_owned(), body)));
+                self.inner.submit(request, token, out);
+            }
+            _ => self.inner.submit(request, token, out),
+        }
+    }
+}
+
+#[test]
+fn reads_that_do_not_see_what_was_acknowledged_are_told() {
+    let lab = Lab::new(&[
+        "phases.mixed.ledger=true",
+        "phases.mixed.streams=disjoint",
+        "phases.mixed.mix={ read = 1, upsert = 1 }",
+        "phases.mixed.operations=1_500",
+    ]);
+    let late = |inner| LateSession { inner, before: Default::default() };
+    let store = lab.prepared(Wrapped(MemoryStore::new(), late));
+    lab.run(&store, 0);
+    let report = lab.run(&store, 1).ledger.unwrap();
+    assert!(report.reads.stale > 0, "{report:?}");
+    assert!(report.reads.examples[0].contains("had been acknowledged before"), "{:?}", report.reads.examples);
+    // Whoever reads back asks another session, which has seen no write.
+    assert_eq!((report.broken(), report.unreadable), (0, 0));
+}
+
+#[test]
+fn a_ledger_follows_inserts_deletes_and_what_was_loaded_and_left_alone() {
+    let lab = Lab::new(&[
+        "phases.mixed.ledger=true",
+        "phases.mixed.streams=disjoint",
+        "phases.mixed.mix={ read = 2, insert = 1, delete = 1, replace = 2, cas = 1 }",
+        "phases.mixed.operations=1_500",
+    ]);
+    let memory = MemoryStore::new();
+    let store = lab.prepared(memory);
+    lab.run(&store, 0);
+    let report = lab.run(&store, 1).ledger.unwrap();
+    assert_eq!((report.broken(), report.unreadable, report.reads.stale), (0, 0, 0), "{:?}", report.examples);
+    assert!(report.loaded > 500 && report.kept == report.keys, "{report:?}");
+    // The next phase knows what this one deleted and inserted, and that nothing was written since.
+    let again = lab.run(&store, 1).ledger.unwrap();
+    assert!(again.keys > report.keys, "{again:?}");
+    assert_eq!((again.broken(), again.reads.stale), (0, 0), "{:?}", again.examples);
+    // Everything is gone.
+    let collections = vec![CollectionLayout {
+        name: "docs".into(),
+        body: storebench_core::workload::Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+    }];
+    store.prepare(&Layout { collections }, Prepare::Fresh).unwrap();
+    let report = lab.run(&store, 1).ledger.unwrap();
+    assert!(report.lost > 1_000 && report.reads.stale > 0, "{report:?}");
+    assert_eq!(report.examples.len(), 20);
 }
 
 /// A store behind a socket: a thread that echoes each 8-byte token back.

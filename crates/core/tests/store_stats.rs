@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use storebench_core::documents::{Catalog, CatalogOptions};
-use storebench_core::engine::{PhaseContext, PhasePlan, RealClock, Stop, run_phase};
+use storebench_core::engine::{PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_core::measure::PhaseRecord;
 use storebench_core::store::{
     AnyStore, Capabilities, CollectionLayout, Description, Layout, MemorySession, MemoryStore, Namespace, Prepare,
@@ -80,7 +80,7 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
         stop: Arc::new(Stop::new()),
         seed: 1,
         interval: Duration::from_millis(100),
-        inserted: &mut Vec::new(),
+        written: &mut Written::default(),
         observer: &mut |_: &storebench_core::engine::Event<'_>| {},
     };
     run_phase(&store, &plan, context).unwrap()

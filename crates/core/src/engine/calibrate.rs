@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::clock::RealClock;
 use super::plan::{Amount, PhasePlan};
-use super::run::{PhaseContext, run_phase};
+use super::run::{PhaseContext, Written, run_phase};
 use super::stop::Stop;
 use crate::documents::Catalog;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};
@@ -53,7 +53,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             stop: Arc::clone(&stop),
             seed: 1,
             interval: Duration::from_secs(1),
-            inserted: &mut Vec::new(),
+            written: &mut Written::default(),
             observer: &mut |_: &super::Event<'_>| {},
         };
         let record = std::thread::scope(|scope| {

@@ -41,7 +41,7 @@ fn resolved(overrides: &[&str]) -> (Arc<PhasePlan>, Arc<Catalog>) {
 fn asked(overrides: &[&str], operations: u64) -> Vec<BTreeMap<String, u64>> {
     let (plan, catalog) = resolved(overrides);
     let of_worker = |worker| {
-        let mut maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), worker, 3, vec![0; 2]).unwrap();
+        let mut maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), worker, 3, vec![0; 2], None).unwrap();
         let (mut asked, mut indexes) = (BTreeMap::new(), Vec::new());
         for _ in 0..operations {
             let task = maker.next(&mut indexes).unwrap();

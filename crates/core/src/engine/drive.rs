@@ -10,7 +10,7 @@ use super::plan::{Amount, WorkerJob};
 use super::worker::Worker;
 use crate::keys::Distinct;
 use crate::ledger::Ledger;
-use crate::measure::{Partial, WorkerUse};
+use crate::measure::{LedgerReads, Partial, WorkerUse};
 use crate::schedule::Arrivals;
 use crate::store::{PhaseStart, Runtime, SessionOptions, Store, StoreError};
 
@@ -24,6 +24,8 @@ pub struct WorkerReport {
     pub distinct: Vec<(usize, Distinct)>,
     /// What it wrote, if a ledger is kept.
     pub ledger: Option<Ledger>,
+    /// With a ledger: what reads have found of it.
+    pub reads: LedgerReads,
     /// Messages of failed operations, and how often each came.
     pub messages: Vec<(String, u64)>,
     /// Some checked documents that differed.
@@ -49,6 +51,7 @@ impl WorkerReport {
             usage: WorkerUse::default(),
             distinct: Vec::new(),
             ledger: None,
+            reads: LedgerReads::default(),
             messages: Vec::new(),
             wrong_examples: Vec::new(),
             taken: Vec::new(),
@@ -128,9 +131,9 @@ fn begin<S: crate::store::Session>(
     opened: Result<Vec<S>, StoreError>,
     host: impl FnOnce(&mut Worker<S, super::RealClock>, crate::workload::Pacing) -> std::io::Result<()>,
 ) -> WorkerReport {
-    let WorkerJob { plan, catalog, worker: number, seed, base, interval_ns, mut team } = job;
+    let WorkerJob { plan, catalog, worker: number, seed, base, ledger, interval_ns, mut team } = job;
     let made = opened.and_then(|sessions| {
-        let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed, base)
+        let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed, base, ledger)
             .map_err(|e| StoreError::NotSupported(format!("phase `{}`: {e}", plan.name)))?;
         let arrivals = match &plan.rate {
             Some((rate, arrival)) => {

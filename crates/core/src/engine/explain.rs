@@ -29,7 +29,7 @@ pub fn explain_queries(
         return Vec::new();
     }
     let none_taken = vec![0; catalog.iter().count()];
-    let mut maker = match Maker::new(Arc::new(plan.clone()), Arc::clone(catalog), 0, seed, none_taken) {
+    let mut maker = match Maker::new(Arc::new(plan.clone()), Arc::clone(catalog), 0, seed, none_taken, None) {
         Ok(maker) => maker,
         // The phase itself will be refused for it, in words.
         Err(_) => return Vec::new(),

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::plan::{Amount, PhasePlan, Recipe};
-use crate::documents::{Catalog, Documents};
+use crate::documents::Catalog;
 use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
-use crate::ledger::Ledger;
+use crate::ledger::{Floor, Ledger, State};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, ViewRows};
 use crate::workload::{Draw, Popularity, Streams};
 
@@ -44,6 +44,7 @@ struct Brief {
     /// Documents of the collection when it is loaded.
     count: u64,
     batch: u32,
+    kind: OpKind,
     writes: bool,
     inserts: bool,
     checkable: bool,
@@ -94,6 +95,7 @@ impl Maker {
         worker: u32,
         seed: u64,
         base: Vec<u64>,
+        ledger: Option<Ledger>,
     ) -> Result<Self, KeyError> {
         let (worker, workers) = (u64::from(worker), u64::from(plan.workers));
         let ownership = match plan.streams {
@@ -123,6 +125,7 @@ impl Maker {
                 collection: r.label.collection,
                 count: catalog.get(r.label.collection).count(),
                 batch: r.label.batch,
+                kind: r.label.kind,
                 writes: r.label.kind.writes(),
                 inserts: r.label.kind.inserts(),
                 checkable: r.checkable && !r.label.kind.writes(),
@@ -140,7 +143,6 @@ impl Maker {
             })
             .collect();
         let collections = catalog.iter().count();
-        let ledger = plan.ledger.then(|| Ledger::new(phase_seed, catalog.iter().map(Documents::count).sum()));
         Ok(Self {
             worker,
             workers,
@@ -222,14 +224,15 @@ impl Maker {
                 indexes.push(index);
             }
         }
-        let version = match &mut self.ledger {
-            // Inserted documents are new: as loaded.
-            _ if !brief.writes || brief.inserts => 0,
-            Some(ledger) if brief.batch == 1 => {
-                ledger.next_version((brief.collection, index), self.plan.versions_above)
-            }
-            _ => self.plan.versions_above + 1 + self.made * self.workers + self.worker,
-        };
+        // Inserted documents are new: as loaded.
+        let numbered = brief.writes && !brief.inserts;
+        let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
+        if let Some(ledger) = &mut self.ledger
+            && brief.writes
+        {
+            let (key, state) = ((brief.collection, index), leaves(brief.kind, version));
+            if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
+        }
         // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
         let check = brief.checkable
             && self.plan.check > 0.0
@@ -254,7 +257,9 @@ impl Maker {
                 self.catalog.get(collection).first_child(stream.next(&mut self.rng, parents))
             }
             (Some(stream), None) => {
-                let newest = count + self.inserted[collection] * self.workers;
+                // With a ledger what others have inserted has one writer: whoever inserted it.
+                let own_only = self.ledger.is_some() && !self.latest;
+                let newest = if own_only { count } else { count + self.inserted[collection] * self.workers };
                 let mut index = stream.next(&mut self.rng, newest);
                 if self.latest && index >= count {
                     // Only what this worker inserted itself is sure to exist.
@@ -263,13 +268,19 @@ impl Maker {
                 if let Some(ledger) = &self.ledger
                     && brief.writes
                 {
-                    // A key whose outcome is open takes no write; another one is drawn instead.
+                    // A key whose outcome is open takes no write, and what is evidence none where there are others.
+                    let mut evidence = None;
                     for _ in 0..64 {
                         if !ledger.is_open((collection, index)) {
-                            break;
+                            if !ledger.is_evidence((collection, index)) {
+                                evidence = None;
+                                break;
+                            }
+                            evidence = Some(index);
                         }
                         index = stream.next(&mut self.rng, newest);
                     }
+                    index = evidence.unwrap_or(index);
                     if ledger.is_open((collection, index)) {
                         // Few keys are left: the worker's own ones are looked through in order.
                         let own = (0..loaded.div_ceil(self.workers)).map(|n| n * self.workers + self.worker);
@@ -309,8 +320,16 @@ impl Maker {
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
-            ledger.refused((brief.collection, task.index), task.version);
+            ledger.refused((brief.collection, task.index), leaves(brief.kind, task.version));
         }
+    }
+
+    /// What a read that is sent now must find, where a ledger knows.
+    #[inline]
+    pub(super) fn floor(&self, task: &Task) -> Option<Floor> {
+        let ledger = self.ledger.as_ref()?;
+        let brief = &self.briefs[task.recipe];
+        if brief.kind == OpKind::Read { ledger.floor((brief.collection, task.index)) } else { None }
     }
 
     /// Numbers of new documents that are taken now, by position of the collection, in rounds of all
@@ -417,9 +436,14 @@ impl Maker {
         Request {
             collection: CollectionId(recipe.label.collection as u16),
             op,
-            contents: task.check || stage == Stage::Look,
+            contents: task.check || stage == Stage::Look || (self.ledger.is_some() && kind == OpKind::Read),
         }
     }
+}
+
+/// What a write of this kind and version leaves at its key.
+pub(super) fn leaves(kind: OpKind, version: u64) -> State {
+    if kind == OpKind::Delete { State::ABSENT } else { State::version(version) }
 }
 
 /// Bytes of keys and documents that a request sends.

@@ -38,6 +38,6 @@ pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, explain_queries};
 pub use plan::{Amount, DEFAULT_LOAD_BATCH, PhasePlan, Recipe, WorkerJob};
-pub use run::{PhaseContext, run_phase};
+pub use run::{PhaseContext, Written, run_phase};
 pub use stop::Stop;
 pub use team::{Member, Outbox, Snapshot};

@@ -428,6 +428,8 @@ pub struct WorkerJob {
     pub seed: u64,
     /// New documents of earlier phases, by position of the collection: their numbers are taken.
     pub base: Vec<u64>,
+    /// What is known of this worker's keys, if a ledger is kept.
+    pub ledger: Option<crate::ledger::Ledger>,
     /// Length of an interval, in ns.
     pub interval_ns: u64,
     /// Where it meets the others: how the phase begins, and where snapshots go.

@@ -1,91 +1,145 @@
 //! Reading back what was acknowledged, at the end of a phase that kept a ledger.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::caller::Caller;
-use super::clock::RealClock;
+use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
 use crate::documents::Catalog;
-use crate::ledger::Ledger;
+use crate::ledger::{Book, Found, Key, State};
 use crate::measure::LedgerReport;
-use crate::store::{AnyStore, CollectionId, ErrorKind, Op, PhaseStart, Request, SessionOptions};
+use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, SessionOptions};
 
-/// Lost keys that are described.
+/// Keys that are described.
 const EXAMPLES: usize = 20;
+/// Reads at once.
+const IN_FLIGHT: u32 = 16;
+/// Documents of a collection that were loaded and never written: so many of them are read, spread over all.
+const LOADED: u64 = 100_000;
+/// How long keys that could not be read are asked for again: a store may have to recover first.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
+/// Keys to be read: all that were written, and of those that were not some of each collection.
+fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
+    let mut keys: Vec<Key> = book.entries().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    let written = keys.len();
+    for collection in 0..catalog.iter().count() {
+        let Some(count) = book.documents(collection) else { continue };
+        let asked = count.min(LOADED);
+        // Evenly spread, the first and the last among them.
+        let spread = |nth: u64| (u128::from(nth) * u128::from(count - 1) / u128::from((asked - 1).max(1))) as u64;
+        keys.extend((0..asked).map(spread).map(|index| (collection, index)).filter(|key| !book.knows(*key)));
+    }
+    let loaded = (keys.len() - written) as u64;
+    (keys, loaded)
+}
+
+/// Reads back every key of the book, and settles in it what was open.
 pub(super) fn read_back(
     store: &Arc<dyn AnyStore>,
     plan: &PhasePlan,
     catalog: &Catalog,
     clock: &RealClock,
     stop: &Stop,
-    ledgers: impl Iterator<Item = Ledger>,
+    book: &mut Book,
 ) -> LedgerReport {
     let options = SessionOptions {
         durability: plan.durability,
         consistency: plan.consistency,
-        timeout: std::time::Duration::from_nanos(plan.timeout_ns),
-        in_flight: 1,
+        timeout: Duration::from_nanos(plan.timeout_ns),
+        in_flight: IN_FLIGHT,
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };
-    let mut report = LedgerReport::default();
-    let mut caller = match Caller::open(&**store, &options) {
-        Ok(caller) => caller,
-        Err(e) => {
-            // What was measured is kept all the same; nothing of what was written is confirmed.
-            report.keys = ledgers.map(|l| l.entries().count() as u64).sum();
-            report.unverifiable = report.keys;
-            report.examples.push(format!("the store could not be read: {e}"));
-            return report;
-        }
-    };
-    let (mut key, mut scratch) = (Vec::new(), Vec::new());
-    for ledger in ledgers {
-        for ((collection, index), entry) in ledger.entries() {
-            report.keys += 1;
-            if stop.asked() {
-                report.unverifiable += 1;
-                continue;
+    let (mut left, loaded) = keys(book, catalog);
+    let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
+    let mut broken = Vec::new();
+    let give_up_ns = clock.now_ns().saturating_add(PATIENCE.as_nanos() as u64);
+    let mut scratch = Vec::new();
+    // What could not be read, and why.
+    let mut why = String::new();
+    while !left.is_empty() && !stop.asked() {
+        let mut again: Vec<Key> = Vec::new();
+        match Caller::open(&**store, &options) {
+            Err(error) => {
+                why = error.to_string();
+                again.clone_from(&left);
             }
-            let documents = catalog.get(collection);
-            key.clear();
-            documents.write_key(index, &mut key);
-            let key = std::str::from_utf8(&key).expect("keys are made of text");
-            let request = Request { collection: CollectionId(collection as u16), op: Op::Read { key }, contents: true };
-            caller.call(&request, |result| {
-                let lost = match result {
-                    Ok(reply) => match documents.check(index, reply.body.unwrap_or_default(), &mut scratch) {
-                        Ok(found) if entry.allows(found) => None,
-                        Ok(found) => Some(format!("version {found} was found")),
-                        Err(mismatch) => Some(mismatch.to_string()),
-                    },
-                    Err(e) if e.kind == ErrorKind::NotFound => Some("no document was found".to_owned()),
-                    Err(e) => {
-                        report.unverifiable += 1;
-                        if report.examples.len() < EXAMPLES {
-                            report.examples.push(format!("{key}: could not be read: {e}"));
-                        }
-                        return;
+            Ok(mut caller) => {
+                let mut asked = left.iter();
+                let mut ended = 0;
+                let next = |key: &mut Vec<u8>| {
+                    if stop.asked() {
+                        return None;
                     }
+                    let (collection, index) = *asked.next()?;
+                    catalog.get(collection).write_key(index, key);
+                    Some(CollectionId(collection as u16))
                 };
-                match lost {
-                    None => report.confirmed += 1,
-                    Some(found) => {
-                        report.lost += 1;
-                        if report.examples.len() < EXAMPLES {
-                            report
-                                .examples
-                                .push(format!("{key}: version {} was acknowledged; {found}", entry.acknowledged));
+                caller.read_all(IN_FLIGHT as usize, next, |nth, result| {
+                    let key = left[nth];
+                    ended += 1;
+                    let found = match result {
+                        Ok(reply) => {
+                            let body = reply.body.unwrap_or_default();
+                            match catalog.get(key.0).check(key.1, body, &mut scratch) {
+                                Ok(version) => Found::Version(version),
+                                Err(mismatch) => Found::Other(mismatch.to_string()),
+                            }
                         }
+                        Err(error) if error.kind == ErrorKind::NotFound => Found::Nothing,
+                        Err(error) => {
+                            why = error.to_string();
+                            again.push(key);
+                            return;
+                        }
+                    };
+                    let entry = book.entry(key);
+                    let fate = entry.fate(&found);
+                    report.count(fate);
+                    if fate.is_broken() {
+                        broken.push((key, fate, entry.acknowledged, found.clone()));
                     }
-                }
-            });
+                    match found {
+                        Found::Nothing => book.found(key, State::ABSENT),
+                        Found::Version(version) => book.found(key, State::version(version)),
+                        Found::Other(_) => {}
+                    }
+                });
+                // Those that an interruption left out.
+                again.extend(left.iter().skip(ended).filter(|_| stop.asked()));
+            }
         }
+        left = again;
+        if left.is_empty() || clock.now_ns() >= give_up_ns {
+            break;
+        }
+        std::thread::sleep(BETWEEN_TRIES);
     }
-    if stop.asked() && report.unverifiable > 0 {
-        report.examples.push("reading back was interrupted".to_owned());
+    report.unreadable = left.len() as u64;
+    report.keys += report.unreadable;
+    broken.sort_by_key(|(key, ..)| *key);
+    let named = |(collection, index): Key| {
+        let mut key = Vec::new();
+        catalog.get(collection).write_key(index, &mut key);
+        String::from_utf8_lossy(&key).into_owned()
+    };
+    for (key, fate, acknowledged, found) in broken.into_iter().take(EXAMPLES) {
+        let saw = match found {
+            Found::Nothing => "no document was found".to_owned(),
+            Found::Version(version) => format!("version {version} was found"),
+            Found::Other(what) => what,
+        };
+        report.examples.push(format!("{}: {}: {acknowledged} was acknowledged; {saw}", named(key), fate.in_words()));
     }
+    let room = EXAMPLES - report.examples.len();
+    let unread = if stop.asked() { "reading back was interrupted" } else { &why };
+    report
+        .examples
+        .extend(left.into_iter().take(room).map(|key| format!("{}: could not be read: {unread}", named(key))));
     report
 }

@@ -14,9 +14,10 @@ use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::documents::Catalog;
 use crate::keys::Distinct;
+use crate::ledger::Book;
 use crate::measure::{
-    Asking, Interval, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler, StatsSampler, StoreStats,
-    WorkerUse,
+    Asking, Interval, LedgerReads, LedgerReport, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler,
+    StatsSampler, StoreStats, WorkerUse,
 };
 use crate::schedule::{Arrival, Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
@@ -33,11 +34,19 @@ pub struct PhaseContext<'a> {
     pub seed: u64,
     /// Length of an interval.
     pub interval: Duration,
-    /// New documents of earlier phases, by position of the collection: their numbers are taken. Begins
-    /// empty; a phase adds its own.
-    pub inserted: &'a mut Vec<u64>,
+    /// What earlier phases of the trial have written.
+    pub written: &'a mut Written,
     /// Hears what happens.
     pub observer: &'a mut dyn Observer,
+}
+
+/// What a trial has written so far. Begins empty; each phase adds its own.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// New documents, by position of the collection: their numbers are taken.
+    pub inserted: Vec<u64>,
+    /// What was acknowledged.
+    pub book: Book,
 }
 
 /// How often the user's request to end is looked for.
@@ -62,7 +71,8 @@ pub fn run_phase(
         let what = format!("phase `{}` copies, which the engine does not", plan.name);
         return Err(StoreError::NotSupported(what));
     }
-    let PhaseContext { catalog, clock, stop, seed, interval, inserted, observer } = context;
+    let PhaseContext { catalog, clock, stop, seed, interval, written, observer } = context;
+    let Written { inserted, book } = written;
     inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());
     let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
@@ -70,6 +80,12 @@ pub fn run_phase(
     let start = PhaseStart::new();
     let phase_stop = Arc::new(Stop::new());
     let (snapshots, received) = mpsc::channel();
+    let mut lent = if plan.ledger {
+        let counts: Vec<u64> = catalog.iter().zip(inserted.iter()).map(|(of, more)| of.count() + more).collect();
+        book.lend(u64::from(plan.workers), &counts).into_iter().map(Some).collect()
+    } else {
+        Vec::new()
+    };
 
     std::thread::scope(|scope| {
         let mut spares = Vec::new();
@@ -83,6 +99,7 @@ pub fn run_phase(
                 worker,
                 seed,
                 base: inserted.clone(),
+                ledger: lent.get_mut(worker as usize).and_then(Option::take),
                 interval_ns,
                 team: Member {
                     clock: clock.clone(),
@@ -177,10 +194,21 @@ pub fn run_phase(
         Ok((record, reports))
     })
     .map(|(mut record, reports)| {
+        let mut reads = LedgerReads::default();
+        for report in reports {
+            book.take_back(report.ledger);
+            reads.add(report.reads);
+        }
+        if plan.amount == Amount::Load && record.partial.is_none() {
+            for recipe in &plan.recipes {
+                let collection = recipe.label.collection;
+                book.loaded(collection, catalog.get(collection).count());
+            }
+        }
         if plan.ledger {
             observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
-            let ledgers = reports.into_iter().filter_map(|r| r.ledger);
-            record.ledger = Some(read_back::read_back(store, &plan, &catalog, &clock, &stop, ledgers));
+            let report = read_back::read_back(store, &plan, &catalog, &clock, &stop, book);
+            record.ledger = Some(LedgerReport { reads, ..report });
         }
         record
     })

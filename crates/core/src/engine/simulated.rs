@@ -13,6 +13,7 @@ use super::stop::Stop;
 use super::team::Outbox;
 use super::worker::{Turn, Worker};
 use crate::documents::{Catalog, CatalogOptions};
+use crate::ledger::Book;
 use crate::measure::Recorder;
 use crate::schedule::Arrivals;
 use crate::store::{
@@ -131,7 +132,8 @@ fn simulate_on<S: Session>(
         phase_start,
     };
     let session = open(&options, &catalog);
-    let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), 0, 1, vec![0]).unwrap();
+    let ledger = plan.ledger.then(|| Book::default().lend(1, &[catalog.get(0).count()]).remove(0));
+    let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), 0, 1, vec![0], ledger).unwrap();
     let arrivals = plan.rate.as_ref().map(|(rate, arrival)| Arrivals::new(rate, *arrival, 0, 1, 1).unwrap());
     let (snapshots, received) = mpsc::channel();
     let (_give, spare) = mpsc::channel();

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::maker::{Maker, Stage, Task};
+use super::maker::{Maker, Stage, Task, leaves};
 use super::plan::{Amount, PhasePlan};
 use crate::documents::Catalog;
 use crate::keys::Rng;
-use crate::measure::{Recorder, Tally, record};
+use crate::ledger::{Floor, Found, Misread};
+use crate::measure::{LedgerReads, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
 /// Different messages of failures that a worker remembers.
@@ -39,6 +40,8 @@ pub(super) struct Slot {
     pub tries: u32,
     /// How much later than it could the operation was sent, by our own fault (open loop).
     pub lag_ns: u64,
+    /// With a ledger: what this read must find.
+    pub floor: Option<Floor>,
     /// Of a bulk operation that is tried again in part: what came of the items of earlier tries.
     pub earlier: Earlier,
 }
@@ -59,6 +62,27 @@ pub(super) struct Earlier {
     pub rejected: u64,
     /// How the first of them failed.
     pub first: Option<ErrorKind>,
+}
+
+/// How an operation that the ledger follows has ended.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// A write, and whether it was done, if that is known.
+    Write(Task, Option<bool>),
+    /// A read, what it had to find, and what it found.
+    Read(Task, Floor, Found),
+}
+
+impl LedgerReads {
+    fn note(&mut self, misread: Misread, example: impl FnOnce() -> String) {
+        match misread {
+            Misread::Stale => self.stale += 1,
+            Misread::Backwards => self.backwards += 1,
+        }
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(example());
+        }
+    }
 }
 
 /// Why a phase cannot go on.
@@ -91,8 +115,10 @@ pub(super) struct Slots<C> {
     scratch: Vec<u8>,
     pub messages: HashMap<String, u64>,
     pub wrong_examples: Vec<String>,
-    /// Writes whose end the ledger must hear of: task, and whether it was done, if that is known.
-    pub endings: Vec<(Task, Option<bool>)>,
+    /// What the ledger must hear of.
+    pub endings: Vec<Ending>,
+    /// What reads have found of it, during the phase.
+    pub reads: LedgerReads,
     /// Why this phase cannot go on.
     pub fatal: Option<Fatal>,
 }
@@ -118,6 +144,7 @@ impl<C: Clock> Slots<C> {
             messages: HashMap::new(),
             wrong_examples: Vec::new(),
             endings: Vec::new(),
+            reads: LedgerReads::default(),
             fatal: None,
             plan,
             catalog,
@@ -193,7 +220,7 @@ impl<C: Clock> Slots<C> {
             let earlier = std::mem::take(&mut self.slots[slot].earlier);
             let s = &self.slots[slot];
             self.recorder.ops[s.task.recipe].documents += u64::from(earlier.documents);
-            self.endings.push((s.task, None));
+            self.endings.push(Ending::Write(s.task, None));
             let (recipe, age) = (s.task.recipe, now_ns.saturating_sub(s.intended_ns));
             self.censor(recipe, age);
             self.release(slot, now_ns);
@@ -219,7 +246,7 @@ impl<C: Clock> Slots<C> {
         let earlier = std::mem::take(&mut self.slots[slot].earlier);
         let s = &self.slots[slot];
         let known = error.kind != ErrorKind::OutcomeUnknown;
-        self.endings.push((s.task, known.then_some(false)));
+        self.endings.push(Ending::Write(s.task, known.then_some(false)));
         let elapsed = now_ns.saturating_sub(s.intended_ns).max(1);
         let tally = &mut self.recorder.ops[recipe];
         tally.failed[error.kind as usize] += 1;
@@ -286,7 +313,7 @@ impl<C: Clock> Slots<C> {
             return self.fail_in_part(slot, now_ns);
         }
         if kind.writes() && self.plan.ledger {
-            self.endings.push((s.task, Some(true)));
+            self.endings.push(Ending::Write(s.task, Some(true)));
         }
         let (service, response) = (now_ns - s.sent_ns, now_ns.saturating_sub(s.intended_ns));
         let earlier = std::mem::take(&mut s.earlier);
@@ -311,7 +338,26 @@ impl<C: Clock> Slots<C> {
         if self.slots[slot].task.check {
             self.check(slot, reply);
         }
+        if let Some(floor) = self.slots[slot].floor {
+            self.follow(slot, floor, reply);
+        }
         self.release(slot, now_ns);
+    }
+
+    /// Notes which version a read has found, for the ledger.
+    fn follow(&mut self, slot: usize, floor: Floor, reply: &Reply<'_>) {
+        let task = self.slots[slot].task;
+        let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
+        let Some(body) = reply.body else { return };
+        let found = match documents.read_marker(body) {
+            Some((index, version)) if index == task.index => Found::Version(version),
+            // What carries no marker may be the user's own document as loaded, or anything.
+            _ => match documents.check(task.index, body, &mut self.scratch) {
+                Ok(version) => Found::Version(version),
+                Err(mismatch) => Found::Other(mismatch.to_string()),
+            },
+        };
+        self.endings.push(Ending::Read(task, floor, found));
     }
 
     /// A bulk operation some items of which failed. Those that failed for now are tried again, alone;
@@ -353,7 +399,7 @@ impl<C: Clock> Slots<C> {
     fn fail_in_part(&mut self, slot: usize, now_ns: u64) {
         let s = &mut self.slots[slot];
         let earlier = std::mem::take(&mut s.earlier);
-        self.endings.push((s.task, None));
+        self.endings.push(Ending::Write(s.task, None));
         let elapsed = now_ns.saturating_sub(s.intended_ns);
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.documents += u64::from(earlier.documents);
@@ -398,14 +444,36 @@ impl<C: Clock> Slots<C> {
             self.endings.clear();
             return;
         };
-        for (task, done) in self.endings.drain(..) {
-            let label = &self.plan.recipes[task.recipe].label;
-            let key = (label.collection, task.index);
-            match done {
-                _ if !label.kind.writes() || task.documents > 1 => {}
-                Some(true) => ledger.acknowledged(key, task.version),
-                Some(false) => ledger.refused(key, task.version),
-                None => {}
+        for ending in self.endings.drain(..) {
+            match ending {
+                Ending::Write(task, done) => {
+                    let label = &self.plan.recipes[task.recipe].label;
+                    if !label.kind.writes() || task.documents > 1 {
+                        continue;
+                    }
+                    let (key, state) = ((label.collection, task.index), leaves(label.kind, task.version));
+                    match done {
+                        Some(true) => ledger.acknowledged(key, state),
+                        Some(false) => ledger.refused(key, state),
+                        None => ledger.unknown(key, state),
+                    }
+                }
+                Ending::Read(task, floor, found) => {
+                    let collection = self.plan.recipes[task.recipe].label.collection;
+                    self.reads.followed += 1;
+                    if let Some(misread) = ledger.read((collection, task.index), floor, &found) {
+                        self.reads.note(misread, || {
+                            let mut key = Vec::new();
+                            self.catalog.get(collection).write_key(task.index, &mut key);
+                            let found = match &found {
+                                Found::Nothing => "no document".to_owned(),
+                                Found::Version(version) => format!("version {version}"),
+                                Found::Other(what) => what.clone(),
+                            };
+                            format!("{}: {found} was read, and {floor}", String::from_utf8_lossy(&key))
+                        });
+                    }
+                }
             }
         }
     }
@@ -436,7 +504,10 @@ impl<C: Clock> Slots<C> {
         let s = &self.slots[slot];
         let kind = self.plan.recipes[s.task.recipe].label.kind;
         debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
-        self.endings.push((s.task, Some(false)));
+        if let Some(floor) = s.floor {
+            self.endings.push(Ending::Read(s.task, floor, Found::Nothing));
+        }
+        self.endings.push(Ending::Write(s.task, Some(false)));
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.missed += 1;
         record(&mut tally.service, now_ns - s.sent_ns);

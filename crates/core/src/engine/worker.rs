@@ -366,6 +366,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
+        s.floor = self.maker.floor(&s.task);
         s.earlier = Earlier::default();
         s.intended_ns = due.unwrap_or(0);
         let lag = s.lag_ns;
@@ -560,6 +561,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             usage: self.usage.total,
             distinct: self.maker.take_distinct(),
             ledger: self.maker.ledger.take(),
+            reads: self.slots.reads,
             messages: self.slots.messages.into_iter().collect(),
             wrong_examples: self.slots.wrong_examples,
             taken: self.maker.taken(),

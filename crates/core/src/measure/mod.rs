@@ -3,6 +3,7 @@
 //! A worker owns its [`Recorder`] and swaps it each interval; percentiles come from merged
 //! histograms only.
 
+mod ledger;
 mod packed;
 mod phase;
 mod recorder;
@@ -10,7 +11,8 @@ mod resources;
 mod store_stats;
 mod tally;
 
-pub use phase::{Label, LedgerReport, Partial, PartialCause, PhaseRecord, WorkerUse};
+pub use ledger::{LedgerReads, LedgerReport};
+pub use phase::{Label, Partial, PartialCause, PhaseRecord, WorkerUse};
 pub use recorder::{Interval, Recorder};
 pub use resources::{
     ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,

@@ -1,5 +1,6 @@
 //! The whole measurement of one phase.
 
+use super::ledger::LedgerReport;
 use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
 use super::store_stats::StoreStats;
@@ -65,7 +66,7 @@ pub struct PhaseRecord {
     pub messages: Vec<(String, u64)>,
     /// Some checked documents that differed: key and what differs.
     pub wrong_examples: Vec<String>,
-    /// Keys whose acknowledged version was not found at the end, if a ledger was kept.
+    /// What became of what was acknowledged, if a ledger was kept.
     pub ledger: Option<LedgerReport>,
     /// Why it ended early, if it did.
     pub partial: Option<Partial>,
@@ -89,21 +90,6 @@ pub enum PartialCause {
     Disconnected,
     /// The store failed otherwise.
     Failed,
-}
-
-/// What the ledger found when it read everything back.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LedgerReport {
-    /// Keys that were written and acknowledged, or whose outcome was unknown.
-    pub keys: u64,
-    /// Of them: read back at their acknowledged version, or a later one whose outcome was unknown.
-    pub confirmed: u64,
-    /// Of them: an older version, another document or none was found.
-    pub lost: u64,
-    /// Of them: could not be read.
-    pub unverifiable: u64,
-    /// Some of the lost and unverifiable, with what was expected and found.
-    pub examples: Vec<String>,
 }
 
 /// One worker's use of its processor over a phase, in ns.

@@ -431,13 +431,16 @@ impl Checker<'_> {
         if kind == OpKind::View && ways > 1 {
             self.say(&at, "say once which rows of the view: by `where`, by `keys`, or by `start` and `end`");
         }
-        if phase.ledger
-            && kind.writes()
-            && (!matches!(kind, OpKind::Upsert | OpKind::Replace) || c.body == Body::Counter)
-        {
-            self.say(&at, format!("the ledger follows single upserts and replaces of documents; it cannot say what {kind} should leave in `{collection}`"));
+        if phase.ledger && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
+            self.say(&at, format!("the ledger follows single inserts, upserts, replaces, compare-and-swaps and deletes of documents; it cannot say what {kind} should leave in `{collection}`"));
         }
     }
+}
+
+/// Whether a ledger can say what a write leaves: one version of one document, or none.
+fn ledger_follows(kind: OpKind) -> bool {
+    use OpKind::{CompareAndSwap, Delete, Insert, Replace, Upsert};
+    matches!(kind, Insert | Upsert | Replace | CompareAndSwap | Delete)
 }
 
 /// The collection that an entry of a mix works on, if it can be told.

@@ -2,7 +2,9 @@
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, histogram};
+use storebench_core::measure::{
+    Interval, Label, LedgerReport, PhaseRecord, Recorder, ResourceSample, Tally, histogram,
+};
 use storebench_core::store::{Capabilities, ErrorKind};
 use storebench_core::workload::Limit;
 
@@ -10,8 +12,8 @@ use crate::stats::{Steadiness, steadiness};
 
 use super::attempts;
 use super::model::{
-    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerResult, Message, OpResult, Percentiles,
-    PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
+    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerReadsResult, LedgerResult, Message, OpResult,
+    Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
 };
 
 /// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
@@ -124,13 +126,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         course_per_s: course(record),
         messages: record.messages.iter().map(|(m, n)| Message { message: m.clone(), count: *n }).collect(),
         wrong_examples: record.wrong_examples.clone(),
-        ledger: record.ledger.as_ref().map(|l| LedgerResult {
-            keys: l.keys,
-            confirmed: l.confirmed,
-            lost: l.lost,
-            unverifiable: l.unverifiable,
-            examples: l.examples.clone(),
-        }),
+        ledger: record.ledger.as_ref().map(gather_ledger),
         partial: record.partial.as_ref().map(|p| p.why.clone()),
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
@@ -292,6 +288,30 @@ fn slots_busy_share(record: &PhaseRecord) -> f64 {
     let slots = f64::from(record.workers) * f64::from(record.connections) * f64::from(record.in_flight);
     let busy_ns: f64 = record.total.ops.iter().map(|t| t.service.mean() * t.service.len() as f64).sum();
     share(busy_ns, slots * record.elapsed_ns as f64).min(1.0)
+}
+
+fn gather_ledger(l: &LedgerReport) -> LedgerResult {
+    LedgerResult {
+        keys: l.keys,
+        confirmed: l.confirmed(),
+        lost: l.broken(),
+        unverifiable: l.unreadable,
+        examples: l.examples.clone(),
+        loaded: l.loaded,
+        share: l.share,
+        happened: l.happened,
+        not_happened: l.not_happened,
+        gone: l.lost,
+        stale: l.stale,
+        torn: l.torn,
+        never_written: l.never_written,
+        reads: LedgerReadsResult {
+            followed: l.reads.followed,
+            stale: l.reads.stale,
+            backwards: l.reads.backwards,
+            examples: l.reads.examples.clone(),
+        },
+    }
 }
 
 fn gather_client(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> ClientUse {

@@ -23,9 +23,9 @@ pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
     AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, FactorSweep, Failure,
-    FigureOverTrials, FigureResult, LedgerResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments,
-    PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, SearchResult,
-    StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
+    FigureOverTrials, FigureResult, LedgerReadsResult, LedgerResult, LimitResult, Message, OpResult, Percentiles,
+    PhaseDocuments, PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult,
+    SearchResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};

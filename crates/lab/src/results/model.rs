@@ -664,15 +664,55 @@ pub struct Message {
 /// What the ledger found when it read back what was acknowledged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerResult {
-    /// Keys written.
+    /// Keys read back: those written since the trial began and followed, and those that were loaded and never written.
     pub keys: u64,
-    /// Found at their acknowledged version, or a later one whose outcome was unknown.
+    /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
     pub confirmed: u64,
-    /// Found older, different or not at all.
+    /// Not as they must be: the sum of `gone`, `stale`, `torn` and `never_written`.
     pub lost: u64,
     /// Could not be read.
     pub unverifiable: u64,
     /// Some of the lost and unverifiable.
+    pub examples: Vec<String>,
+    /// Of `keys`: loaded, and never written since.
+    #[serde(default)]
+    pub loaded: u64,
+    /// Share of all keys that is followed, 0 to 1.
+    #[serde(default)]
+    pub share: f64,
+    /// Of `confirmed`: a write of unknown outcome was done after all.
+    #[serde(default)]
+    pub happened: u64,
+    /// Of `confirmed`: a write of unknown outcome was not done.
+    #[serde(default)]
+    pub not_happened: u64,
+    /// Of `lost`: a document was acknowledged, and there is none.
+    #[serde(default)]
+    pub gone: u64,
+    /// Of `lost`: an older version than the acknowledged one.
+    #[serde(default)]
+    pub stale: u64,
+    /// Of `lost`: torn, foreign or changed content.
+    #[serde(default)]
+    pub torn: u64,
+    /// Of `lost`: never written, refused or deleted, and yet there.
+    #[serde(default)]
+    pub never_written: u64,
+    /// What reads found of followed keys while the phase ran.
+    #[serde(default)]
+    pub reads: LedgerReadsResult,
+}
+
+/// What reads found of followed keys while a phase ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerReadsResult {
+    /// Reads that had to find a known version, or a later one.
+    pub followed: u64,
+    /// Of them: did not find what had been acknowledged to the same client before they were sent.
+    pub stale: u64,
+    /// Of them: found an older version than an earlier read of the same client had.
+    pub backwards: u64,
+    /// Some of both.
     pub examples: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storebench_core::documents::Documents;
-use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop};
+use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop, Written};
 use storebench_core::ledger::version_at;
 use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
 use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study};
@@ -108,8 +108,8 @@ pub(super) struct Session<'a> {
     pub(super) calibrated: BTreeMap<(usize, usize), Calibrated>,
     /// By what it holds: the catalog of a store whose documents Storebench did not make.
     pub(super) foreign: BTreeMap<String, Foreign>,
-    /// New documents that the phases of the current trial have stored, by collection.
-    pub(super) inserted: Vec<u64>,
+    /// What the phases of the current trial have written.
+    pub(super) written: Written,
     /// By place: the arm that made it ready last, if it was not removed since.
     pub(super) touched: BTreeMap<String, usize>,
     /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
@@ -192,7 +192,7 @@ fn run_with(
         documents: describe_all(&arms),
         calibrated: BTreeMap::new(),
         foreign: BTreeMap::new(),
-        inserted: Vec::new(),
+        written: Written::default(),
         touched: BTreeMap::new(),
         holds: BTreeMap::new(),
         kept: Kept::default(),

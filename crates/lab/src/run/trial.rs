@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use storebench_core::documents::Catalog;
-use storebench_core::engine::{Clock, PhaseContext, PhasePlan, calibrate, explain_queries, run_phase};
+use storebench_core::documents::{Catalog, Documents};
+use storebench_core::engine::{Clock, PhaseContext, PhasePlan, Written, calibrate, explain_queries, run_phase};
 use storebench_core::keys::mix64;
+use storebench_core::ledger::Book;
 use storebench_core::measure::{Partial, PartialCause};
 use storebench_core::schedule::Rate;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
@@ -105,7 +106,7 @@ impl Session<'_> {
                 result.trials[at].sampled = sampled;
                 // A server may tell its version only once it was asked something.
                 result.trials[at].version = arm.store.describe().version;
-                self.inserted.clear();
+                self.written = Written { inserted: Vec::new(), book: self.book(arm) };
                 for position in 0..arm.plans.len() {
                     if self.stop.asked() {
                         result.run.interrupted = true;
@@ -162,6 +163,15 @@ impl Session<'_> {
                 trial.failure.get_or_insert_with(|| failure(kind(&error), "remove", error.to_string()));
             }
         }
+    }
+
+    /// An empty ledger, where a phase of this arm keeps one.
+    fn book(&self, arm: &Arm) -> Book {
+        if !arm.plans.iter().any(|plan| plan.ledger) {
+            return Book::default();
+        }
+        let catalog = self.catalog(arm);
+        Book::new(arm.study().seed, catalog.iter().map(Documents::count).sum(), None)
     }
 
     fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
@@ -377,7 +387,7 @@ impl Session<'_> {
             stop: Arc::clone(&self.stop),
             seed,
             interval: self.request.interval,
-            inserted: &mut self.inserted,
+            written: &mut self.written,
             observer: &mut *journal,
         };
         let record = run_phase(&arm.store, plan, context)?;

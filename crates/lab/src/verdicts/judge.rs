@@ -43,6 +43,7 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let ledger = phase.ledger.as_ref();
     phase.ops.values().any(|op| op.wrong > 0)
         || ledger.is_some_and(|l| l.lost > 0 || l.unverifiable > 0)
+        || super::lost::misread(phase) > 0
         || loaded_and_gone(trial, phase) > 0
 }
 

@@ -35,6 +35,13 @@ pub fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
     asked.map(|op| op.misses).sum()
 }
 
+/// Reads that did not find what had been acknowledged to the same client before, or went back behind an earlier read, where
+/// reads were promised to see every acknowledged write. By the ledger; 0 without one.
+pub(super) fn misread(phase: &PhaseResult) -> u64 {
+    let reads = phase.ledger.as_ref().map(|ledger| &ledger.reads);
+    reads.filter(|_| phase.consistency.name == "strong").map_or(0, |reads| reads.stale + reads.backwards)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

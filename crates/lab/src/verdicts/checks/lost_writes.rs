@@ -1,7 +1,9 @@
 //! `lost-writes`: is what was acknowledged still there?
 
-use crate::human::count;
+use crate::human::{count, percent};
+use crate::results::LedgerResult;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::lost::misread;
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check =
@@ -9,7 +11,9 @@ pub(super) const CHECK: Check =
 
 fn page() -> String {
     "With a ledger: one acknowledged write that is gone, or cannot be read back: invalid, exit
-code 1. A note where nothing was written, or not all was read back. Compare with the durability that was promised."
+code 1; so is a read that was promised to see every acknowledged write and did not see the same client's own, or went back
+behind an earlier one. A note where nothing was written, or not all was read back. Compare with the durability that was
+promised."
         .to_owned()
 }
 
@@ -22,6 +26,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             Level::Invalid,
             "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability that was promised",
         ),
+        () if misread(scene.phase) > 0 => (
+            Level::Invalid,
+            "reads went back behind what was acknowledged or read before: see `ledger.reads.examples`, and compare with the consistency that was promised",
+        ),
         () if ledger.keys == 0 => {
             (Level::Note, "nothing was written, so that nothing was followed: give the phase writes")
         }
@@ -30,16 +38,46 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     };
     Some(Finding::new(
         level,
-        format!(
-            "of {} keys written and followed {} confirmed, {} lost, {} could not be read",
-            count(ledger.keys),
-            count(ledger.confirmed),
-            count(ledger.lost),
-            count(ledger.unverifiable)
-        ),
+        in_a_line(ledger),
         "invalid when a single acknowledged write is lost or cannot be verified; note when none was followed, or not all were read back",
         advice,
     ))
+}
+
+/// What became of what was acknowledged, in one line; kinds of which there are none are left out.
+fn in_a_line(ledger: &LedgerResult) -> String {
+    let mut parts = vec![format!(
+        "of {} keys {} are as acknowledged",
+        count(ledger.keys),
+        count(ledger.confirmed.saturating_sub(ledger.happened + ledger.not_happened))
+    )];
+    for (number, what) in [
+        (ledger.gone, "lost though acknowledged"),
+        (ledger.stale, "older than acknowledged"),
+        (ledger.torn, "torn or foreign"),
+        (ledger.never_written, "never written, refused or deleted, yet there"),
+        (ledger.unverifiable, "could not be read"),
+        (ledger.happened, "of unknown outcome, and done"),
+        (ledger.not_happened, "of unknown outcome, and not done"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{} {what}", count(number)));
+        }
+    }
+    let mut out = parts.join(", ");
+    let reads = &ledger.reads;
+    if reads.stale + reads.backwards > 0 {
+        out.push_str(&format!(
+            "; of {} reads {} missed what had been acknowledged, {} went back",
+            count(reads.followed),
+            count(reads.stale),
+            count(reads.backwards)
+        ));
+    }
+    if ledger.share > 0.0 && ledger.share < 1.0 {
+        out.push_str(&format!("; {} of all keys are followed", percent(ledger.share)));
+    }
+    out
 }
 
 #[cfg(test)]

@@ -1,0 +1,254 @@
+//! All that was acknowledged in a trial, from phase to phase.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::state::{Entry, Key, State};
+use super::writer::{Ground, Ledger};
+
+/// Keys that one ledger keeps at most where nobody says how many: beyond, a seeded sample of the key space is followed.
+pub const MAX_KEYS: u64 = 1 << 20;
+
+/// Bytes of memory that a followed key takes: the entry, its key, and the room that a hash table leaves free.
+pub const BYTES_PER_KEY: u64 = 112;
+
+/// The ledger of a trial. A phase borrows it as one ledger for each of its writers.
+#[derive(Debug, Clone)]
+pub struct Book {
+    ground: Arc<Ground>,
+    entries: HashMap<Key, Entry>,
+    /// Faults that have happened so far.
+    faults: u32,
+}
+
+impl Default for Book {
+    /// An empty one that follows every key.
+    fn default() -> Self {
+        Self::new(0, 0, Some(1.0))
+    }
+}
+
+impl Book {
+    /// An empty one for a study of so many documents, of which a share (0 to 1) is followed; without one all of them, or so
+    /// many that [`MAX_KEYS`] are enough.
+    pub fn new(seed: u64, documents: u64, share: Option<f64>) -> Self {
+        let share = share.unwrap_or(MAX_KEYS as f64 / documents.max(1) as f64);
+        let sample = if share >= 1.0 { u64::MAX } else { (u64::MAX as f64 * share.max(0.0)) as u64 };
+        Self { ground: Arc::new(Ground { loaded: Vec::new(), seed, sample }), entries: HashMap::new(), faults: 0 }
+    }
+
+    /// All documents of a collection, this many, were loaded, and all of them acknowledged.
+    pub fn loaded(&mut self, collection: usize, count: u64) {
+        let ground = Arc::make_mut(&mut self.ground);
+        if ground.loaded.len() <= collection {
+            ground.loaded.resize(collection + 1, None);
+        }
+        ground.loaded[collection] = Some(count);
+    }
+
+    /// Documents of a collection that were loaded and acknowledged; none where nobody knows.
+    pub fn documents(&self, collection: usize) -> Option<u64> {
+        self.ground.loaded.get(collection).copied().flatten()
+    }
+
+    /// So many more faults have happened.
+    pub fn faults(&mut self, more: u32) {
+        self.faults += more;
+    }
+
+    /// Share of the keys that is followed.
+    pub fn share(&self) -> f64 {
+        if self.ground.sample == u64::MAX { 1.0 } else { self.ground.sample as f64 / u64::MAX as f64 }
+    }
+
+    /// A ledger for each writer of a phase, who owns the indexes with its own remainder. Documents that were inserted by
+    /// earlier phases (at or above `counts`) have no writer any more and stay here.
+    pub fn lend(&mut self, writers: u64, counts: &[u64]) -> Vec<Ledger> {
+        let mut lent: Vec<Ledger> = (0..writers).map(|_| Ledger::new(Arc::clone(&self.ground), self.faults)).collect();
+        self.entries.retain(|key, entry| {
+            let owned = counts.get(key.0).is_some_and(|count| key.1 < *count);
+            if owned {
+                lent[(key.1 % writers) as usize].put(*key, *entry);
+            }
+            !owned
+        });
+        lent
+    }
+
+    /// Takes the writers' ledgers back. What is still under way will not be answered any more.
+    pub fn take_back(&mut self, lent: impl IntoIterator<Item = Ledger>) {
+        for ledger in lent {
+            self.entries.extend(ledger.entries().map(|(key, entry)| (key, Entry { pending: false, ..entry })));
+        }
+    }
+
+    /// Every key that was touched and is followed.
+    pub fn entries(&self) -> impl Iterator<Item = (Key, Entry)> + '_ {
+        self.entries.iter().map(|(key, entry)| (*key, *entry))
+    }
+
+    /// What must be at a key.
+    pub fn entry(&self, key: Key) -> Entry {
+        self.entries.get(&key).copied().unwrap_or_else(|| Entry::of(self.ground.base(key)))
+    }
+
+    /// Whether this key was touched.
+    pub fn knows(&self, key: Key) -> bool {
+        self.entries.contains_key(&key)
+    }
+
+    /// What was found at a key settles what was open, and what was lost is not told again by a later phase.
+    pub fn found(&mut self, key: Key, state: State) {
+        let entry = self.entry(key);
+        if entry.open.is_some() || entry.acknowledged != state {
+            self.entries.insert(key, Entry { acknowledged: state, open: None, ..entry });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Fate, Found, Misread};
+    use super::*;
+
+    fn book(documents: u64) -> Book {
+        let mut book = Book::new(7, documents, None);
+        book.loaded(0, documents);
+        book
+    }
+
+    fn one(book: &mut Book) -> Ledger {
+        book.lend(1, &[1_000]).remove(0)
+    }
+
+    const KEY: Key = (0, 7);
+
+    fn v(version: u64) -> State {
+        State::version(version)
+    }
+
+    #[test]
+    fn phases_hand_on_what_was_acknowledged_to_whoever_owns_the_key() {
+        let mut book = book(10);
+        let mut two = book.lend(2, &[10]);
+        for index in 0..10 {
+            let writer = &mut two[(index % 2) as usize];
+            writer.sent((0, index), v(5));
+            if index < 8 {
+                writer.acknowledged((0, index), v(5));
+            }
+        }
+        book.take_back(two);
+        let three = book.lend(3, &[10]);
+        for index in 0..10 {
+            let owner = &three[(index % 3) as usize];
+            let entry = owner.entries().find(|(key, _)| key.1 == index).unwrap().1;
+            assert_eq!(entry.acknowledged, v(if index < 8 { 5 } else { 0 }));
+            assert_eq!(owner.is_open((0, index)), index >= 8, "nothing settles it between phases");
+        }
+        assert_eq!(book.entries().count(), 0);
+    }
+
+    #[test]
+    fn documents_that_were_inserted_stay_in_the_book() {
+        let mut book = book(10);
+        let mut lent = book.lend(1, &[10]);
+        lent[0].inserts((0, 10), v(0));
+        lent[0].acknowledged((0, 10), v(0));
+        book.take_back(lent);
+        assert_eq!(book.lend(1, &[10])[0].entries().count(), 0);
+        assert_eq!(book.entry((0, 10)).fate(&Found::Nothing), Fate::Lost);
+        assert_eq!(book.entry((0, 11)).fate(&Found::Nothing), Fate::Unknown);
+        assert_eq!(book.entry((0, 9)).fate(&Found::Nothing), Fate::Lost, "loaded and never written since");
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_settled_by_finding_it_only() {
+        let mut book = book(10);
+        let mut ledger = one(&mut book);
+        ledger.sent(KEY, v(5));
+        // It is under way: its answer tells.
+        let floor = ledger.floor(KEY).unwrap();
+        ledger.read(KEY, floor, &Found::Version(5));
+        assert!(ledger.is_open(KEY));
+        ledger.unknown(KEY, v(5));
+        // What timed out may be done later.
+        ledger.read(KEY, floor, &Found::Version(0));
+        assert!(ledger.is_open(KEY));
+        ledger.read(KEY, floor, &Found::Version(5));
+        assert!(!ledger.is_open(KEY));
+        assert_eq!(ledger.entries().next().unwrap().1.acknowledged, v(5));
+        // A refused one is closed at once.
+        ledger.sent(KEY, v(6));
+        ledger.refused(KEY, v(6));
+        assert_eq!(ledger.entries().next().unwrap().1.fate(&Found::Version(6)), Fate::NeverWritten);
+    }
+
+    #[test]
+    fn reads_find_what_this_writer_wrote_and_never_go_back() {
+        let mut book = book(10);
+        let mut ledger = one(&mut book);
+        let floor = ledger.floor(KEY).unwrap();
+        assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), None);
+        assert_eq!(ledger.read(KEY, floor, &Found::Nothing), Some(Misread::Stale), "it was loaded");
+        ledger.sent(KEY, v(5));
+        // Sent before the acknowledgement, so either may be found.
+        let before = ledger.floor(KEY).unwrap();
+        ledger.acknowledged(KEY, v(5));
+        assert_eq!(ledger.read(KEY, before, &Found::Version(0)), None);
+        assert_eq!(ledger.read(KEY, before, &Found::Version(5)), None);
+        let after = ledger.floor(KEY).unwrap();
+        assert_eq!(ledger.read(KEY, after, &Found::Version(0)), Some(Misread::Stale));
+        // A write of unknown outcome was seen once; then it is gone again.
+        ledger.sent(KEY, v(6));
+        let open = ledger.floor(KEY).unwrap();
+        assert_eq!(ledger.read(KEY, open, &Found::Version(6)), None);
+        let seen = ledger.floor(KEY).unwrap();
+        assert_eq!(ledger.read(KEY, seen, &Found::Version(5)), Some(Misread::Backwards));
+    }
+
+    #[test]
+    fn a_deleted_document_stays_deleted() {
+        let mut book = book(10);
+        let mut ledger = one(&mut book);
+        let before = ledger.floor(KEY).unwrap();
+        ledger.sent(KEY, State::ABSENT);
+        assert_eq!(ledger.read(KEY, before, &Found::Nothing), None, "the delete is under way");
+        ledger.acknowledged(KEY, State::ABSENT);
+        let floor = ledger.floor(KEY).unwrap();
+        assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), Some(Misread::Stale));
+        ledger.sent(KEY, v(9));
+        assert_eq!(ledger.read(KEY, floor, &Found::Version(9)), None, "written again meanwhile");
+    }
+
+    #[test]
+    fn after_a_fault_half_of_what_was_written_stays_as_evidence_until_it_was_read() {
+        let mut book = book(1_000);
+        let mut ledger = one(&mut book);
+        for index in 0..1_000 {
+            ledger.sent((0, index), v(5));
+            ledger.acknowledged((0, index), v(5));
+        }
+        let left = |ledger: &Ledger| (0..1_000).filter(|i| ledger.is_evidence((0, *i))).count();
+        assert_eq!(left(&ledger), 0);
+        ledger.faults(1);
+        assert!((430..570).contains(&left(&ledger)), "{}", left(&ledger));
+        for index in 0..1_000 {
+            let floor = ledger.floor((0, index)).unwrap();
+            ledger.read((0, index), floor, &Found::Version(if index < 100 { 4 } else { 5 }));
+        }
+        let lost = left(&ledger);
+        assert!((30..70).contains(&lost), "only what was found wrong is left alone: {lost}");
+    }
+
+    #[test]
+    fn at_scale_a_sample_is_followed() {
+        let mut many = Book::new(1, MAX_KEYS * 100, None);
+        let ledger = one(&mut many);
+        let kept = (0..100_000).filter(|i| ledger.keeps((0, *i))).count();
+        assert!((800..1_200).contains(&kept), "{kept}");
+        let half = Book::new(1, 10, Some(0.5));
+        assert!((half.share() - 0.5).abs() < 1e-9);
+        assert_eq!(book(10).share(), 1.0);
+    }
+}

@@ -1,0 +1,126 @@
+//! What became of a key: the ledger's entry beside what was read back.
+
+use super::state::{Entry, State};
+
+/// What a read has found at a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// No document.
+    Nothing,
+    /// Exactly this version of the document.
+    Version(u64),
+    /// Something else: another document, a part of one, one whose fields differ. In words.
+    Other(String),
+}
+
+/// What became of what was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// What was acknowledged last is there.
+    Kept,
+    /// A write of unknown outcome was done after all.
+    Happened,
+    /// A write of unknown outcome was not done: what was acknowledged before it is there.
+    NotHappened,
+    /// A document was acknowledged, and there is none.
+    Lost,
+    /// An older version than the acknowledged one is there.
+    Stale,
+    /// What is there is no version of this document: torn, foreign or changed.
+    Torn,
+    /// A document or a version is there that was refused, deleted or never written.
+    NeverWritten,
+    /// Not followed: what was there before is not known, and nothing was acknowledged since.
+    Unknown,
+}
+
+impl Fate {
+    /// Whether a promise was broken.
+    pub fn is_broken(self) -> bool {
+        matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::NeverWritten)
+    }
+
+    /// In words, behind the key.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Happened => "of unknown outcome, and done",
+            Self::NotHappened => "of unknown outcome, and not done",
+            Self::Lost => "lost though acknowledged",
+            Self::Stale => "an older version than the acknowledged one",
+            Self::Torn => "torn or foreign content",
+            Self::NeverWritten => "never written, or refused, or deleted, yet there",
+            Self::Unknown => "not known before",
+        }
+    }
+}
+
+impl Entry {
+    /// What became of this key.
+    pub fn fate(&self, found: &Found) -> Fate {
+        let found = match found {
+            Found::Other(_) => return Fate::Torn,
+            Found::Nothing => State::ABSENT,
+            Found::Version(version) => State::version(*version),
+        };
+        if self.open == Some(found) && self.acknowledged != found {
+            return Fate::Happened;
+        }
+        let unsettled = if self.open.is_some() { Fate::NotHappened } else { Fate::Kept };
+        match (self.acknowledged, found.as_version()) {
+            (State::UNKNOWN, _) => match self.open {
+                Some(_) => Fate::NotHappened,
+                None => Fate::Unknown,
+            },
+            (acknowledged, _) if acknowledged == found => unsettled,
+            (State::ABSENT, Some(_)) => Fate::NeverWritten,
+            (_, None) => Fate::Lost,
+            (acknowledged, Some(version)) if acknowledged.as_version().is_some_and(|a| version < a) => Fate::Stale,
+            _ => Fate::NeverWritten,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(acknowledged: State, open: Option<State>) -> Entry {
+        Entry { open, ..Entry::of(acknowledged) }
+    }
+
+    #[test]
+    fn every_state_and_every_finding_has_one_fate() {
+        let v = State::version;
+        let (gone, torn) = (Found::Nothing, Found::Other("half of it".into()));
+        for (acknowledged, open, found, fate) in [
+            (v(5), None, Found::Version(5), Fate::Kept),
+            (v(5), None, Found::Version(3), Fate::Stale),
+            (v(5), None, Found::Version(6), Fate::NeverWritten),
+            (v(5), None, gone.clone(), Fate::Lost),
+            (v(5), None, torn.clone(), Fate::Torn),
+            (v(5), Some(v(7)), Found::Version(7), Fate::Happened),
+            (v(5), Some(v(7)), Found::Version(5), Fate::NotHappened),
+            (v(5), Some(v(7)), Found::Version(4), Fate::Stale),
+            (v(5), Some(v(7)), Found::Version(6), Fate::NeverWritten),
+            (v(5), Some(v(7)), gone.clone(), Fate::Lost),
+            (v(5), Some(State::ABSENT), gone.clone(), Fate::Happened),
+            (v(5), Some(State::ABSENT), Found::Version(5), Fate::NotHappened),
+            (v(0), None, Found::Version(0), Fate::Kept),
+            (v(0), None, gone.clone(), Fate::Lost),
+            (State::ABSENT, None, gone.clone(), Fate::Kept),
+            (State::ABSENT, None, Found::Version(5), Fate::NeverWritten),
+            (State::ABSENT, Some(v(1)), Found::Version(1), Fate::Happened),
+            (State::ABSENT, Some(v(1)), gone.clone(), Fate::NotHappened),
+            (State::ABSENT, Some(v(1)), Found::Version(2), Fate::NeverWritten),
+            // What an earlier run left may be anything, but not what no run writes.
+            (State::UNKNOWN, None, Found::Version(3), Fate::Unknown),
+            (State::UNKNOWN, None, gone.clone(), Fate::Unknown),
+            (State::UNKNOWN, Some(v(9)), Found::Version(9), Fate::Happened),
+            (State::UNKNOWN, Some(v(9)), Found::Version(3), Fate::NotHappened),
+            (State::UNKNOWN, None, torn, Fate::Torn),
+        ] {
+            assert_eq!(entry(acknowledged, open).fate(&found), fate, "{acknowledged} {open:?} {found:?}");
+        }
+    }
+}
