@@ -34,6 +34,9 @@ _storebench() {
             storebench,generate)
                 cmd="storebench__subcmd__generate"
                 ;;
+            storebench,host)
+                cmd="storebench__subcmd__host"
+                ;;
             storebench,plan)
                 cmd="storebench__subcmd__plan"
                 ;;
@@ -59,7 +62,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version run bench compare report copy generate verify plan stores studies conform doctor"
+            opts="-h -V --help --version run bench compare report copy generate verify plan stores studies conform doctor host"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -502,6 +505,24 @@ _storebench() {
                     return 0
                     ;;
                 --version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__host)
+            opts="-h --socket --until-input-ends --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -38,6 +38,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "stores" -d 'L
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "studies" -d 'List the built-in studies: what each shows, its sizes, and what the original got wrong'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "conform" -d 'Check that a store does what Storebench takes every store to do'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "doctor" -d 'Look at this machine for what would spoil a measurement'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "host" -d 'Host an embedded store in this process, for others of this machine'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l preset -d 'Take the study at one of its sizes, such as laptop; what is set here goes before it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays [default: the preset\'s, else 1]' -r
@@ -207,3 +208,6 @@ complete -c storebench -n "__fish_storebench_using_subcommand conform" -s q -l q
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand doctor" -l json -d 'Print the findings as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand host" -l socket -d 'The socket that is made for those who ask: a file, of at most 100 bytes with its folders' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand host" -l until-input-ends -d 'End as soon as standard input does, as it does when whoever began this process ends'
+complete -c storebench -n "__fish_storebench_using_subcommand host" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -60,6 +60,7 @@ pub(crate) enum Verb {
     Studies(StudiesArgs),
     Conform(ConformArgs),
     Doctor(DoctorArgs),
+    Host(HostArgs),
     /// Writes man pages, shell completions, the schema of study files and the list of stores.
     #[command(hide = true)]
     Assets(AssetsArgs),
@@ -435,6 +436,24 @@ pub(crate) struct ConformArgs {
     /// No progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Host an embedded store in this process, for others of this machine
+///
+/// The store is then `hosted+URL?socket=FILE` for `run`, `bench` and `conform`, and this process can be killed, paused and
+/// limited like the server of any store. It ends at Ctrl-C, and closes the store.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct HostArgs {
+    /// The embedded store, such as sqlite:documents.db (`storebench stores` lists them)
+    pub(crate) url: String,
+
+    /// The socket that is made for those who ask: a file, of at most 100 bytes with its folders
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: PathBuf,
+
+    /// End as soon as standard input does, as it does when whoever began this process ends
+    #[arg(long)]
+    pub(crate) until_input_ends: bool,
 }
 
 /// Look at this machine for what would spoil a measurement

@@ -20,6 +20,8 @@ mod fair;
 mod fjall;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod found;
+#[cfg(feature = "hosted")]
+mod hosted;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(any(feature = "fjall", feature = "redb"))]
@@ -32,7 +34,7 @@ mod memcached;
 mod mongodb;
 #[cfg(feature = "net")]
 mod net;
-#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg(any(feature = "hosted", feature = "memcached", feature = "redis"))]
 mod pipeline;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -46,4 +48,6 @@ mod registry;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+#[cfg(feature = "hosted")]
+pub use hosted::serve as host;
 pub use registry::{OptionHelp, Scheme, open, schemes};

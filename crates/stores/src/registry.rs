@@ -76,6 +76,8 @@ static SCHEMES: &[Scheme] = &[
         decorator: false,
         aliases: &[],
     },
+    #[cfg(feature = "hosted")]
+    crate::hosted::SCHEME,
     Scheme {
         name: "slow",
         what: "makes another store slow: service time, slots, one stall",
@@ -232,6 +234,16 @@ fn decorate(
     options: &mut Options<'_>,
 ) -> Result<Arc<dyn AnyStore>, StoreError> {
     match scheme.name {
+        #[cfg(feature = "hosted")]
+        "hosted" => {
+            let socket = options.take("socket").ok_or_else(|| {
+                StoreError::BadUrl(format!(
+                    "`hosted+` needs the socket of the process that hosts the store; write it like {}",
+                    scheme.example
+                ))
+            })?;
+            Ok(Arc::new(crate::hosted::HostedStore::new(inner, socket)?))
+        }
         "slow" => {
             let default = SlowOptions::default();
             let mut span = |name| options.parse::<Span>(name).map(|span| span.map(|s| s.0));

@@ -42,6 +42,40 @@ fn redb() {
     conforms("redb", "");
 }
 
+/// The same in a process of its own, as `storebench host` runs it; here on a thread.
+fn conforms_hosted(scheme: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, at) = (folder.path().join("data"), tempfile::tempdir().unwrap());
+    std::fs::create_dir(&data).unwrap();
+    let url = format!("{scheme}:{}/store", data.display());
+    let inner = storebench_stores::open(&url).unwrap();
+    let socket = at.path().join("socket");
+    let hosted = storebench_stores::open(&format!("hosted+{url}?socket={}", socket.display())).unwrap();
+    assert!(hosted.inspect().unwrap_err().to_string().contains("no process hosts the store"));
+    let host = socket.clone();
+    std::thread::spawn(move || storebench_stores::host(inner, &host).unwrap());
+    while hosted.inspect().is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    report::conforms(&*hosted);
+    assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "something is left behind");
+}
+
+#[test]
+fn sqlite_hosted() {
+    conforms_hosted("sqlite");
+}
+
+#[test]
+fn fjall_hosted() {
+    conforms_hosted("fjall");
+}
+
+#[test]
+fn redb_hosted() {
+    conforms_hosted("redb");
+}
+
 #[test]
 fn memory() {
     report::conforms(&*storebench_stores::open("memory:").unwrap());

@@ -8,6 +8,7 @@ mod copy;
 mod copy_records;
 mod doctor;
 mod generate;
+mod host;
 mod measure;
 mod plan;
 mod report;
@@ -34,6 +35,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Studies(args) => studies::studies(args),
         Verb::Conform(args) => conform::conform(args),
         Verb::Doctor(args) => doctor::doctor(args),
+        Verb::Host(args) => host::host(args),
         Verb::Assets(args) => assets::assets(args),
     }
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, RowStream, Rows, RowsKind,
     SAMPLES_A_RANGE, Token, evenly,
@@ -15,7 +17,7 @@ use crate::engine::Clock;
 use crate::workload::Body;
 
 /// A store that could not be looked at, opened, made or asked.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum StoreError {
     /// The URL or an option of it is wrong. Nothing was touched.
     #[error("{0}")]
@@ -35,14 +37,14 @@ pub enum StoreError {
 }
 
 /// What is to exist in the store: the collections of a study.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// In the order of their [`CollectionId`](super::CollectionId).
     pub collections: Vec<CollectionLayout>,
 }
 
 /// One collection as the store needs to know it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CollectionLayout {
     /// Its name: letters, digits, `-` and `_`, beginning with a letter (the study is checked for it).
     pub name: String,
@@ -56,7 +58,7 @@ pub struct CollectionLayout {
 
 /// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`] and
 /// [`Prepare::WriteExisting`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Existing {
     /// What the store calls their collection: a table, database, bucket, collection or key prefix.
     pub name: String,
@@ -67,7 +69,7 @@ pub struct Existing {
 }
 
 /// What is at the store's URL now. Found without changing anything, not even a file's time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespace {
     /// Nothing: Storebench may make it.
     Absent,
@@ -78,7 +80,7 @@ pub enum Namespace {
 }
 
 /// How a store is made ready for a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prepare {
     /// Remove what Storebench made here before, then make the layout anew.
     Fresh,
@@ -340,7 +342,7 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A query plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The plan as the store prints it.
     pub plan: String,

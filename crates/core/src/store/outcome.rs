@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Batch, Token};
 
 /// Why an operation did not do what was asked. The difference decides who may retry, and what the
 /// ledger may believe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The store understood and will never do it (wrong rights, too large, not supported).
     Refused,

@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use storebench_core::store::StoreError;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Host, Tls};
 
-/// A TCP connection without Nagle's delay, under TLS or not.
+/// A connection: TCP without Nagle's delay, under TLS or not, or a socket of this machine.
 #[derive(Debug)]
 pub(crate) enum Stream {
     /// As it is.
     Plain(TcpStream),
     /// Encrypted.
     Tls(Box<TlsStream<TcpStream>>),
+    /// To a process of this machine.
+    Unix(UnixStream),
 }
 
 /// Connects to a host within a time, handshake included.
@@ -102,6 +104,7 @@ macro_rules! each {
         match $self.get_mut() {
             Stream::Plain($stream) => $do,
             Stream::Tls($stream) => $do,
+            Stream::Unix($stream) => $do,
         }
     };
 }
@@ -127,6 +130,7 @@ impl AsyncWrite for Stream {
         match self {
             Stream::Plain(s) => s.is_write_vectored(),
             Stream::Tls(s) => s.is_write_vectored(),
+            Stream::Unix(s) => s.is_write_vectored(),
         }
     }
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

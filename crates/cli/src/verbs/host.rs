@@ -1,0 +1,54 @@
+//! `host URL --socket FILE`: an embedded store in a process of its own.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_core::engine::Stop;
+
+use crate::args::HostArgs;
+use crate::failure::Failure;
+use crate::{signals, stores};
+
+/// How often a request to end is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What a socket's address holds on every system.
+const LONGEST_SOCKET: usize = 100;
+
+pub(crate) fn host(args: &HostArgs) -> Result<u8, Failure> {
+    let socket = &args.socket;
+    if socket.as_os_str().len() > LONGEST_SOCKET {
+        return Err(Failure::bad_input(format!(
+            "--socket {}: longer than the {LONGEST_SOCKET} bytes that the address of a socket can have; name a file in a \
+             folder nearer to the root",
+            socket.display()
+        )));
+    }
+    let store = stores::open(&args.url)?;
+    let stop = Arc::new(Stop::new());
+    signals::ask_on_interrupt(&stop)?;
+    let served = Arc::clone(&store);
+    let at = socket.clone();
+    let serving = std::thread::spawn(move || storebench_stores::host(served, &at));
+    if args.until_input_ends {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let mut input = std::io::stdin().lock();
+            while input.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+            stop.ask();
+        });
+    }
+    while !stop.asked() {
+        if serving.is_finished() {
+            return match serving.join() {
+                Ok(Err(error)) => Err(Failure::of_store(&args.url, &error)),
+                _ => Err(Failure::spoiled(format!("{}: nobody can connect there any more", socket.display()))),
+            };
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let closed = store.close();
+    // Whoever comes later must not wait for a process that has gone.
+    let _ = std::fs::remove_file(socket);
+    closed.map(|()| 0).map_err(|error| Failure::of_store(&args.url, &error))
+}

@@ -1,0 +1,247 @@
+//! A store of this process in a process of its own, so that it can be killed, paused and limited like any server.
+//!
+//! `storebench host URL --socket FILE` hosts an embedded store ([`serve`]); `hosted+URL?socket=FILE` is the store that talks
+//! to it. What the store can do and where its files are is known without asking; everything else is asked there.
+
+mod serve;
+mod session;
+mod wire;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use storebench_core::store::{
+    AnyStore, Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Prepare, Request, Runtime,
+    SessionOptions, Stats, Store, StoreError,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::net::Stream;
+use crate::pipeline::{Connecting, Link};
+use crate::registry::{OptionHelp, Scheme};
+use session::HostedSession;
+use wire::{Ask, Call, Gave, Hello, Outcome};
+
+pub use serve::serve;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "hosted",
+    what: "an embedded store in a process of its own, which `storebench host` runs",
+    example: "hosted+sqlite:documents.db?socket=/run/user/1000/documents",
+    options: &[OptionHelp { name: "socket", meaning: "the socket of the process that hosts it" }],
+    decorator: true,
+    aliases: &[],
+};
+
+/// How long a session or a control call waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a control call waits for its answer; what it asks for itself comes on top.
+const LONGEST_CALL: Duration = Duration::from_secs(600);
+
+/// A store that another process hosts.
+pub(crate) struct HostedStore {
+    /// The same store as this process would open it. Never opened: the other process has its files.
+    inner: Arc<dyn AnyStore>,
+    socket: PathBuf,
+    /// What it was made ready for, for processes that begin later.
+    layout: Mutex<Option<(Layout, Prepare)>>,
+    version: Mutex<Option<String>>,
+    sessions: AtomicU64,
+}
+
+impl HostedStore {
+    pub(crate) fn new(inner: Arc<dyn AnyStore>, socket: &str) -> Result<Self, StoreError> {
+        if inner.runtime() != Runtime::Plain {
+            return Err(StoreError::BadUrl(format!(
+                "{} is a server of its own already: leave `hosted+` out",
+                inner.describe().scheme
+            )));
+        }
+        Ok(Self {
+            inner,
+            socket: socket.into(),
+            layout: Mutex::default(),
+            version: Mutex::default(),
+            sessions: AtomicU64::new(0),
+        })
+    }
+
+    fn call(&self, call: &Call<'_>, within: Duration) -> Outcome {
+        let unreachable = |e: io::Error| not_there(&self.socket, &e);
+        let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
+        stream.set_read_timeout(Some(within)).map_err(unreachable)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(unreachable)?;
+        wire::write_frame(&mut stream, &Hello::Control).map_err(unreachable)?;
+        wire::write_frame(&mut stream, call).map_err(unreachable)?;
+        let mut buffer = Vec::new();
+        if !wire::read_frame(&mut stream, &mut buffer).map_err(unreachable)? {
+            return Err(unreachable(io::Error::other("it closed the connection")));
+        }
+        read_outcome(&buffer)
+    }
+
+    fn ask<T>(&self, call: &Call<'_>, take: impl FnOnce(Gave) -> Option<T>) -> Result<T, StoreError> {
+        let gave = self.call(call, LONGEST_CALL)?;
+        take(gave).ok_or_else(|| StoreError::Failed("the process that hosts the store answers something else".into()))
+    }
+
+    fn do_it(&self, call: &Call<'_>) -> Result<(), StoreError> {
+        self.ask(call, |gave| matches!(gave, Gave::Nothing).then_some(()))
+    }
+}
+
+fn read_outcome(bytes: &[u8]) -> Outcome {
+    postcard::from_bytes(bytes).map_err(|e| {
+        StoreError::Failed(format!("the answer of the process that hosts the store cannot be read: {e}"))
+    })?
+}
+
+fn not_there(socket: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unreachable(format!(
+        "no process hosts the store at {}: {error}; run `storebench host URL --socket {}`",
+        socket.display(),
+        socket.display()
+    ))
+}
+
+/// Connects and says what the session promises.
+async fn connect(socket: &Path, hello: &Hello) -> Result<Stream, StoreError> {
+    let unreachable = |e: io::Error| not_there(socket, &e);
+    let work = async {
+        let mut stream = tokio::net::UnixStream::connect(socket).await.map_err(unreachable)?;
+        let mut out = Vec::new();
+        wire::push(hello, &mut out).map_err(|e| StoreError::Failed(e.to_string()))?;
+        stream.write_all(&out).await.map_err(unreachable)?;
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).await.map_err(unreachable)?;
+        let mut answer = vec![0; (u32::from_le_bytes(length) as usize).min(1 << 20)];
+        stream.read_exact(&mut answer).await.map_err(unreachable)?;
+        read_outcome(&answer).map(|_| Stream::Unix(stream))
+    };
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(done) => done,
+        Err(_) => Err(unreachable(io::Error::other(format!("no answer within {PATIENCE:?}")))),
+    }
+}
+
+impl Store for HostedStore {
+    type Session = HostedSession;
+
+    fn describe(&self) -> Description {
+        let inner = self.inner.describe();
+        let version = self.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Description { url: format!("hosted+{}", inner.url), version: version.unwrap_or(inner.version), ..inner }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = self.inner.capabilities();
+        capabilities.gives_up_at_timeout = true;
+        capabilities.embedded = false;
+        capabilities.rows = &[];
+        capabilities.notes.push("the store is in a process of its own: each operation goes over a local socket");
+        capabilities
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        let version = self.ask(&Call::Describe, |gave| match gave {
+            Gave::Version(version) => Some(version),
+            _ => None,
+        })?;
+        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+        self.ask(&Call::Inspect, |gave| match gave {
+            Gave::Namespace(namespace) => Some(namespace),
+            _ => None,
+        })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.do_it(&Call::Prepare(layout.clone(), how))?;
+        *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = Some((layout.clone(), how));
+        Ok(())
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<HostedSession, StoreError> {
+        let prepared = self.layout.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((layout, how)) = prepared else {
+            return Err(StoreError::Failed("the store was not made ready".into()));
+        };
+        let hello = Arc::new(Hello::Session {
+            promises: wire::Promises::of(options.durability, options.consistency),
+            timeout: options.timeout,
+            layout,
+            how,
+        });
+        let stream = connect(&self.socket, &hello).await?;
+        let socket = self.socket.clone();
+        let again = Box::new(move || {
+            let (socket, hello) = (socket.clone(), Arc::clone(&hello));
+            Box::pin(async move { connect(&socket, &hello).await }) as Connecting
+        });
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let seed = (u64::from(std::process::id()) << 32) ^ (number << 8);
+        Ok(HostedSession::over(Link::connected(stream, again, options.in_flight, options.timeout, seed)))
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        match self.call(&Call::Settle(at_most), at_most + PATIENCE)? {
+            Gave::Whether(settled) => Ok(settled),
+            _ => Ok(false),
+        }
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        self.do_it(&Call::Compact)
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.ask(&Call::Stats, |gave| match gave {
+            Gave::Stats(stats) => Some(stats),
+            _ => None,
+        })
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        self.ask(&Call::SampleKeys(collection.0, at_most as u64, seed), |gave| match gave {
+            Gave::Keys(keys) => Some(keys),
+            _ => None,
+        })
+    }
+
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        self.ask(&Call::Cuts(collection.0, ranges as u64), |gave| match gave {
+            Gave::Keys(keys) => Some(keys),
+            _ => None,
+        })
+    }
+
+    fn range_order(&self, collection: CollectionId) -> Option<String> {
+        self.inner.range_order(collection)
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        self.ask(&Call::Explain(Ask::of(request)), |gave| match gave {
+            Gave::Explanation(explanation) => Some(explanation),
+            _ => None,
+        })
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.inner.paths()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.do_it(&Call::Close)
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.do_it(&Call::Remove)
+    }
+}

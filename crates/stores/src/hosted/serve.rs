@@ -1,0 +1,193 @@
+//! The process that hosts a store: sessions and control calls come over a socket, each connection on a thread of its own.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+
+use futures_util::FutureExt;
+use storebench_core::engine::{Clock, RealClock};
+use storebench_core::store::{
+    AnyStore, BatchBuf, CollectionId, Layout, OpError, PhaseStart, Prepare, Reply, Runtime, Session, SessionOptions,
+    StoreError, Token,
+};
+
+use super::wire::{self, Answer, Ask, Call, Ended, Gave, Hello, Outcome};
+
+/// Bytes read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// Serves the store at a socket that is made anew, until the process ends.
+///
+/// # Errors
+/// Where the socket cannot be made, or the store lives on another server already.
+pub fn serve(store: Arc<dyn AnyStore>, socket: &Path) -> Result<(), StoreError> {
+    if store.runtime() != Runtime::Plain {
+        let what = format!("{} is a server of its own: nothing has to host it", store.describe().scheme);
+        return Err(StoreError::NotSupported(what));
+    }
+    let cannot = |e: io::Error| StoreError::Failed(format!("{}: no socket can be made there: {e}", socket.display()));
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket).map_err(cannot)?;
+    let host = Arc::new(Host { store, prepared: Mutex::new(false), clock: Arc::new(RealClock::new()) });
+    for stream in listener.incoming() {
+        let host = Arc::clone(&host);
+        // A connection that breaks has nobody to be told.
+        std::thread::spawn(move || stream.and_then(|stream| host.connection(stream)));
+    }
+    Ok(())
+}
+
+struct Host {
+    store: Arc<dyn AnyStore>,
+    /// Whether this process has made the store ready.
+    prepared: Mutex<bool>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Host {
+    fn connection(&self, mut stream: UnixStream) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        if !wire::read_frame(&mut stream, &mut buffer)? {
+            return Ok(());
+        }
+        match postcard::from_bytes(&buffer).map_err(garbage)? {
+            Hello::Control => self.control(stream),
+            Hello::Session { promises, timeout, layout, how } => {
+                let (durability, consistency) = promises.read()?;
+                let options = SessionOptions {
+                    durability,
+                    consistency,
+                    timeout,
+                    in_flight: 1,
+                    clock: Arc::clone(&self.clock),
+                    phase_start: PhaseStart::new(),
+                };
+                let opened = self.ready(&layout, how).and_then(|()| self.open(&options));
+                match opened {
+                    Ok(session) => {
+                        wire::write_frame::<Outcome>(&mut stream, &Ok(Gave::Nothing))?;
+                        self.session(stream, session)
+                    }
+                    Err(error) => wire::write_frame::<Outcome>(&mut stream, &Err(error)),
+                }
+            }
+        }
+    }
+
+    fn open(&self, options: &SessionOptions) -> Result<Box<dyn Session>, StoreError> {
+        let waited = "this store cannot be hosted: its sessions are not opened at once";
+        self.store.open_any(options).now_or_never().unwrap_or_else(|| Err(StoreError::NotSupported(waited.into())))
+    }
+
+    /// A process that began after the store was made ready by another one makes it ready again, and keeps what is there.
+    fn ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*prepared {
+            self.store.prepare(layout, if how == Prepare::Fresh { Prepare::Keep } else { how })?;
+            *prepared = true;
+        }
+        Ok(())
+    }
+
+    fn control(&self, mut stream: UnixStream) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        while wire::read_frame(&mut stream, &mut buffer)? {
+            let outcome = self.call(postcard::from_bytes(&buffer).map_err(garbage)?);
+            wire::write_frame(&mut stream, &outcome)?;
+        }
+        Ok(())
+    }
+
+    fn call(&self, call: Call<'_>) -> Outcome {
+        let store = &self.store;
+        let prepared = |now| *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(match call {
+            Call::Inspect => Gave::Namespace(store.inspect()?),
+            Call::Describe => wire::version(store.describe()),
+            Call::Prepare(layout, how) => {
+                store.prepare(&layout, how)?;
+                prepared(true);
+                Gave::Nothing
+            }
+            Call::Settle(at_most) => Gave::Whether(store.settle(at_most)?),
+            Call::Compact => {
+                store.compact()?;
+                Gave::Nothing
+            }
+            Call::Stats => Gave::Stats(store.stats()?),
+            Call::SampleKeys(collection, at_most, seed) => {
+                Gave::Keys(store.sample_keys(CollectionId(collection), at_most as usize, seed)?)
+            }
+            Call::Cuts(collection, ranges) => Gave::Keys(store.cuts(CollectionId(collection), ranges as usize)?),
+            Call::Explain(ask) => Gave::Explanation(store.explain(&ask.request(&mut BatchBuf::new()))?),
+            Call::Close => {
+                prepared(false);
+                store.close()?;
+                Gave::Nothing
+            }
+            Call::Remove => {
+                prepared(false);
+                store.remove()?;
+                Gave::Nothing
+            }
+        })
+    }
+
+    /// Does what comes in the order in which it comes, and answers all that came together at once.
+    fn session(&self, mut stream: UnixStream, mut session: Box<dyn Session>) -> io::Result<()> {
+        let (mut input, mut end) = (vec![0; READ_BYTES], 0);
+        let (mut out, mut batch) = (Vec::new(), BatchBuf::new());
+        loop {
+            if end == input.len() {
+                input.resize(input.len() * 2, 0);
+            }
+            match stream.read(&mut input[end..])? {
+                0 => return Ok(()),
+                bytes => end += bytes,
+            }
+            let mut start = 0;
+            while let Some((frame, used)) = wire::frame(&input[start..end]).map_err(io::Error::other)? {
+                let ask: Ask<'_> = postcard::from_bytes(frame).map_err(garbage)?;
+                self.answer(&mut *session, &ask, &mut batch, &mut out)?;
+                start += used;
+            }
+            input.copy_within(start..end, 0);
+            end -= start;
+            stream.write_all(&out)?;
+            out.clear();
+        }
+    }
+
+    fn answer(
+        &self,
+        session: &mut dyn Session,
+        ask: &Ask<'_>,
+        batch: &mut BatchBuf,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let mut ended: Option<Result<(), postcard::Error>> = None;
+        let mut take = |_: Token, result: Result<Reply<'_>, OpError>| {
+            let told: Ended<'_> = match &result {
+                Ok(reply) => Ok(Answer::of(reply)),
+                Err(error) => Err((error.kind, error.message.to_string())),
+            };
+            ended = Some(wire::push(&told, out));
+        };
+        session.submit(&ask.request(batch), Token(0), &mut take);
+        session.flush();
+        let _ = session.poll(&mut Context::from_waker(Waker::noop()), &mut take);
+        match ended {
+            Some(pushed) => pushed.map_err(|e| io::Error::other(e.to_string())),
+            None => Err(io::Error::other("a store of this process has not answered at once")),
+        }
+    }
+}
+
+fn garbage(error: postcard::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("what came is no frame of this program: {error}"))
+}

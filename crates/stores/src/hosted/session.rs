@@ -1,0 +1,129 @@
+//! One session: one connection to the process that hosts the store.
+
+use std::task::{Context, Poll};
+
+use storebench_core::store::{
+    BatchBuf, Completions, OpError, OpKind, Reject, Request, Session, SessionCounters, Token,
+};
+
+use super::wire::{self, Ask, Ended};
+use crate::net::lost;
+use crate::pipeline::{Link, Turn};
+
+/// What is awaited.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    token: Token,
+    kind: OpKind,
+    abandoned: bool,
+}
+
+/// One session.
+pub(crate) struct HostedSession {
+    pub(super) link: Link<Awaited>,
+    in_flight: usize,
+    rows: BatchBuf,
+    rejects: Vec<Reject>,
+}
+
+impl HostedSession {
+    pub(super) fn over(link: Link<Awaited>) -> Self {
+        Self { link, in_flight: 0, rows: BatchBuf::new(), rejects: Vec::new() }
+    }
+
+    /// Moves the link on until it gives nothing more.
+    fn advance(&mut self, out: &mut dyn Completions) {
+        loop {
+            match self.link.turn() {
+                Turn::Nothing => return,
+                Turn::Connected => {}
+                Turn::Input => {
+                    if let Err(why) = self.take_answers(out) {
+                        self.link.give_up();
+                        self.lose(&why, out);
+                    }
+                }
+                Turn::Lost(why) => self.lose(&why, out),
+            }
+        }
+    }
+
+    fn take_answers(&mut self, out: &mut dyn Completions) -> Result<(), String> {
+        loop {
+            let Self { link, in_flight, rows, rejects } = self;
+            let Some((front, input)) = link.pipe.front() else { return Ok(()) };
+            let awaited = *front;
+            let Some((frame, used)) = wire::frame(input)? else { return Ok(()) };
+            let ended: Ended<'_> =
+                postcard::from_bytes(frame).map_err(|e| format!("its answer cannot be read: {e}"))?;
+            if !awaited.abandoned {
+                *in_flight -= 1;
+                out.complete(
+                    awaited.token,
+                    match &ended {
+                        Ok(answer) => Ok(answer.reply(rows, rejects)),
+                        Err((kind, message)) => Err(OpError::new(*kind, message.clone())),
+                    },
+                );
+            }
+            link.pipe.consume(used);
+            link.pipe.pop();
+        }
+    }
+
+    /// Ends what was in flight.
+    fn lose(&mut self, why: &str, out: &mut dyn Completions) {
+        for (awaited, sent) in self.link.pipe.lose() {
+            if !awaited.abandoned {
+                self.in_flight -= 1;
+                let error = if sent { lost(awaited.kind, why) } else { self.link.not_connected() };
+                out.complete(awaited.token, Err(error));
+            }
+        }
+    }
+}
+
+impl Session for HostedSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        if !self.link.is_up() && self.link.was_woken() {
+            self.advance(out);
+        }
+        if !self.link.is_up() {
+            return out.complete(token, Err(self.link.not_connected()));
+        }
+        let awaited = Awaited { token, kind: request.op.kind(), abandoned: false };
+        if let Err(error) = wire::push(&Ask::of(request), self.link.pipe.request(awaited, true)) {
+            self.link.pipe.take_back();
+            let why = format!("it could not be sent: {error}");
+            return out.complete(token, Err(OpError::new(storebench_core::store::ErrorKind::Refused, why)));
+        }
+        self.in_flight += 1;
+    }
+
+    fn flush(&mut self) {
+        self.link.flush();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        if self.link.has_news(cx) {
+            self.advance(out);
+        }
+        if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn counters(&self) -> SessionCounters {
+        SessionCounters { disconnects: self.link.disconnects(), splits: 0 }
+    }
+
+    fn abandon(&mut self, token: Token) {
+        let mut found = false;
+        for awaited in self.link.pipe.awaited().filter(|a| a.token == token && !a.abandoned) {
+            awaited.abandoned = true;
+            found = true;
+        }
+        if found {
+            self.link.abandoned();
+            self.in_flight -= 1;
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! What goes over the socket between a session and the process that hosts its store: frames of four bytes of length (little
+//! endian) and a postcard value. Both ends are the same program, so the format has no version.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::Bytes;
+use storebench_core::store::{
+    Batch, BatchBuf, BulkWrite, CollectionId, Description, Durability, ErrorKind, Explanation, Layout, Namespace, Op,
+    OpError, Prepare, ReadConsistency, Reject, Reply, Request, Stats, StoreError, ViewRows,
+};
+
+/// The longest frame that is believed.
+const LONGEST: usize = 1 << 30;
+
+/// What a connection begins with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Hello {
+    /// Control calls follow, each a frame.
+    Control,
+    /// Operations follow. A process that was not told a layout yet makes the store ready for this one, keeping what is there.
+    Session { promises: Promises, timeout: Duration, layout: Layout, how: Prepare },
+}
+
+/// What a session promises. Their texts are JSON, which postcard cannot be asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Promises(String);
+
+impl Promises {
+    pub(super) fn of(durability: Durability, consistency: ReadConsistency) -> Self {
+        Self(serde_json::json!([durability, consistency]).to_string())
+    }
+
+    pub(super) fn read(&self) -> io::Result<(Durability, ReadConsistency)> {
+        serde_json::from_str(&self.0).map_err(io::Error::other)
+    }
+}
+
+/// A control call.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Call<'a> {
+    Inspect,
+    Describe,
+    Prepare(Layout, Prepare),
+    Settle(Duration),
+    Compact,
+    Stats,
+    SampleKeys(u16, u64, u64),
+    Cuts(u16, u64),
+    #[serde(borrow)]
+    Explain(Ask<'a>),
+    Close,
+    Remove,
+}
+
+/// What a control call gave.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Gave {
+    Nothing,
+    Namespace(Namespace),
+    Version(String),
+    Whether(bool),
+    Stats(Stats),
+    Keys(Vec<String>),
+    Explanation(Option<Explanation>),
+}
+
+/// An operation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ask<'a> {
+    collection: u16,
+    contents: bool,
+    #[serde(borrow)]
+    op: WireOp<'a>,
+}
+
+type Pairs<'a> = Vec<(&'a str, &'a Bytes)>;
+
+#[derive(Debug, Serialize, Deserialize)]
+enum WireOp<'a> {
+    Insert(&'a str, &'a Bytes),
+    Upsert(&'a str, &'a Bytes),
+    Replace(&'a str, &'a Bytes),
+    Append(&'a str, &'a Bytes),
+    Prepend(&'a str, &'a Bytes),
+    Read(&'a str),
+    Exists(&'a str),
+    Delete(&'a str),
+    Touch(&'a str, Duration),
+    Counter(&'a str, i64, i64),
+    CompareAndSwap(&'a str, &'a Bytes, &'a Bytes),
+    MergePatch(&'a str, &'a Bytes),
+    BulkWrite(bool, #[serde(borrow)] Pairs<'a>),
+    BulkRead(#[serde(borrow)] Vec<&'a str>),
+    BulkDelete(#[serde(borrow)] Vec<&'a str>),
+    Page(&'a str, &'a str, u32),
+    Prefix(&'a str, u32),
+    Scan(&'a str, #[serde(borrow)] Option<&'a str>, u32),
+    View(&'a str, #[serde(borrow)] WireRows<'a>, u32, u32),
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum WireRows<'a> {
+    All,
+    Keys(&'a str),
+    Range(#[serde(borrow)] Option<&'a str>, #[serde(borrow)] Option<&'a str>),
+}
+
+fn pairs<'a>(batch: &Batch<'a>) -> Pairs<'a> {
+    batch.iter().map(|(key, body)| (key, Bytes::new(body))).collect()
+}
+
+fn keys<'a>(batch: &Batch<'a>) -> Vec<&'a str> {
+    batch.iter().map(|(key, _)| key).collect()
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn of(request: &Request<'a>) -> Self {
+        let op = match request.op {
+            Op::Insert { key, body } => WireOp::Insert(key, Bytes::new(body)),
+            Op::Upsert { key, body } => WireOp::Upsert(key, Bytes::new(body)),
+            Op::Replace { key, body } => WireOp::Replace(key, Bytes::new(body)),
+            Op::Append { key, bytes } => WireOp::Append(key, Bytes::new(bytes)),
+            Op::Prepend { key, bytes } => WireOp::Prepend(key, Bytes::new(bytes)),
+            Op::Read { key } => WireOp::Read(key),
+            Op::Exists { key } => WireOp::Exists(key),
+            Op::Delete { key } => WireOp::Delete(key),
+            Op::Touch { key, expiry } => WireOp::Touch(key, expiry),
+            Op::Counter { key, delta, initial } => WireOp::Counter(key, delta, initial),
+            Op::CompareAndSwap { key, expected, body } => {
+                WireOp::CompareAndSwap(key, Bytes::new(expected), Bytes::new(body))
+            }
+            Op::MergePatch { key, patch } => WireOp::MergePatch(key, Bytes::new(patch)),
+            Op::BulkWrite { kind, items } => WireOp::BulkWrite(kind == BulkWrite::Insert, pairs(&items)),
+            Op::BulkRead { keys: of } => WireOp::BulkRead(keys(&of)),
+            Op::BulkDelete { keys: of } => WireOp::BulkDelete(keys(&of)),
+            Op::Page { field, value, limit } => WireOp::Page(field, value, limit),
+            Op::Prefix { prefix, limit } => WireOp::Prefix(prefix, limit),
+            Op::Scan { start, end, limit } => WireOp::Scan(start, end, limit),
+            Op::View { view, rows, skip, limit } => {
+                let rows = match rows {
+                    ViewRows::All => WireRows::All,
+                    ViewRows::Keys(keys) => WireRows::Keys(keys),
+                    ViewRows::Range { start, end } => WireRows::Range(start, end),
+                };
+                WireOp::View(view, rows, skip, limit)
+            }
+        };
+        Self { collection: request.collection.0, contents: request.contents, op }
+    }
+
+    /// The request; documents of a batch are laid into `batch`.
+    pub(super) fn request<'b>(&self, batch: &'b mut BatchBuf) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        batch.clear();
+        if let WireOp::BulkWrite(_, items) = &self.op {
+            items.iter().for_each(|(key, body)| batch.push(key, body));
+        }
+        if let WireOp::BulkRead(keys) | WireOp::BulkDelete(keys) = &self.op {
+            keys.iter().for_each(|key| batch.push(key, b""));
+        }
+        let op = match self.op {
+            WireOp::Insert(key, body) => Op::Insert { key, body },
+            WireOp::Upsert(key, body) => Op::Upsert { key, body },
+            WireOp::Replace(key, body) => Op::Replace { key, body },
+            WireOp::Append(key, bytes) => Op::Append { key, bytes },
+            WireOp::Prepend(key, bytes) => Op::Prepend { key, bytes },
+            WireOp::Read(key) => Op::Read { key },
+            WireOp::Exists(key) => Op::Exists { key },
+            WireOp::Delete(key) => Op::Delete { key },
+            WireOp::Touch(key, expiry) => Op::Touch { key, expiry },
+            WireOp::Counter(key, delta, initial) => Op::Counter { key, delta, initial },
+            WireOp::CompareAndSwap(key, expected, body) => Op::CompareAndSwap { key, expected, body },
+            WireOp::MergePatch(key, patch) => Op::MergePatch { key, patch },
+            WireOp::BulkWrite(insert, _) => {
+                let kind = if insert { BulkWrite::Insert } else { BulkWrite::Upsert };
+                Op::BulkWrite { kind, items: batch.as_batch() }
+            }
+            WireOp::BulkRead(_) => Op::BulkRead { keys: batch.as_batch() },
+            WireOp::BulkDelete(_) => Op::BulkDelete { keys: batch.as_batch() },
+            WireOp::Page(field, value, limit) => Op::Page { field, value, limit },
+            WireOp::Prefix(prefix, limit) => Op::Prefix { prefix, limit },
+            WireOp::Scan(start, end, limit) => Op::Scan { start, end, limit },
+            WireOp::View(view, rows, skip, limit) => {
+                let rows = match rows {
+                    WireRows::All => ViewRows::All,
+                    WireRows::Keys(keys) => ViewRows::Keys(keys),
+                    WireRows::Range(start, end) => ViewRows::Range { start, end },
+                };
+                Op::View { view, rows, skip, limit }
+            }
+        };
+        Request { collection: CollectionId(self.collection), op, contents: self.contents }
+    }
+}
+
+/// What a successful operation gave.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Answer<'a> {
+    documents: u32,
+    bytes: u64,
+    #[serde(borrow)]
+    body: Option<&'a Bytes>,
+    #[serde(borrow)]
+    rows: Option<Pairs<'a>>,
+    #[serde(borrow)]
+    revision: Option<&'a Bytes>,
+    counter: Option<i64>,
+    rejects: Vec<(u64, ErrorKind, String)>,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn of(reply: &Reply<'a>) -> Self {
+        Self {
+            documents: reply.documents,
+            bytes: reply.bytes,
+            body: reply.body.map(Bytes::new),
+            rows: reply.rows.as_ref().map(pairs),
+            revision: reply.revision.map(Bytes::new),
+            counter: reply.counter,
+            rejects: reply.rejects.iter().map(|r| (r.item as u64, r.error.kind, r.error.message.to_string())).collect(),
+        }
+    }
+
+    /// The reply; rows are laid into `rows`, what was refused into `rejects`.
+    pub(super) fn reply<'b>(&self, rows: &'b mut BatchBuf, rejects: &'b mut Vec<Reject>) -> Reply<'b>
+    where
+        'a: 'b,
+    {
+        rows.clear();
+        for (key, body) in self.rows.iter().flatten() {
+            rows.push(key, body);
+        }
+        rejects.clear();
+        rejects.extend(
+            self.rejects.iter().map(|(item, kind, message)| Reject {
+                item: *item as usize,
+                error: OpError::new(*kind, message.clone()),
+            }),
+        );
+        let body: Option<&'a [u8]> = self.body.map(|body| &**body);
+        let revision: Option<&'a [u8]> = self.revision.map(|revision| &**revision);
+        Reply {
+            documents: self.documents,
+            bytes: self.bytes,
+            body,
+            rows: self.rows.is_some().then(|| rows.as_batch()),
+            revision,
+            counter: self.counter,
+            rejects,
+        }
+    }
+}
+
+/// How an operation ended.
+pub(super) type Ended<'a> = Result<Answer<'a>, (ErrorKind, String)>;
+
+/// Appends a frame to a buffer.
+pub(super) fn push<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let whole = postcard::to_extend(value, std::mem::take(out))?;
+    *out = whole;
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+/// The first frame of what came, and how many bytes it takes with its length; none where it is not whole.
+pub(super) fn frame(input: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
+    let Some((length, rest)) = input.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > LONGEST {
+        return Err(format!("a frame of {length} bytes"));
+    }
+    Ok(rest.get(..length).map(|frame| (frame, length + 4)))
+}
+
+/// Reads one frame of a stream that blocks; none at its end.
+pub(super) fn read_frame(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        other => other?,
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes")));
+    }
+    into.resize(length, 0);
+    from.read_exact(into)?;
+    Ok(true)
+}
+
+/// Writes one frame to a stream that blocks.
+pub(super) fn write_frame<T: Serialize>(to: &mut impl Write, value: &T) -> io::Result<()> {
+    let mut out = Vec::new();
+    push(value, &mut out).map_err(|e| io::Error::other(e.to_string()))?;
+    to.write_all(&out)
+}
+
+/// What a control call gave, or how it failed.
+pub(super) type Outcome = Result<Gave, StoreError>;
+
+/// The version of what is hosted.
+pub(super) fn version(described: Description) -> Gave {
+    Gave::Version(described.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(request: &Request<'_>) {
+        let mut bytes = Vec::new();
+        push(&Ask::of(request), &mut bytes).unwrap();
+        let (whole, used) = frame(&bytes).unwrap().unwrap();
+        assert_eq!(used, bytes.len());
+        assert!(frame(&bytes[..used - 1]).unwrap().is_none(), "not whole");
+        let ask: Ask<'_> = postcard::from_bytes(whole).unwrap();
+        let mut batch = BatchBuf::new();
+        assert_eq!(format!("{:?}", ask.request(&mut batch)), format!("{request:?}"));
+    }
+
+    #[test]
+    fn every_operation_arrives_as_it_was() {
+        let mut batch = BatchBuf::new();
+        batch.push("a", b"{}");
+        batch.push("\u{fc}", &[0, 255]);
+        let mut keys = BatchBuf::new();
+        keys.push("a", b"");
+        keys.push("", b"");
+        let (key, body) = ("users/1", &b"{\"a\":1}"[..]);
+        for op in [
+            Op::Insert { key, body },
+            Op::Upsert { key, body },
+            Op::Replace { key, body: b"" },
+            Op::Append { key, bytes: body },
+            Op::Prepend { key, bytes: body },
+            Op::Read { key },
+            Op::Exists { key: "" },
+            Op::Delete { key },
+            Op::Touch { key, expiry: Duration::from_millis(1_500) },
+            Op::Counter { key, delta: -1, initial: i64::MIN },
+            Op::CompareAndSwap { key, expected: &[0, 1, 255], body },
+            Op::MergePatch { key, patch: body },
+            Op::BulkWrite { kind: BulkWrite::Insert, items: batch.as_batch() },
+            Op::BulkWrite { kind: BulkWrite::Upsert, items: batch.as_batch() },
+            Op::BulkRead { keys: keys.as_batch() },
+            Op::BulkDelete { keys: keys.as_batch() },
+            Op::Page { field: "user", value: "\"u\"", limit: u32::MAX },
+            Op::Prefix { prefix: "u", limit: 1 },
+            Op::Scan { start: "a", end: None, limit: 7 },
+            Op::Scan { start: "a", end: Some("b"), limit: 7 },
+            Op::View { view: "d/v", rows: ViewRows::All, skip: 1, limit: 2 },
+            Op::View { view: "d/v", rows: ViewRows::Keys("[1]"), skip: 1, limit: 2 },
+            Op::View { view: "d/v", rows: ViewRows::Range { start: Some("1"), end: None }, skip: 1, limit: 2 },
+        ] {
+            round(&Request { collection: CollectionId(3), op, contents: true });
+            round(&Request { collection: CollectionId(0), op, contents: false });
+        }
+    }
+
+    #[test]
+    fn every_answer_arrives_as_it_was() {
+        let mut rows = BatchBuf::new();
+        rows.push("a", b"1");
+        let rejects = [Reject { item: 7, error: OpError::new(ErrorKind::Conflict, "exists") }];
+        let replies = [
+            Reply::default(),
+            Reply { documents: 1, bytes: 9, body: Some(b"{}"), revision: Some(&[1, 2]), ..Reply::default() },
+            Reply { rows: Some(rows.as_batch()), counter: Some(-5), rejects: &rejects, ..Reply::default() },
+        ];
+        for reply in replies {
+            let mut bytes = Vec::new();
+            push::<Ended<'_>>(&Ok(Answer::of(&reply)), &mut bytes).unwrap();
+            let (whole, _) = frame(&bytes).unwrap().unwrap();
+            let ended: Ended<'_> = postcard::from_bytes(whole).unwrap();
+            let (mut rows, mut rejects) = (BatchBuf::new(), Vec::new());
+            assert_eq!(format!("{:?}", ended.unwrap().reply(&mut rows, &mut rejects)), format!("{reply:?}"));
+        }
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_is_refused() {
+        assert!(frame(&u32::MAX.to_le_bytes()).is_err());
+        assert!(read_frame(&mut &u32::MAX.to_le_bytes()[..], &mut Vec::new()).is_err());
+        assert!(!read_frame(&mut &[][..], &mut Vec::new()).unwrap());
+    }
+}
