@@ -590,7 +590,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --resume --prices --out --into-existing --remove-after --live --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --remove-after --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

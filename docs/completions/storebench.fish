@@ -48,6 +48,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l prices -d 
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder that gets a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is on the loopback interface' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench made there before, and load no others over them'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l manage-servers -d 'Run the commands with which the study starts, stops and kills servers'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds what Storebench did not make'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l json -d 'Print the result as one JSON document instead of the summary'

@@ -133,6 +133,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "into_existing")]
     pub(crate) keep: bool,
 
+    /// Run the commands with which the study starts, stops and kills servers
+    #[arg(long)]
+    pub(crate) manage_servers: bool,
+
     /// Go on with the run in this folder: trials that ended whole are kept, the others run
     #[arg(long, value_name = "FOLDER")]
     pub(crate) resume: Option<PathBuf>,

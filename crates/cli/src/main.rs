@@ -11,6 +11,7 @@ mod listing;
 mod output;
 mod process_title;
 mod progress;
+mod servers;
 mod signals;
 mod stores;
 mod stores_page;

@@ -10,6 +10,7 @@ use storebench_lab::run::{ArmRequest, Compiled, LabError, compile_documents};
 
 use crate::args::StudyArgs;
 use crate::failure::{BAD_INPUT, Failure};
+use crate::servers::{Served, Servers};
 use crate::{built_in, stores};
 
 /// A study as it will be run.
@@ -84,9 +85,9 @@ impl Opened {
 
     /// Every store of the study at every combination of its factors' levels. Stores are opened and not touched; what
     /// is alike in two arms is made once.
-    pub(crate) fn arms(&self) -> Result<Vec<ArmRequest>, Failure> {
+    pub(crate) fn arms(&self, servers: &mut Servers) -> Result<Vec<ArmRequest>, Failure> {
         let at_levels = self.study.arms(&self.text, &self.file, &self.applied)?;
-        let mut open: HashMap<String, Arc<dyn AnyStore>> = HashMap::new();
+        let mut open: HashMap<String, Served> = HashMap::new();
         let mut compiled: HashMap<String, Compiled> = HashMap::new();
         let mut arms: Vec<ArmRequest> = Vec::new();
         for ((name, url), at) in
@@ -98,15 +99,15 @@ impl Opened {
             for host in hosts {
                 let url = host.map_or_else(|| url.clone(), |host| at_host(url, host));
                 let url = stores::with_options(&url, at.options_of(name));
-                let store = match open.get(&url) {
-                    Some(store) => Arc::clone(store),
+                let (store, server) = match open.get(&url) {
+                    Some(served) => served.clone(),
                     None => {
-                        let store = stores::open(&url)?;
-                        open.insert(url, Arc::clone(&store));
-                        store
+                        let served = servers.serve(&at.study, name, &url)?;
+                        open.insert(url, served.clone());
+                        served
                     }
                 };
-                let arm = ArmRequest { host: host.cloned(), ..self.arm(name, store, at, &mut compiled)? };
+                let arm = ArmRequest { host: host.cloned(), server, ..self.arm(name, store, at, &mut compiled)? };
                 // Levels of another store's options make no arm of this one.
                 let same = |other: &ArmRequest| (&other.store_name, &other.host) == (name, &arm.host);
                 if !arms.iter().any(|other| same(other) && other.levels == arm.levels) {
@@ -133,7 +134,7 @@ impl Opened {
         // Stores may have been typed: the result names those that ran.
         let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
         let levels = at.levels_of(name);
-        Ok(ArmRequest { store_name: name.to_owned(), store, host: None, levels, study, documents, scale })
+        Ok(ArmRequest { store_name: name.to_owned(), store, server: None, host: None, levels, study, documents, scale })
     }
 }
 

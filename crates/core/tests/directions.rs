@@ -13,7 +13,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-stores", &["storebench-core", "storebench-fakes"]),
     // Servers for tests, which know nothing of us.
     ("storebench-fakes", &[]),
-    ("storebench-lab", &["storebench-core"]),
+    // Processes and resources of a machine, which know nothing of stores.
+    ("storebench-machine", &[]),
+    ("storebench-lab", &["storebench-core", "storebench-machine"]),
     ("storebench-report", &["storebench-core", "storebench-lab"]),
     // Its tests copy between real stores and fakes.
     ("storebench-transfer", &["storebench-core", "storebench-fakes", "storebench-stores"]),
@@ -24,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storebench-core",
             "storebench-fakes",
             "storebench-lab",
+            "storebench-machine",
             "storebench-report",
             "storebench-stores",
             "storebench-transfer",

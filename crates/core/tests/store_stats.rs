@@ -81,6 +81,7 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
         seed: 1,
         interval: Duration::from_millis(100),
         written: &mut Written::default(),
+        companion: None,
         observer: &mut |_: &storebench_core::engine::Event<'_>| {},
     };
     run_phase(&store, &plan, context).unwrap()

@@ -11,6 +11,7 @@ use storebench_lab::run::ArmRequest;
 use crate::args::PlanArgs;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
+use crate::servers::Servers;
 use crate::{stores, studies};
 
 /// What `plan --json` prints.
@@ -62,7 +63,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let arms = opened.arms()?;
+    let arms = opened.arms(&mut Servers::none())?;
     let promises = promises(&arms)?;
     let described: Vec<Description> = arms.iter().map(|arm| arm.store.describe()).collect();
     let outlines: Vec<Outline<'_>> =

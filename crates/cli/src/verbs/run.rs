@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use storebench_lab::cost::PriceSheet;
 use storebench_lab::run::RunRequest;
+use storebench_machine::Leftover;
 
 use super::measure::{measure, prepare_mode};
 use crate::allocator::keep_freed_memory;
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::servers::Servers;
 use crate::transfers::Copies;
 use crate::{stores, studies};
 
@@ -18,8 +20,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let mut arms = opened.arms()?;
     let mut progress = Progress::new(args.result.quiet);
+    let mut servers = Servers::new(args.manage_servers);
+    for left in servers.clear_up()? {
+        let Leftover { what, processes } = left;
+        progress
+            .note(&format!("an earlier run was killed and left {what} behind; {processes} processes of it were ended"));
+    }
+    let mut arms = opened.arms(&mut servers)?;
     if opened.study.phases.iter().any(|phase| phase.copy.is_some()) {
         // As the verb `copy` does.
         keep_freed_memory();

@@ -11,6 +11,7 @@ mod compare;
 mod conform;
 mod copies;
 mod existing;
+mod faults;
 mod generate;
 mod help;
 mod interrupt;

@@ -54,6 +54,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             seed: 1,
             interval: Duration::from_secs(1),
             written: &mut Written::default(),
+            companion: None,
             observer: &mut |_: &super::Event<'_>| {},
         };
         let record = std::thread::scope(|scope| {

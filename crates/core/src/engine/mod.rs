@@ -8,6 +8,7 @@
 mod calibrate;
 mod caller;
 mod clock;
+mod companion;
 mod copies;
 #[cfg(test)]
 mod drawn;
@@ -33,6 +34,7 @@ mod worker;
 pub use calibrate::{Calibrated, calibrate};
 pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};
+pub use companion::{Companion, Watch};
 pub use copies::CopyPlan;
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::clock::{Clock, RealClock};
+use super::companion::{Companion, Watch};
 use super::drive::WorkerReport;
 use super::events::{Event, Observer};
 use super::plan::{Amount, PhasePlan, WorkerJob};
@@ -17,7 +18,7 @@ use crate::keys::Distinct;
 use crate::ledger::Book;
 use crate::measure::{
     Asking, Interval, LedgerReads, LedgerReport, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler,
-    StatsSampler, StoreStats, WorkerUse,
+    StatsSampler, StoreStats, Tally, WorkerUse,
 };
 use crate::schedule::{Arrival, Arrivals, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
@@ -36,6 +37,8 @@ pub struct PhaseContext<'a> {
     pub interval: Duration,
     /// What earlier phases of the trial have written.
     pub written: &'a mut Written,
+    /// Who does something to the store meanwhile.
+    pub companion: Option<&'a mut dyn Companion>,
     /// Hears what happens.
     pub observer: &'a mut dyn Observer,
 }
@@ -71,7 +74,7 @@ pub fn run_phase(
         let what = format!("phase `{}` copies, which the engine does not", plan.name);
         return Err(StoreError::NotSupported(what));
     }
-    let PhaseContext { catalog, clock, stop, seed, interval, written, observer } = context;
+    let PhaseContext { catalog, clock, stop, seed, interval, written, companion, observer } = context;
     let Written { inserted, book } = written;
     inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());
@@ -79,6 +82,7 @@ pub fn run_phase(
     let gate = Arc::new(Gate::default());
     let start = PhaseStart::new();
     let phase_stop = Arc::new(Stop::new());
+    phase_stop.after_faults(book.faults_so_far());
     let (snapshots, received) = mpsc::channel();
     let mut lent = if plan.ledger {
         let counts: Vec<u64> = catalog.iter().zip(inserted.iter()).map(|(of, more)| of.count() + more).collect();
@@ -140,6 +144,11 @@ pub fn run_phase(
         start.begin(start_ns);
         let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
+        let watch = Arc::new(Watch::new(clock.clone(), start_ns, Arc::clone(&phase_stop)));
+        let accompanied = companion.filter(|_| !phase_stop.asked()).map(|companion| {
+            let watch = Arc::clone(&watch);
+            scope.spawn(move || companion.accompany(&watch))
+        });
         gate.open();
         // Workers that could not begin leave nothing to ask about.
         let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
@@ -149,6 +158,7 @@ pub fn run_phase(
             match received.recv_timeout(LOOK_EVERY) {
                 Ok(snapshot) => {
                     let worker = snapshot.worker as usize;
+                    watch.ended(snapshot.recorder.ops.iter().map(Tally::ended).sum());
                     let mut emptied = gathered.take(snapshot, &plan, observer);
                     emptied.clear();
                     // A worker that has ended takes no more.
@@ -161,6 +171,7 @@ pub fn run_phase(
                 phase_stop.ask();
             }
         }
+        watch.over();
         let resources = sampler.map(Sampler::finish).unwrap_or_default();
         let store_stats = stats.map(Asking::finish).unwrap_or_default();
         let mut reports: Vec<WorkerReport> = Vec::new();
@@ -170,6 +181,11 @@ pub fn run_phase(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
+        // What was broken is mended before anything is read back.
+        if let Some(Err(panic)) = accompanied.map(std::thread::ScopedJoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+        book.faults(phase_stop.faults());
         if let Some(error) = reports.iter_mut().find_map(|r| r.error.take()) {
             return Err(error);
         }

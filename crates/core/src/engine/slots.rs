@@ -12,6 +12,10 @@ use crate::ledger::{Floor, Found, Misread};
 use crate::measure::{LedgerReads, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
+/// Closed loop: how long a slot rests after an operation that was turned away at once, as where there is no connection. A
+/// client that asked again and again meanwhile would measure how fast it can be turned away, and use up its processor for it.
+const REST_NS: u64 = 10_000_000;
+
 /// Different messages of failures that a worker remembers.
 const MESSAGES: usize = 16;
 /// Wrong documents that a worker describes.
@@ -100,6 +104,8 @@ pub(super) struct Slots<C> {
     catalog: Arc<Catalog>,
     pub clock: C,
     pub open_loop: bool,
+    /// When the phase began.
+    pub start_ns: u64,
     pub slots: Vec<Slot>,
     /// Free slots and since when, the longest free first.
     pub free: std::collections::VecDeque<(usize, u64)>,
@@ -132,6 +138,7 @@ impl<C: Clock> Slots<C> {
         let last_ns = clock.now_ns();
         Self {
             open_loop: plan.rate.is_some(),
+            start_ns: last_ns,
             slots,
             free: (0..count).map(|i| (i, 0)).collect(),
             in_flight: 0,
@@ -174,6 +181,17 @@ impl<C: Clock> Slots<C> {
         }
         self.in_flight += 1;
         self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
+    }
+
+    /// The slot that has been free longest, brought to the front; where all rest, that which has rested first.
+    pub(super) fn rested(&mut self, now_ns: u64) -> Option<(usize, u64)> {
+        let front = self.free.front().copied()?;
+        if front.1 <= now_ns {
+            return Some(front);
+        }
+        let soonest = (0..self.free.len()).min_by_key(|at| self.free[*at].1)?;
+        self.free.swap(0, soonest);
+        self.free.front().copied()
     }
 
     fn release(&mut self, slot: usize, now_ns: u64) {
@@ -256,7 +274,9 @@ impl<C: Clock> Slots<C> {
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
         self.end_load(&message, error.kind);
         self.remember(message);
-        self.release(slot, now_ns);
+        let at_once = now_ns.saturating_sub(self.slots[slot].tried_ns) < REST_NS;
+        let rests = !self.open_loop && error.kind == ErrorKind::Temporary && at_once;
+        self.release(slot, if rests { now_ns + REST_NS } else { now_ns });
     }
 
     fn may_try_again(&self, slot: usize) -> bool {
@@ -331,6 +351,7 @@ impl<C: Clock> Slots<C> {
         }
         tally.documents += u64::from(documents);
         tally.bytes_read += reply.bytes;
+        tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
         record(&mut tally.service, service);
         if self.open_loop {
             record(&mut tally.response, response);
@@ -510,6 +531,7 @@ impl<C: Clock> Slots<C> {
         self.endings.push(Ending::Write(s.task, Some(false)));
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.missed += 1;
+        tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
         record(&mut tally.service, now_ns - s.sent_ns);
         if self.open_loop {
             record(&mut tally.response, now_ns - s.intended_ns);

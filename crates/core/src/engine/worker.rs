@@ -129,6 +129,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             Amount::Load | Amount::Copy => (u64::MAX, u64::MAX),
         };
         let mut slots = Slots::new(Arc::clone(&plan), catalog, clock, number, seed);
+        slots.start_ns = start_ns;
         for (_, since) in &mut slots.free {
             *since = start_ns;
         }
@@ -240,6 +241,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if !self.slots.endings.is_empty() {
             self.slots.settle(&mut self.maker);
         }
+        if let Some(ledger) = &mut self.maker.ledger {
+            ledger.faults(self.stop.faults());
+        }
         if self.plan.on_disconnect == OnDisconnect::End && self.cut_off.is_none() {
             self.cut_off = self.lost_connection();
         }
@@ -295,9 +299,12 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 Some(due)
             }
         };
-        let Some((slot, free_since)) = self.slots.free.front().copied() else {
+        let Some((slot, free_since)) = self.slots.rested(now) else {
             return Some(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
         };
+        if free_since > now {
+            return Some(Hold::Due { at_ns: free_since, arrival: false });
+        }
         if let Some(due) = due
             && now >= self.course.give_up_ns
         {

@@ -51,9 +51,14 @@ impl Book {
         self.ground.loaded.get(collection).copied().flatten()
     }
 
-    /// So many more faults have happened.
-    pub fn faults(&mut self, more: u32) {
-        self.faults += more;
+    /// So many faults have happened in the trial by now.
+    pub fn faults(&mut self, count: u32) {
+        self.faults = self.faults.max(count);
+    }
+
+    /// Faults that have happened in the trial.
+    pub fn faults_so_far(&self) -> u32 {
+        self.faults
     }
 
     /// Share of the keys that is followed.

@@ -18,4 +18,4 @@ pub use resources::{
     ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,
 };
 pub use store_stats::{Asking, StatsSample, StatsSampler, StoreStats};
-pub use tally::{SIGNIFICANT_DIGITS, Tally, histogram, record};
+pub use tally::{Answered, SIGNIFICANT_DIGITS, Tally, histogram, record};

@@ -4,12 +4,13 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 use super::recorder;
-use super::tally::{COUNTS, TIMES, Tally, histogram};
+use super::tally::{Answered, COUNTS, TIMES, Tally, histogram};
 use crate::store::SessionCounters;
 
 #[derive(Debug, Clone)]
 struct Packed {
     counts: [u64; COUNTS],
+    answered_at: Answered,
     times: [Vec<u8>; TIMES],
 }
 
@@ -48,7 +49,11 @@ pub(super) fn pack(record: &recorder::Recorder) -> Recorder {
         ops: record
             .ops
             .iter()
-            .map(|tally| Packed { counts: tally.counts(), times: tally.times().map(pack_times) })
+            .map(|tally| Packed {
+                counts: tally.counts(),
+                answered_at: tally.answered_at,
+                times: tally.times().map(pack_times),
+            })
             .collect(),
         slip: pack_times(&record.slip),
         cpu_ns: record.cpu_ns,
@@ -63,7 +68,7 @@ pub(super) fn unpack(packed: &Recorder) -> recorder::Recorder {
         .ops
         .iter()
         .map(|op| {
-            let mut tally = Tally::default();
+            let mut tally = Tally { answered_at: op.answered_at, ..Tally::default() };
             for (count, kept) in tally.counts_mut().into_iter().zip(op.counts) {
                 *count = kept;
             }
@@ -93,6 +98,7 @@ mod tests {
         record.ops[1].succeeded = 7;
         record.ops[1].failed[5] = 3;
         record.ops[1].wrong = 9;
+        record.ops[1].answered_at.at(77);
         for value in [1, 1_000, 123_456_789, 7_200_000_000_000] {
             record.ops[1].response.record(value).unwrap();
             record.slip.record(value / 2 + 1).unwrap();
@@ -103,7 +109,8 @@ mod tests {
         assert_eq!(back.ops[1].counts(), record.ops[1].counts());
         assert_eq!(back.ops[1].response, record.ops[1].response);
         assert_eq!(back.slip, record.slip);
-        assert!(back.ops[0].service.is_empty());
+        assert_eq!(back.ops[1].answered_at, record.ops[1].answered_at);
+        assert!(back.ops[0].service.is_empty() && !back.ops[0].answered_at.ever());
         assert_eq!((back.spin_ns, back.connections), (5, record.connections));
     }
 }

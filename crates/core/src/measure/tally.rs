@@ -22,6 +22,41 @@ pub fn record(times: &mut Histogram<u64>, ns: u64) {
     }
 }
 
+/// When the store has answered, in ns from the phase's start: with a document, or that there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The first time; `u64::MAX` where it has not.
+    pub first_ns: u64,
+    /// The last time; 0 where it has not.
+    pub last_ns: u64,
+}
+
+impl Default for Answered {
+    fn default() -> Self {
+        Self { first_ns: u64::MAX, last_ns: 0 }
+    }
+}
+
+impl Answered {
+    /// It has answered at this time.
+    #[inline]
+    pub fn at(&mut self, ns: u64) {
+        self.first_ns = self.first_ns.min(ns);
+        self.last_ns = self.last_ns.max(ns);
+    }
+
+    /// Whether it has answered at all.
+    pub fn ever(self) -> bool {
+        self.first_ns <= self.last_ns
+    }
+
+    /// Adds when another worker was answered.
+    pub fn add(&mut self, other: Self) {
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+}
+
 /// Counts and times of the operations of one label. All times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Tally {
@@ -52,6 +87,8 @@ pub struct Tally {
     pub checked: u64,
     /// Of the checked: those that differed.
     pub wrong: u64,
+    /// When the store has answered.
+    pub answered_at: Answered,
     /// Open loop: from the intended start to the end, of successes and misses, and of censored
     /// operations at their age when the phase ended (a lower bound).
     pub response: Histogram<u64>,
@@ -81,6 +118,7 @@ impl Default for Tally {
             bytes_read: 0,
             checked: 0,
             wrong: 0,
+            answered_at: Answered::default(),
             response: histogram(),
             censored_age: histogram(),
             service: histogram(),
@@ -192,6 +230,7 @@ impl Tally {
         for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
             merge(mine, theirs);
         }
+        self.answered_at.add(other.answered_at);
     }
 
     /// Empties it, keeping its memory.
@@ -202,6 +241,7 @@ impl Tally {
         for times in self.times_mut() {
             reset(times);
         }
+        self.answered_at = Answered::default();
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
     }
     checker.problems.extend(super::copies::check(study));
     checker.problems.extend(super::hosts::check(study));
+    checker.problems.extend(super::servers::check(study));
     let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
     checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
     checker.problems

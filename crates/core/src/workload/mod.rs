@@ -13,6 +13,7 @@ mod load;
 mod phases;
 mod popularity;
 mod presets;
+mod servers;
 mod study;
 
 pub use check::{Problem, collection_of, did_you_mean};
@@ -28,6 +29,7 @@ pub use load::Override;
 pub use phases::{ArrivalSpec, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
+pub use servers::{Fault, FaultKind, ServerSpec};
 pub use study::{Stores, Study};
 
 /// The JSON Schema of a study file, for editors.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::copies::CopyDirection;
 use super::popularity::Popularity;
+use super::servers::Fault;
 use crate::store::{Durability, OpKind, ReadConsistency};
 use crate::units::{ByteSize, Count, Span};
 
@@ -108,6 +109,9 @@ pub struct Phase {
     /// end. Needs `streams = "disjoint"`: each key has one writer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ledger: bool,
+    /// What is done to the store's server meanwhile: `[{ at = "5s", do = "kill" }]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
     /// After the phase, wait at most so long until the store is idle (flush, compaction).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<Span>,
@@ -166,6 +170,7 @@ impl Phase {
             drain: Span::default(),
             check: default_check(),
             ledger: false,
+            faults: Vec::new(),
             settle: None,
         }
     }

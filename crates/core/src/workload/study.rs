@@ -13,6 +13,7 @@ use super::factors::{Database, Design};
 use super::limits::{Limit, RateSearch};
 use super::phases::Phase;
 use super::presets::{Flaw, Preset};
+use super::servers::ServerSpec;
 
 /// A study file: what documents there are, on which stores, and what is done to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,9 @@ pub struct Study {
     /// Where they go: a list of URLs, or a table of names and URLs. May be given with `--store`.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
+    /// Servers that the study starts and stops itself, by the name of their store or its scheme.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub servers: IndexMap<String, ServerSpec>,
     /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

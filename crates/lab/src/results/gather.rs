@@ -127,6 +127,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         messages: record.messages.iter().map(|(m, n)| Message { message: m.clone(), count: *n }).collect(),
         wrong_examples: record.wrong_examples.clone(),
         ledger: record.ledger.as_ref().map(gather_ledger),
+        faults: Vec::new(),
         partial: record.partial.as_ref().map(|p| p.why.clone()),
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),

@@ -11,6 +11,7 @@ mod gather;
 mod hlog;
 mod limits;
 mod model;
+mod outage;
 mod read;
 mod redact;
 mod secrets;
@@ -23,10 +24,11 @@ pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
     AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, FactorSweep, Failure,
-    FigureOverTrials, FigureResult, LedgerReadsResult, LedgerResult, LimitResult, Message, OpResult, Percentiles,
-    PhaseDocuments, PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult,
-    SearchResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
+    FaultResult, FigureOverTrials, FigureResult, LedgerReadsResult, LedgerResult, LimitResult, Message, OpResult,
+    Percentiles, PhaseDocuments, PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult,
+    SampledResult, SearchResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
+pub(crate) use outage::outage;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use secrets::Secrets;

@@ -198,6 +198,9 @@ pub struct TrialResult {
     /// Documents that were in the store already: what was sampled of them, by collection.
     #[serde(default)]
     pub sampled: IndexMap<String, SampledResult>,
+    /// How long its server took from its start until the store answered, in ns, where the run started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_ready_ns: Option<u64>,
     /// Its phases, in order, warm-ups too. Of a phase whose rate was searched: at the highest rate that held.
     pub phases: Vec<PhaseResult>,
     /// Searches for the highest rate at which the study's limits hold.
@@ -295,6 +298,9 @@ pub struct PhaseResult {
     pub wrong_examples: Vec<String>,
     /// What the ledger found, if one was kept.
     pub ledger: Option<LedgerResult>,
+    /// What was done to the store's server meanwhile, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultResult>,
     /// Why it ended early, if it did.
     pub partial: Option<String>,
     /// What the store told about itself while the phase ran; each answer is in `store_stats.parquet`.
@@ -701,6 +707,31 @@ pub struct LedgerResult {
     /// What reads found of followed keys while the phase ran.
     #[serde(default)]
     pub reads: LedgerReadsResult,
+}
+
+/// A fault: what was done to the store's server while a phase ran, and what clients saw of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FaultResult {
+    /// What was done: `kill`, `restart`, `pause`.
+    pub what: String,
+    /// When, in ns from the phase's start; null where the phase was over before.
+    pub began_ns: Option<u64>,
+    /// When the server was told to run again, in ns from the phase's start.
+    pub mended_ns: Option<u64>,
+    /// When the store answered control calls again, in ns from the phase's start.
+    pub ready_ns: Option<u64>,
+    /// Clients: the longest time around it in which none was answered, in ns; 0 where none was as long as an interval.
+    pub unavailable_ns: u64,
+    /// The same of each operation that had such a time, by name.
+    pub unavailable_by_op_ns: IndexMap<String, u64>,
+    /// Clients: from the fault until an answer ended that time, in ns; null where none did.
+    pub first_answer_ns: Option<u64>,
+    /// Clients: from the fault until 95 % of the rate before were answered, and for a second on; null where that was not
+    /// reached, or no rate before is known.
+    pub recovered_ns: Option<u64>,
+    /// Why it could not be done, or mended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// What reads found of followed keys while a phase ran.

@@ -45,7 +45,16 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
             let documents = compile_documents(&at.study, 1.0, Path::new("."), None).unwrap();
             let levels = at.levels_of(name);
             let (store_name, store, scale) = ((*name).to_owned(), Arc::clone(&store), 1.0);
-            arms.push(ArmRequest { store_name, store, host: None, levels, study: at.study, documents, scale });
+            arms.push(ArmRequest {
+                store_name,
+                store,
+                server: None,
+                host: None,
+                levels,
+                study: at.study,
+                documents,
+                scale,
+            });
         }
     }
     RunRequest {

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod arms_tests;
 mod error;
+mod faults;
 mod foreign;
 mod observe;
 mod request;
@@ -13,6 +14,7 @@ mod resume;
 mod runner;
 #[cfg(test)]
 mod server_tests;
+mod servers;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -23,4 +25,5 @@ mod trial;
 pub use error::LabError;
 pub use request::{ArmRequest, Compiled, PrepareMode, RunRequest, compile_documents};
 pub use runner::{RunOutcome, run};
+pub use servers::Managed;
 pub use transfers::{TransferProgress, TransferRequest, Transferred, Transfers};

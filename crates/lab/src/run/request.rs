@@ -9,6 +9,7 @@ use storebench_core::store::AnyStore;
 use storebench_core::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
+use super::servers::Managed;
 use super::transfers::Transfers;
 use crate::cost::PriceSheet;
 
@@ -72,6 +73,8 @@ pub struct ArmRequest {
     pub store_name: String,
     /// The store. Arms that measure one place under the same options share it.
     pub store: Arc<dyn AnyStore>,
+    /// Its server, where the run starts and stops it.
+    pub server: Option<Managed>,
     /// The host that it is on, where the study's stores take turns: the arm is there once for each host.
     pub host: Option<String>,
     /// The levels that concern it, by path.
@@ -95,6 +98,7 @@ impl ArmRequest {
         let arm = |(store_name, store)| Self {
             store_name,
             store,
+            server: None,
             host: None,
             levels: Levels::new(),
             study: study.clone(),

@@ -17,6 +17,7 @@ use super::foreign::{self, Foreign};
 use super::observe::Journal;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use super::resume;
+use super::servers::Managed;
 use super::transfers::{Files, write_files};
 
 use crate::conclude::conclude;
@@ -153,8 +154,7 @@ fn run_with(
                 .into(),
         ));
     }
-    let arms =
-        request.arms.iter().enumerate().map(|(n, of)| arm(n, of, request.prepare)).collect::<Result<Vec<_>, _>>()?;
+    let arms = looked_at(request)?;
     let plan = plan_of(&request.study, &arms);
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
     let before = match &request.resume {
@@ -271,6 +271,29 @@ pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result
     journal.hide(result);
     conclude(published, result);
     journal.keep(|folder| folder.write_result(result));
+}
+
+/// All arms. The server of each runs while it is looked at, and no longer: beside the others it would be in their way.
+fn looked_at(request: &RunRequest) -> Result<Vec<Arm>, LabError> {
+    let mut running: Option<(Managed, String)> = None;
+    let stop = |running: &mut Option<(Managed, String)>| match running.take() {
+        Some((server, store)) => server.stop().map_err(|source| LabError::Store { store, source }),
+        None => Ok(()),
+    };
+    let mut arms = Vec::new();
+    for (position, of) in request.arms.iter().enumerate() {
+        if let Some(server) = &of.server
+            && !running.as_ref().is_some_and(|(running, _)| running.is(server))
+        {
+            stop(&mut running)?;
+            let store = of.store_name.clone();
+            server.start(&*of.store).map_err(|source| LabError::Store { store: store.clone(), source })?;
+            running = Some((server.clone(), store));
+        }
+        arms.push(arm(position, of, request.prepare)?);
+    }
+    stop(&mut running)?;
+    Ok(arms)
 }
 
 /// The plan of arms that were looked at.

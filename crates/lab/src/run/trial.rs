@@ -2,27 +2,32 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{Clock, PhaseContext, PhasePlan, Written, calibrate, explain_queries, run_phase};
+use storebench_core::engine::{
+    Clock, Companion, PhaseContext, PhasePlan, Written, calibrate, explain_queries, run_phase,
+};
 use storebench_core::keys::mix64;
 use storebench_core::ledger::Book;
-use storebench_core::measure::{Partial, PartialCause};
+use storebench_core::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_core::schedule::Rate;
 use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
 use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::error::kind;
+use super::faults::{Breaker, Happened};
 use super::foreign;
 use super::observe::Journal;
 use super::runner::{Arm, Session, loads};
+use super::servers::Managed;
 use crate::environment::is_here;
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Failure, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, RunResult, SampledResult,
-    SearchResult, StoreAfter, TrialResult, gather_phase,
+    CollectionResult, Failure, FaultResult, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, RunResult,
+    SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase, outage,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -67,6 +72,31 @@ fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
     })
 }
 
+/// The longest interval of a phase that breaks its server.
+const FAULT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What was done to the server, with what clients saw of it.
+fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> {
+    happened
+        .into_iter()
+        .map(|of| {
+            let (began, over) = (of.began_ns, of.ready_ns.or(of.mended_ns));
+            let seen = began.map(|began| outage(record, began, over.unwrap_or(began))).unwrap_or_default();
+            FaultResult {
+                what: of.what.name().to_owned(),
+                began_ns: of.began_ns,
+                mended_ns: of.mended_ns,
+                ready_ns: of.ready_ns,
+                unavailable_ns: seen.unavailable_ns,
+                unavailable_by_op_ns: seen.by_op,
+                first_answer_ns: seen.first_answer_ns,
+                recovered_ns: seen.recovered_ns,
+                problem: of.problem,
+            }
+        })
+        .collect()
+}
+
 /// Characters of a query's plan that are kept.
 const QUERY_PLAN_CHARS: usize = 8_000;
 
@@ -100,7 +130,9 @@ impl Session<'_> {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
         self.touched.insert(arm.location.clone(), arm.position);
-        match self.prepare(arm, kept).and_then(|()| self.sample(arm, journal)) {
+        let started = arm.request.server.as_ref().map(|server| server.start(&*arm.store)).transpose();
+        let ready = started.map(|took| result.trials[at].server_ready_ns = took.map(|took| took.as_nanos() as u64));
+        match ready.and_then(|()| self.prepare(arm, kept)).and_then(|()| self.sample(arm, journal)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
                 result.trials[at].sampled = sampled;
@@ -143,6 +175,9 @@ impl Session<'_> {
         if let Err(error) = arm.store.close() {
             fail(result, "close", &error);
         }
+        if let Some(Err(error)) = arm.request.server.as_ref().map(Managed::stop) {
+            fail(result, "stop", &error);
+        }
         if let Some(failure) = &result.trials[at].failure {
             journal.note(format!("{} ended early, in {}: {}", arm.name, failure.during, failure.message));
         }
@@ -157,7 +192,10 @@ impl Session<'_> {
             return;
         }
         self.touched.remove(&arm.location);
-        if let Err(error) = arm.store.remove().and_then(|()| arm.store.close()) {
+        let server = arm.request.server.as_ref();
+        let removed = server.map_or(Ok(()), |server| server.start(&*arm.store).map(drop));
+        let removed = removed.and_then(|()| arm.store.remove()).and_then(|()| arm.store.close());
+        if let Err(error) = removed.and_then(|()| server.map_or(Ok(()), Managed::stop)) {
             journal.note(format!("what Storebench put into {} could not be removed: {error}", arm.name));
             if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.arm == arm.name) {
                 trial.failure.get_or_insert_with(|| failure(kind(&error), "remove", error.to_string()));
@@ -381,17 +419,29 @@ impl Session<'_> {
         }
         let query_plans = self.query_plans(arm, plan, catalog, journal);
         journal.phase(plan.labels());
+        let mut breaker = match &arm.request.server {
+            Some(server) if !phase.faults.is_empty() => {
+                Some(Breaker::new(server.clone(), Arc::clone(&arm.store), &phase.faults))
+            }
+            _ => None,
+        };
         let context = PhaseContext {
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
             stop: Arc::clone(&self.stop),
             seed,
-            interval: self.request.interval,
+            // What clients see of a fault is told to the length of an interval.
+            interval: if breaker.is_some() { self.request.interval.min(FAULT_INTERVAL) } else { self.request.interval },
             written: &mut self.written,
+            companion: breaker.as_mut().map(|breaker| breaker as &mut dyn Companion),
             observer: &mut *journal,
         };
-        let record = run_phase(&arm.store, plan, context)?;
-        let mut record = record;
+        let record = run_phase(&arm.store, plan, context);
+        // A server that has gone by itself explains what went wrong better than those who asked it.
+        if let Some(died) = arm.request.server.as_ref().and_then(Managed::died) {
+            return Err(died);
+        }
+        let mut record = record?;
         if phase.rate.is_none()
             && let Some((Rate::Constant(per_s), _)) = plan.rate
         {
@@ -420,6 +470,11 @@ impl Session<'_> {
             calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);
+        found.faults = breaker.map(|breaker| faults_of(&record, breaker.happened)).unwrap_or_default();
+        for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
+            journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
+            record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
+        }
         found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
         Ok((found, record.partial))
     }

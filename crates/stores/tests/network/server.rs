@@ -116,6 +116,21 @@ impl Server {
         assert_eq!(url, self.url);
     }
 
+    /// The commands with which somebody else starts, stops and kills it: a table `[servers.NAME]` of a study.
+    pub(crate) fn commands(&self) -> String {
+        let at = |script: &str| format!("{}/../../servers/{script} {}", env!("CARGO_MANIFEST_DIR"), self.name);
+        let more: String = self.arguments.iter().map(|argument| format!(" '{argument}'")).collect();
+        let folder = self.folder.path().display();
+        format!(
+            "start = \"{} --port {{port}} --data {folder}{more}\"\nstop = \"{} --data {folder}\"\nkill = \"{} --data \
+             {folder} --kill\"\nport = {}\n",
+            at("start"),
+            at("stop"),
+            at("stop"),
+            self.port
+        )
+    }
+
     /// The port of a further node, such as `replica`, `node-2` or `node-3`.
     pub(crate) fn port_of(&self, node: &str) -> u16 {
         let text = std::fs::read_to_string(self.folder.path().join(format!("{node}.port"))).unwrap();

@@ -8,7 +8,7 @@ pub(super) const CHECK: Check =
     Check { name: "errors", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: false };
 
 fn page() -> String {
-    "Caution from the first, or when no operation of one kind was answered before the phase ended; invalid
+    "Caution from the first (a note where the study itself broke the server), or when no operation of one kind was answered before the phase ended; invalid
 when every operation of one kind that ended failed, or none ended at all. It also tells how many writes may or
 may not have been done: their answers were lost, or had not come when the phase ended.
 Percentiles are of the operations that did not fail: count a failure as infinitely slow."
@@ -42,8 +42,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         .filter(|(_, op)| op.count == 0 && op.censored > 0)
         .map(|(name, _)| name.as_str())
         .collect();
+    let broken = scene.phase.faults.iter().any(|fault| fault.began_ns.is_some());
     let level = match () {
         () if !hopeless.is_empty() => Level::Invalid,
+        // The study broke the server itself: that clients saw it is the finding.
+        () if broken && unanswered.is_empty() && failed > 0.0 => Level::Note,
         () if failed > 0.0 || !unanswered.is_empty() => Level::Caution,
         () => Level::Pass,
     };

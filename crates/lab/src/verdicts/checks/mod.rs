@@ -7,6 +7,7 @@ mod compaction_pending;
 mod compressible_payload;
 mod durability_differs;
 mod errors;
+mod faults;
 mod few_distinct_keys;
 mod fits_in_memory;
 mod full_scan;
@@ -41,6 +42,7 @@ pub(super) const CHECKS: &[Check] = &[
     client_shares_host::CHECK,
     partial_run::CHECK,
     lost_writes::CHECK,
+    faults::CHECK,
     wrong_content::CHECK,
     errors::CHECK,
     misses::CHECK,

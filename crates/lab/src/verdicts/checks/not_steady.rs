@@ -20,7 +20,7 @@ fn page() -> String {
 or more and beyond chance; in an open loop, where the answers follow the schedule, the median response time by {times} or
 more: caution. Its figures are then a mean over several states, and a longer phase would give others.
 A note says when the store stood still: seconds with less than {stalled} of the usual. Loads get a note at most, since a
-store that fills slows down. Rates that the study itself raises or lowers, and phases of fewer than ten seconds, are not
+store that fills slows down. Rates that the study itself raises or lowers, phases that break their server, and those of fewer than ten seconds, are not
 judged. What to do: warm up until the level holds, lengthen the phase, and look at what the store says of itself at that
 time (`store_stats.parquet`).",
         change = percent(CHANGE),
@@ -33,8 +33,8 @@ time (`store_stats.parquet`).",
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let phase = scene.phase;
     let steadiness = phase.steadiness.as_ref()?;
-    // A ramp or steps: the level is meant to change.
-    if phase.rate.as_ref().is_some_and(|rate| rate.planned.is_object()) {
+    // A ramp or steps: the level is meant to change. So it is where the server is killed.
+    if !phase.faults.is_empty() || phase.rate.as_ref().is_some_and(|rate| rate.planned.is_object()) {
         return None;
     }
     let each_ns = interval_ns(phase);

@@ -1,0 +1,82 @@
+//! Which servers a run controls: those that its study describes, and embedded stores that it breaks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use storebench_core::store::AnyStore;
+use storebench_core::workload::Study;
+use storebench_lab::run::Managed;
+use storebench_machine::{Lease, Leftover, leases_folder};
+
+use crate::failure::Failure;
+use crate::stores;
+
+/// Makes stores with their servers.
+pub(crate) struct Servers {
+    /// Whether commands of the study may be run; none where nothing is to be started at all.
+    managed: Option<bool>,
+    leases: PathBuf,
+    made: u32,
+}
+
+/// A store, and its server where the run controls it.
+pub(crate) type Served = (Arc<dyn AnyStore>, Option<Managed>);
+
+impl Servers {
+    /// `managed` allows the commands of studies.
+    pub(crate) fn new(managed: bool) -> Self {
+        Self { managed: Some(managed), leases: leases_folder(), made: 0 }
+    }
+
+    /// For whoever only wants to know of stores.
+    pub(crate) fn none() -> Self {
+        Self { managed: None, leases: PathBuf::new(), made: 0 }
+    }
+
+    /// Ends what an earlier process of this program was killed before it could end.
+    pub(crate) fn clear_up(&self) -> Result<Vec<Leftover>, Failure> {
+        Lease::clear_up(&self.leases).map_err(|error| {
+            Failure::spoiled(format!("{}: what earlier runs left cannot be looked for: {error}", self.leases.display()))
+        })
+    }
+
+    /// The store of a URL. Nothing is started yet.
+    pub(crate) fn serve(&mut self, study: &Study, name: &str, url: &str) -> Result<Served, Failure> {
+        let store = stores::open(url)?;
+        let Some(managed) = self.managed else { return Ok((store, None)) };
+        let refused = |error| Failure::of_store(url, &error);
+        if let Some((server, spec)) = study.server_of(name, store.describe().scheme) {
+            if !managed {
+                return Err(Failure::bad_input(format!(
+                    "servers.{server}: the study has commands that start, stop and kill the server of `{name}`; read them, \
+                     and add --manage-servers to have them run"
+                )));
+            }
+            let log = self.file(name, "log");
+            return Ok((store, Some(Managed::of(server, spec, log, &self.leases).map_err(refused)?)));
+        }
+        if !study.has_faults() {
+            return Ok((store, None));
+        }
+        if !store.capabilities().embedded || store.paths().is_empty() {
+            return Err(Failure::bad_input(format!(
+                "the study kills and restarts the server of `{name}`, and does not say how; add [servers.{name}] with `run`, \
+                 or with `start`, `stop` and `kill`, and give --manage-servers"
+            )));
+        }
+        let program = std::env::current_exe()
+            .map_err(|e| Failure::spoiled(format!("this program does not know where it is: {e}")))?;
+        let (socket, log) = (self.file(name, "socket"), self.file(name, "log"));
+        let mark = if url.contains('?') { '&' } else { '?' };
+        let hosted = stores::open(&format!("hosted+{url}{mark}socket={}", socket.display()))?;
+        let server = Managed::hosting(program, name, url, &socket, log, &self.leases).map_err(refused)?;
+        self.made += 1;
+        Ok((hosted, Some(server)))
+    }
+
+    fn file(&mut self, name: &str, extension: &str) -> PathBuf {
+        // Short, since the address of a socket is.
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+        self.leases.join(format!("{}-{}-{name}.{extension}", std::process::id(), self.made))
+    }
+}

@@ -1,0 +1,110 @@
+//! Whoever does something to the store while a phase runs: faults, as a rule.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::clock::{Clock, RealClock};
+use super::stop::Stop;
+
+/// Lives on a thread of its own beside a phase.
+pub trait Companion: Send {
+    /// Called when the phase begins. It may outlast the phase: whoever runs it waits, so that what was broken is mended
+    /// before anything is read back.
+    fn accompany(&mut self, watch: &Watch);
+}
+
+/// A phase as its companion sees it.
+#[derive(Debug)]
+pub struct Watch {
+    clock: RealClock,
+    start_ns: u64,
+    operations: AtomicU64,
+    over: Mutex<bool>,
+    changed: Condvar,
+    stop: Arc<Stop>,
+}
+
+impl Watch {
+    pub(super) fn new(clock: RealClock, start_ns: u64, stop: Arc<Stop>) -> Self {
+        Self { clock, start_ns, operations: AtomicU64::new(0), over: Mutex::new(false), changed: Condvar::new(), stop }
+    }
+
+    /// Time since the phase began, in ns.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns().saturating_sub(self.start_ns)
+    }
+
+    /// Operations that have ended, as of the last interval.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so long after the phase began; false where the phase is over before.
+    pub fn wait_until(&self, at_ns: u64) -> bool {
+        self.wait(|| self.now_ns() >= at_ns, || Duration::from_nanos(at_ns.saturating_sub(self.now_ns())))
+    }
+
+    /// Waits until so many operations have ended; false where the phase is over before.
+    pub fn wait_for_operations(&self, count: u64) -> bool {
+        self.wait(|| self.operations() >= count, || Duration::from_millis(100))
+    }
+
+    /// Something was done to the store just now: its writers leave evidence alone.
+    pub fn fault_happened(&self) {
+        self.stop.fault();
+    }
+
+    fn wait(&self, reached: impl Fn() -> bool, at_most: impl Fn() -> Duration) -> bool {
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if reached() {
+                return true;
+            }
+            if *over {
+                return false;
+            }
+            let woken = self.changed.wait_timeout(over, at_most());
+            over = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    pub(super) fn ended(&self, operations: u64) {
+        self.operations.fetch_add(operations, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn over(&self) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch() -> Arc<Watch> {
+        let clock = RealClock::new();
+        let start_ns = clock.now_ns();
+        Arc::new(Watch::new(clock, start_ns, Arc::new(Stop::new())))
+    }
+
+    #[test]
+    fn a_companion_waits_for_times_and_counts_and_for_the_end() {
+        let watch = watch();
+        assert!(watch.wait_until(1_000_000));
+        assert!(watch.now_ns() >= 1_000_000);
+        let other = Arc::clone(&watch);
+        let counting = std::thread::spawn(move || other.wait_for_operations(10));
+        watch.ended(4);
+        watch.ended(6);
+        assert!(counting.join().unwrap());
+        let other = Arc::clone(&watch);
+        let waiting = std::thread::spawn(move || (other.wait_until(u64::MAX / 2), other.wait_for_operations(11)));
+        watch.over();
+        assert_eq!(waiting.join().unwrap(), (false, false));
+        watch.fault_happened();
+        assert_eq!(watch.stop.faults(), 1);
+    }
+}

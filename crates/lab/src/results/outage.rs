@@ -1,0 +1,168 @@
+//! What clients saw of a fault: how long nobody was answered, and when it was as before.
+
+use indexmap::IndexMap;
+use storebench_core::measure::{Answered, Interval, PhaseRecord};
+
+/// So much of the rate before is as before.
+const AS_BEFORE: f64 = 0.95;
+/// The rate before is the median over at most so long, in ns.
+const BEFORE_NS: u64 = 10_000_000_000;
+/// It is as before when it was so over this long, in ns.
+const HELD_NS: u64 = 1_000_000_000;
+/// How long after a fault an outage may still begin that is counted as its own, in ns.
+const LATE_NS: u64 = 2_000_000_000;
+
+/// What clients saw of a fault; times in ns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Outage {
+    /// The longest time around the fault in which nobody was answered; 0 where none was as long as an interval.
+    pub unavailable_ns: u64,
+    /// The same of each operation, by name.
+    pub by_op: IndexMap<String, u64>,
+    /// From the fault until the answer that ended it; none where there was none, or none is known.
+    pub first_answer_ns: Option<u64>,
+    /// From the fault until 95 % of the rate before it were answered, and for a second on; none where that was not reached,
+    /// or no rate before is known.
+    pub recovered_ns: Option<u64>,
+}
+
+/// What clients saw of a fault that was done at `began_ns` and over at `over_ns`, from the phase's start.
+pub(crate) fn outage(record: &PhaseRecord, began_ns: u64, over_ns: u64) -> Outage {
+    let seen: Vec<Seen> = record.intervals.iter().map(Seen::of).collect();
+    let all: Vec<Answered> = seen.iter().map(|s| s.all).collect();
+    let least_ns = record.intervals.first().map_or(0, |i| i.to_ns.saturating_sub(i.from_ns));
+    let end_ns = record.sending_ns;
+    let found = gap(&all, began_ns, over_ns, end_ns, least_ns);
+    let by_op = record.labels.iter().enumerate().filter_map(|(nth, label)| {
+        let own: Vec<Answered> = seen.iter().map(|s| s.by_op[nth]).collect();
+        gap(&own, began_ns, over_ns, end_ns, least_ns).map(|gap| (label.name.clone(), gap.1 - gap.0))
+    });
+    let by_op = by_op.collect();
+    let Some((from_ns, to_ns, ended)) = found else {
+        return Outage { by_op, recovered_ns: recovered(&seen, began_ns, began_ns), ..Outage::default() };
+    };
+    Outage {
+        unavailable_ns: to_ns - from_ns,
+        by_op,
+        first_answer_ns: ended.then(|| to_ns.saturating_sub(began_ns)),
+        recovered_ns: ended.then(|| recovered(&seen, began_ns, to_ns)).flatten(),
+    }
+}
+
+/// An interval: when and how often was answered.
+struct Seen {
+    from_ns: u64,
+    to_ns: u64,
+    answers: u64,
+    all: Answered,
+    by_op: Vec<Answered>,
+}
+
+impl Seen {
+    fn of(interval: &Interval) -> Self {
+        let record = interval.record();
+        let mut all = Answered::default();
+        record.ops.iter().for_each(|op| all.add(op.answered_at));
+        Self {
+            from_ns: interval.from_ns,
+            to_ns: interval.to_ns,
+            answers: record.ops.iter().map(|op| op.succeeded + op.missed).sum(),
+            all,
+            by_op: record.ops.iter().map(|op| op.answered_at).collect(),
+        }
+    }
+}
+
+/// The longest time without an answer that touches the fault: its begin, its end, and whether an answer ended it. Times that
+/// lie within one interval are not seen, so that they have to be as long as one.
+fn gap(answers: &[Answered], began_ns: u64, over_ns: u64, end_ns: u64, least_ns: u64) -> Option<(u64, u64, bool)> {
+    let mut before_ns = 0;
+    let mut longest: Option<(u64, u64, bool)> = None;
+    let mut take = |from_ns: u64, to_ns: u64, ended: bool| {
+        let touches = to_ns > began_ns && from_ns < over_ns.saturating_add(LATE_NS);
+        let length = to_ns.saturating_sub(from_ns);
+        if touches && length >= least_ns.max(1) && longest.is_none_or(|(from, to, _)| length > to - from) {
+            longest = Some((from_ns, to_ns, ended));
+        }
+    };
+    for answered in answers.iter().filter(|answered| answered.ever()) {
+        take(before_ns, answered.first_ns, true);
+        before_ns = before_ns.max(answered.last_ns);
+    }
+    take(before_ns, end_ns, false);
+    longest
+}
+
+/// From the fault until it was as before, looked for from `from_ns` on.
+fn recovered(seen: &[Seen], began_ns: u64, from_ns: u64) -> Option<u64> {
+    let per_second = |s: &Seen| s.answers as f64 / ((s.to_ns - s.from_ns).max(1) as f64 / 1e9);
+    let mut before: Vec<f64> = seen
+        .iter()
+        .filter(|s| s.to_ns <= began_ns && s.from_ns.saturating_add(BEFORE_NS) >= began_ns && s.from_ns > 0)
+        .map(per_second)
+        .collect();
+    before.sort_by(f64::total_cmp);
+    let wanted = *before.get(before.len() / 2)? * AS_BEFORE;
+    let after: Vec<&Seen> = seen.iter().filter(|s| s.from_ns >= from_ns).collect();
+    for (nth, first) in after.iter().enumerate() {
+        let (mut answers, mut to_ns) = (0, first.from_ns);
+        for s in &after[nth..] {
+            answers += s.answers;
+            to_ns = s.to_ns;
+            if to_ns - first.from_ns >= HELD_NS {
+                break;
+            }
+        }
+        let long_enough = to_ns - first.from_ns >= HELD_NS;
+        if long_enough
+            && answers as f64 / ((to_ns - first.from_ns) as f64 / 1e9) >= wanted
+            && per_second(first) >= wanted
+        {
+            return Some(first.from_ns.saturating_sub(began_ns));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn answered(first_ms: u64, last_ms: u64) -> Answered {
+        Answered { first_ns: first_ms * MS, last_ns: last_ms * MS }
+    }
+
+    #[test]
+    fn an_outage_is_the_longest_silence_around_its_fault() {
+        let none = Answered::default();
+        let answers = [answered(1, 99), answered(101, 150), none, none, answered(450, 499), answered(500, 590)];
+        let gap = |began: u64, over: u64| gap(&answers, began * MS, over * MS, 600 * MS, 100 * MS);
+        assert_eq!(gap(151, 300), Some((150 * MS, 450 * MS, true)));
+        assert_eq!(gap(460, 470), None, "what is shorter than an interval is not seen");
+        // It never comes back.
+        let answers = [answered(1, 99), none, none];
+        assert_eq!(super::gap(&answers, 100 * MS, 120 * MS, 300 * MS, 100 * MS), Some((99 * MS, 300 * MS, false)));
+    }
+
+    fn seen(answers: &[u64]) -> Vec<Seen> {
+        let interval = |(nth, answers): (usize, &u64)| Seen {
+            from_ns: nth as u64 * 500 * MS,
+            to_ns: (nth as u64 + 1) * 500 * MS,
+            answers: *answers,
+            all: Answered::default(),
+            by_op: Vec::new(),
+        };
+        answers.iter().enumerate().map(interval).collect()
+    }
+
+    #[test]
+    fn it_is_as_before_when_the_rate_before_is_held_for_a_second() {
+        // The fault comes at 2 s; a first burst of what had queued up does not count, since it does not last.
+        let course = seen(&[50, 100, 100, 100, 0, 0, 120, 20, 90, 96, 100, 100]);
+        assert_eq!(recovered(&course, 2_000 * MS, 3_000 * MS), Some(2_500 * MS));
+        assert_eq!(recovered(&course[..9], 2_000 * MS, 3_000 * MS), None);
+        assert_eq!(recovered(&course, 0, 0), None, "nothing is known of before");
+    }
+}

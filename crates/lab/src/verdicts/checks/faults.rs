@@ -1,0 +1,101 @@
+//! `faults`: what was done to the server, and what clients saw of it.
+
+use crate::human::duration;
+use crate::results::FaultResult;
+use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check { name: "faults", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: true };
+
+fn page() -> String {
+    "What the study did to the store's server, and what clients saw of it: for how long none was answered, and after what time
+95 % of the rate before were answered again. A note where it came back; caution where 95 % were not reached before the phase
+ended; invalid where a fault was not done, or the server did not come back."
+        .to_owned()
+}
+
+/// What was done to the server, one after the other.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let faults = &scene.phase.faults;
+    if faults.is_empty() {
+        return None;
+    }
+    let level = faults.iter().map(level).max()?;
+    let advice = match level {
+        Level::Invalid => {
+            "see why the server did not come back, or make the phase long enough for what is to happen in it"
+        }
+        Level::Caution => "lengthen the phase, so that the rate after the fault can be told",
+        _ => "hold it against what your users can bear: one fault of this kind, under this load, on this machine",
+    };
+    let saw = faults.iter().map(told).collect::<Vec<_>>().join("; ");
+    Some(Finding::new(
+        level,
+        saw,
+        "caution where 95 % of the rate before are not reached again; invalid where a fault was not done or not mended",
+        advice,
+    ))
+}
+
+fn level(fault: &FaultResult) -> Level {
+    match (&fault.problem, fault.recovered_ns) {
+        (Some(_), _) => Level::Invalid,
+        (None, None) => Level::Caution,
+        (None, Some(_)) => Level::Note,
+    }
+}
+
+/// One fault in words.
+pub(crate) fn told(fault: &FaultResult) -> String {
+    let ns = |ns: u64| duration(ns as f64);
+    let Some(began) = fault.began_ns else {
+        return format!("{}: {}", fault.what, fault.problem.as_deref().unwrap_or("not done"));
+    };
+    let mut out = format!("{} at {}: ", fault.what, ns(began));
+    match fault.unavailable_ns {
+        0 => out += "clients were answered all the time",
+        silent => out += &format!("nobody was answered for {}", ns(silent)),
+    }
+    if let Some(ready) = fault.ready_ns.zip(fault.mended_ns).map(|(ready, mended)| ready.saturating_sub(mended)) {
+        out += &format!(", {} after it was told to run again the server answered", ns(ready));
+    }
+    out += &match fault.recovered_ns {
+        Some(after) => format!(", {} after the fault 95 % of the rate before were reached", ns(after)),
+        None => ", 95 % of the rate before were not reached again".to_owned(),
+    };
+    if let Some(problem) = &fault.problem {
+        out += &format!("; {problem}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdicts::testing::{CAUTION, INVALID, NOTE, closed, level};
+
+    #[test]
+    fn faults() {
+        let kill = FaultResult {
+            what: "kill".into(),
+            began_ns: Some(3_000_000_000),
+            mended_ns: Some(3_500_000_000),
+            ready_ns: Some(3_600_000_000),
+            unavailable_ns: 700_000_000,
+            first_answer_ns: Some(700_000_000),
+            recovered_ns: Some(900_000_000),
+            ..FaultResult::default()
+        };
+        let with = |fault: FaultResult| closed(|p| p.faults = vec![kill.clone(), fault]);
+        assert_eq!(level(&closed(|_| ()), "faults"), None);
+        assert_eq!(level(&with(kill.clone()), "faults"), NOTE);
+        assert_eq!(level(&with(FaultResult { recovered_ns: None, ..kill.clone() }), "faults"), CAUTION);
+        assert_eq!(level(&with(FaultResult { problem: Some("it is gone".into()), ..kill.clone() }), "faults"), INVALID);
+        assert_eq!(
+            told(&kill),
+            "kill at 3.00 s: nobody was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
+             ms after the fault 95 % of the rate before were reached"
+        );
+    }
+}

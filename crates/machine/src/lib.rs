@@ -1,0 +1,14 @@
+//! What Storebench does to processes of this machine: starts servers, stops, kills and pauses them, and clears up behind
+//! itself, also when it was killed.
+//!
+//! - [`Server`] is one server: the commands that control it, and what runs of it now.
+//! - [`Lease`] is a file that names what was started, so that the next start of Storebench finds what an earlier one left.
+//! - [`Tree`] is a process with all that it has started.
+
+mod lease;
+mod process;
+mod server;
+
+pub use lease::{Lease, Leftover, leases_folder};
+pub use process::{Pid, Tree};
+pub use server::{Commands, Problem, Server, Spec};

@@ -1,0 +1,167 @@
+//! Processes of this machine, told apart from later ones of the same number by when they began.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use rustix::process::{Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+/// A process: its number, and when it began, in ticks since the machine did. Numbers are used again; the pair is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pid {
+    /// Its number.
+    pub number: u32,
+    /// When it began, as field 22 of `/proc/PID/stat` says.
+    pub began: u64,
+}
+
+/// What `/proc/PID/stat` says.
+struct Stat {
+    parent: u32,
+    state: u8,
+    began: u64,
+}
+
+fn stat(number: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The name may hold spaces and parentheses.
+    let mut rest = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = *rest.next()?.as_bytes().first()?;
+    let parent = rest.next()?.parse().ok()?;
+    // Field 22; the state was field 3, the parent 4.
+    let began = rest.nth(17)?.parse().ok()?;
+    Some(Stat { parent, state, began })
+}
+
+impl Pid {
+    /// The process of this number, if there is one now.
+    pub fn of(number: u32) -> Option<Self> {
+        stat(number).map(|stat| Self { number, began: stat.began })
+    }
+
+    /// This process.
+    pub fn own() -> Option<Self> {
+        Self::of(std::process::id())
+    }
+
+    /// Whether it runs still. One that has ended and was not waited for does not.
+    pub fn runs(self) -> bool {
+        stat(self.number).is_some_and(|stat| stat.began == self.began && !matches!(stat.state, b'Z' | b'X'))
+    }
+
+    /// Whether it is stopped (SIGSTOP).
+    pub fn is_paused(self) -> bool {
+        stat(self.number).is_some_and(|stat| stat.began == self.began && matches!(stat.state, b'T' | b't'))
+    }
+
+    fn signal(self, signal: Signal) {
+        // One that has ended meanwhile has nothing to hear; that its number is taken again within these microseconds would
+        // need the whole space of numbers to be used up.
+        if self.runs()
+            && let Some(pid) = rustix::process::Pid::from_raw(self.number.cast_signed())
+        {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// A process and all that it has started, as long as they have not left it for init.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree(Vec<Pid>);
+
+impl Tree {
+    /// These processes with all that they have started.
+    pub fn of(roots: &[Pid]) -> Self {
+        let mut children: HashMap<u32, Vec<Pid>> = HashMap::new();
+        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for number in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            if let Some(stat) = stat(number) {
+                children.entry(stat.parent).or_default().push(Pid { number, began: stat.began });
+            }
+        }
+        let (mut all, mut seen) = (Vec::new(), HashSet::new());
+        let mut open: Vec<Pid> = roots.iter().copied().filter(|root| root.runs()).collect();
+        while let Some(pid) = open.pop() {
+            if seen.insert(pid) {
+                all.push(pid);
+                open.extend(children.get(&pid.number).into_iter().flatten());
+            }
+        }
+        all.sort_by_key(|pid| (pid.began, pid.number));
+        Self(all)
+    }
+
+    /// The processes, the oldest first.
+    pub fn pids(&self) -> &[Pid] {
+        &self.0
+    }
+
+    /// Whether any of them runs.
+    pub fn runs(&self) -> bool {
+        self.0.iter().any(|pid| pid.runs())
+    }
+
+    /// Ends all of them at once, with no chance to write anything (SIGKILL). They are stopped first, so that none begins
+    /// another while the others die.
+    pub fn kill(&self) {
+        self.0.iter().for_each(|pid| pid.signal(Signal::STOP));
+        self.0.iter().for_each(|pid| pid.signal(Signal::KILL));
+    }
+
+    /// Stops all of them where they are (SIGSTOP).
+    pub fn pause(&self) {
+        self.0.iter().for_each(|pid| pid.signal(Signal::STOP));
+    }
+
+    /// Lets all of them go on (SIGCONT).
+    pub fn resume(&self) {
+        self.0.iter().for_each(|pid| pid.signal(Signal::CONT));
+    }
+
+    /// Asks the first of them to end (SIGTERM), which is to end the others.
+    pub fn terminate(&self) {
+        if let Some(first) = self.0.first() {
+            first.signal(Signal::TERM);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_tree_is_found_paused_and_killed_whole() {
+        let mut root = Command::new("sh").args(["-c", "sleep 600 & sleep 600 & wait"]).spawn().unwrap();
+        let pid = Pid::of(root.id()).unwrap();
+        let whole = || Tree::of(&[pid]);
+        while whole().pids().len() < 3 {
+            std::thread::yield_now();
+        }
+        let tree = whole();
+        assert_eq!(tree.pids()[0], pid);
+        tree.pause();
+        while !tree.pids().iter().all(|pid| pid.is_paused()) {
+            std::thread::yield_now();
+        }
+        tree.resume();
+        while tree.pids().iter().any(|pid| pid.is_paused()) {
+            std::thread::yield_now();
+        }
+        tree.kill();
+        root.wait().unwrap();
+        while tree.runs() {
+            std::thread::yield_now();
+        }
+        assert!(!pid.runs() && whole().pids().is_empty());
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_not_taken_for_it() {
+        let own = Pid::own().unwrap();
+        assert!(own.runs());
+        assert!(!Pid { began: own.began + 1, ..own }.runs());
+        assert_eq!(Pid::of(u32::MAX), None);
+    }
+}

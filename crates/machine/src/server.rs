@@ -1,0 +1,589 @@
+//! One server: started, stopped, killed and paused, by its process or by the user's own commands.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::lease::Lease;
+use super::process::{Pid, Tree};
+
+/// How often is looked whether something has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Lines of a server's output that an error shows.
+const LAST_LINES: usize = 15;
+
+/// How a server is controlled. Commands are given to `sh -c`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Commands {
+    /// A command that is the server, in the foreground: it is stopped, killed and paused by signals to its process and all
+    /// that it has started.
+    Run(String),
+    /// The same, without a shell: a program and its arguments. Its standard input is a pipe that ends with this process.
+    Program(PathBuf, Vec<String>),
+    /// Commands that have ended when they have done what they are for, for servers that this process is not to have started.
+    Given {
+        /// Starts it.
+        start: String,
+        /// Stops it in order.
+        stop: String,
+        /// Ends it at once, with no chance to write anything.
+        kill: Option<String>,
+        /// Has it stand still.
+        pause: Option<String>,
+        /// Lets it go on.
+        resume: Option<String>,
+    },
+}
+
+/// What is known of a server before it is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Its name, for messages and leases.
+    pub name: String,
+    /// How it is controlled.
+    pub commands: Commands,
+    /// A command that is run once before the first start, where the data folder is empty.
+    pub prepare: Option<String>,
+    /// The folder with its data. Made where it is not there.
+    pub data: Option<PathBuf>,
+    /// A command that succeeds as soon as it is ready; without one, whoever starts it has to ask.
+    pub ready: Option<String>,
+    /// What its commands find in their environment besides that of this process.
+    pub env: Vec<(String, String)>,
+    /// Where what it says is kept.
+    pub log: PathBuf,
+    /// How long it may take to be ready.
+    pub ready_within: Duration,
+    /// How long it may take to stop in order.
+    pub stop_within: Duration,
+    /// Files that are of no use without it.
+    pub files: Vec<PathBuf>,
+}
+
+/// Why a server does not do what it should.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A command could not be run or failed.
+    #[error("server `{server}`: {what}: `{command}` {why}{}", Said(.said))]
+    Command {
+        /// The server.
+        server: String,
+        /// What it was for.
+        what: &'static str,
+        /// The command.
+        command: String,
+        /// How it ended.
+        why: String,
+        /// The last lines that it said.
+        said: String,
+    },
+    /// It ended before it was ready, or while nobody had asked it to.
+    #[error("server `{server}` has ended by itself, {how}{}", Said(.said))]
+    Died {
+        /// The server.
+        server: String,
+        /// How.
+        how: String,
+        /// The last lines that it said.
+        said: String,
+    },
+    /// It runs, and is not ready.
+    #[error("server `{server}` was not ready within {within:?}: {why}; give it longer with `ready_within`{}", Said(.said))]
+    NotReady {
+        /// The server.
+        server: String,
+        /// How long it was waited for.
+        within: Duration,
+        /// What was seen instead.
+        why: String,
+        /// The last lines that it said.
+        said: String,
+    },
+    /// It did not stop in time, and was killed.
+    #[error("server `{server}` had not stopped within {within:?} and was killed; give it longer with `stop_within`")]
+    NotStopped {
+        /// The server.
+        server: String,
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// There is no way to do it.
+    #[error("server `{server}` cannot be {what}: {why}")]
+    NoWay {
+        /// The server.
+        server: String,
+        /// What was asked for.
+        what: &'static str,
+        /// What is missing.
+        why: String,
+    },
+}
+
+struct Said<'a>(&'a str);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "; the last that it said:\n{}", self.0) }
+    }
+}
+
+/// One server, and what runs of it. What runs still is killed when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    spec: Spec,
+    lease: Lease,
+    child: Option<Child>,
+    /// Whether the user's own command has started it.
+    given_runs: bool,
+    paused: bool,
+}
+
+impl Server {
+    /// A server that was not started yet; `leases` is the folder that names it while it runs.
+    ///
+    /// # Errors
+    /// Where the lease cannot be written: what runs without one would outlast a kill.
+    pub fn new(spec: Spec, leases: &Path) -> std::io::Result<Self> {
+        let mut lease = Lease::begin(leases, &format!("server `{}`", spec.name))?;
+        for file in &spec.files {
+            lease.file(file.clone())?;
+        }
+        Ok(Self { spec, lease, child: None, given_runs: false, paused: false })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The folder with its data.
+    pub fn data(&self) -> Option<&Path> {
+        self.spec.data.as_deref()
+    }
+
+    /// Where what it says is kept.
+    pub fn log(&self) -> &Path {
+        &self.spec.log
+    }
+
+    /// Its processes; none where it does not run, or not as a process of this one.
+    pub fn tree(&self) -> Tree {
+        let root = self.child.as_ref().and_then(|child| Pid::of(child.id()));
+        Tree::of(root.as_slice())
+    }
+
+    /// Whether it was started and not stopped. It may have died meanwhile: [`Server::died`].
+    pub fn is_started(&self) -> bool {
+        self.child.is_some() || self.given_runs
+    }
+
+    /// How it has died, if it has though it was not asked to.
+    pub fn died(&mut self) -> Option<Problem> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        self.child = None;
+        let _ = self.lease.processes(&[]);
+        Some(Problem::Died { server: self.spec.name.clone(), how: status.to_string(), said: self.said() })
+    }
+
+    /// Starts it. Whether it is ready is another question: [`Server::wait_ready`].
+    ///
+    /// # Errors
+    /// Where a command cannot be run or fails. One that is started already is left as it is.
+    pub fn start(&mut self) -> Result<(), Problem> {
+        if self.is_started() {
+            return Ok(());
+        }
+        if let Some(data) = self.spec.data.clone() {
+            let made = fs::create_dir_all(&data);
+            made.map_err(|e| self.failed("its data folder is made", &data.display().to_string(), e.to_string()))?;
+            let empty = fs::read_dir(&data).is_ok_and(|mut entries| entries.next().is_none());
+            if let Some(prepare) = self.spec.prepare.clone().filter(|_| empty) {
+                self.run("it is prepared", &prepare)?;
+            }
+        }
+        let mut command = match &self.spec.commands {
+            Commands::Given { start, .. } => {
+                let start = start.clone();
+                self.run("it is started", &start)?;
+                self.given_runs = true;
+                return Ok(());
+            }
+            Commands::Run(line) => {
+                let mut command = Command::new("sh");
+                // So that the process is the server, and not a shell that waits for it.
+                command.args(["-c", &format!("exec {line}")]).stdin(Stdio::null());
+                command
+            }
+            Commands::Program(program, arguments) => {
+                let mut command = Command::new(program);
+                command.args(arguments).stdin(Stdio::piped());
+                command
+            }
+        };
+        let shown = self.shown();
+        let log = self.log_file().map_err(|e| self.failed("it is started", &shown, e))?;
+        let other = log.try_clone().map_err(|e| self.failed("it is started", &shown, e.to_string()))?;
+        command.envs(self.spec.env.iter().map(|(name, value)| (name, value))).stdout(log).stderr(other);
+        // Ctrl-C is for this process, which stops the server in order.
+        command.process_group(0);
+        let child = command.spawn().map_err(|e| self.failed("it is started", &shown, format!("cannot be run: {e}")))?;
+        let pid = Pid::of(child.id());
+        self.child = Some(child);
+        let kept = self.lease.processes(pid.as_slice());
+        kept.map_err(|e| self.failed("its lease is written", &shown, e.to_string()))
+    }
+
+    /// Waits until it is ready: its `ready` command succeeds, and `answers` says so.
+    ///
+    /// # Errors
+    /// Where it dies meanwhile, or takes too long.
+    pub fn wait_ready(&mut self, answers: &mut dyn FnMut() -> Result<(), String>) -> Result<Duration, Problem> {
+        let began = Instant::now();
+        loop {
+            if let Some(died) = self.died() {
+                return Err(died);
+            }
+            let ready = self.spec.ready.clone();
+            let asked = ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready));
+            let why = match asked.map_err(|e| e.to_string()).and_then(|()| answers()) {
+                Ok(()) => return Ok(began.elapsed()),
+                Err(why) => why,
+            };
+            if began.elapsed() >= self.spec.ready_within {
+                return Err(Problem::NotReady {
+                    server: self.spec.name.clone(),
+                    within: self.spec.ready_within,
+                    why,
+                    said: self.said(),
+                });
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Stops it in order; one that takes too long is killed.
+    ///
+    /// # Errors
+    /// Where its command fails, or it had to be killed. It does not run then either.
+    pub fn stop(&mut self) -> Result<(), Problem> {
+        if !self.is_started() {
+            return Ok(());
+        }
+        if self.paused {
+            self.resume()?;
+        }
+        if let Commands::Given { stop, .. } = &self.spec.commands {
+            let stop = stop.clone();
+            self.given_runs = false;
+            return self.run("it is stopped", &stop);
+        }
+        let tree = self.tree();
+        tree.terminate();
+        let began = Instant::now();
+        while began.elapsed() < self.spec.stop_within {
+            let ended = self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()));
+            if ended {
+                // What it has started and left behind is no server any more.
+                tree.kill();
+                self.forget();
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.end(&tree);
+        Err(Problem::NotStopped { server: self.spec.name.clone(), within: self.spec.stop_within })
+    }
+
+    /// Ends it at once, as `kill -9` does: it writes nothing more.
+    ///
+    /// # Errors
+    /// Where there is no command for it, or the command fails.
+    pub fn kill(&mut self) -> Result<(), Problem> {
+        if let Commands::Given { kill, .. } = &self.spec.commands {
+            let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
+            self.given_runs = false;
+            return self.run("it is killed", &kill);
+        }
+        let tree = self.tree();
+        self.end(&tree);
+        Ok(())
+    }
+
+    /// Has it stand still where it is.
+    ///
+    /// # Errors
+    /// Where there is no command for it, or the command fails.
+    pub fn pause(&mut self) -> Result<(), Problem> {
+        if let Commands::Given { pause, .. } = &self.spec.commands {
+            let pause = pause.clone().ok_or_else(|| self.no_way("paused", "pause"))?;
+            self.run("it is paused", &pause)?;
+        } else {
+            self.tree().pause();
+        }
+        self.paused = true;
+        Ok(())
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// Where there is no command for it, or the command fails.
+    pub fn resume(&mut self) -> Result<(), Problem> {
+        if let Commands::Given { resume, .. } = &self.spec.commands {
+            let resume = resume.clone().ok_or_else(|| self.no_way("resumed", "resume"))?;
+            self.run("it is resumed", &resume)?;
+        } else {
+            self.tree().resume();
+        }
+        self.paused = false;
+        Ok(())
+    }
+
+    /// The last lines that it said.
+    pub fn said(&self) -> String {
+        let text = fs::read(&self.spec.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(8 << 10)..]).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+    }
+
+    fn end(&mut self, tree: &Tree) {
+        tree.kill();
+        if let Some(child) = &mut self.child {
+            // It cannot go on; what cannot be waited for has been waited for.
+            let _ = child.wait();
+        }
+        // The next start must not meet those that are still dying.
+        while tree.runs() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.child = None;
+        self.paused = false;
+        // An empty lease says the same as one whose processes have gone.
+        let _ = self.lease.processes(&[]);
+    }
+
+    fn log_file(&self) -> Result<fs::File, String> {
+        let log = &self.spec.log;
+        fs::OpenOptions::new().create(true).append(true).open(log).map_err(|e| format!("{}: {e}", log.display()))
+    }
+
+    /// Runs a command to its end.
+    fn run(&self, what: &'static str, line: &str) -> Result<(), Problem> {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).stdin(Stdio::null()).process_group(0);
+        command.envs(self.spec.env.iter().map(|(name, value)| (name, value)));
+        let output = command.output().map_err(|e| self.failed(what, line, format!("cannot be run: {e}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        Err(Problem::Command {
+            server: self.spec.name.clone(),
+            what,
+            command: line.to_owned(),
+            why: format!("ended with {}", output.status),
+            said: String::from_utf8_lossy(&said).trim_end().to_owned(),
+        })
+    }
+
+    fn shown(&self) -> String {
+        match &self.spec.commands {
+            Commands::Run(line) | Commands::Given { start: line, .. } => line.clone(),
+            Commands::Program(program, arguments) => format!("{} {}", program.display(), arguments.join(" ")),
+        }
+    }
+
+    fn failed(&self, what: &'static str, command: &str, why: String) -> Problem {
+        let (server, command) = (self.spec.name.clone(), command.to_owned());
+        Problem::Command { server, what, command, why, said: String::new() }
+    }
+
+    fn no_way(&self, what: &'static str, key: &str) -> Problem {
+        let why = format!("it is controlled by commands, and none is given for it; add `{key}` to the server");
+        Problem::NoWay { server: self.spec.name.clone(), what, why }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let tree = self.tree();
+        self.end(&tree);
+        if let Commands::Given { stop, .. } = &self.spec.commands
+            && self.given_runs
+        {
+            // Whoever stops it in order hears how that went; here nobody is left who could.
+            let _ = self.run("it is stopped", &stop.clone());
+        }
+        for file in &self.spec.files {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    struct Lab(tempfile::TempDir);
+
+    impl Lab {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+            Self(folder)
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn server(&self, commands: Commands, change: impl FnOnce(&mut Spec)) -> Server {
+            let mut spec = Spec {
+                name: "it".into(),
+                commands,
+                prepare: None,
+                data: Some(self.path("data")),
+                ready: None,
+                env: vec![("FOLDER".into(), self.0.path().display().to_string())],
+                log: self.path("log"),
+                ready_within: Duration::from_secs(30),
+                stop_within: Duration::from_secs(30),
+                files: Vec::new(),
+            };
+            change(&mut spec);
+            Server::new(spec, self.0.path()).unwrap()
+        }
+
+        fn leases(&self) -> usize {
+            let entries = fs::read_dir(self.0.path()).unwrap().flatten();
+            entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "lease")).count()
+        }
+    }
+
+    fn run(line: &str) -> Commands {
+        Commands::Run(line.into())
+    }
+
+    const TALKS: &str =
+        "sh -c 'trap \"echo bye; exit 0\" TERM; echo $GREETING; touch $FOLDER/up; while :; do sleep 0.01; done'";
+
+    #[test]
+    fn a_process_is_started_paused_killed_started_again_and_stopped_in_order() {
+        let lab = Lab::new();
+        let mut server = lab.server(run(TALKS), |spec| {
+            spec.env.push(("GREETING".into(), "hello".into()));
+            spec.ready = Some("test -e $FOLDER/up".into());
+            spec.prepare = Some("echo once >> $FOLDER/prepared; touch $FOLDER/data/made".into());
+        });
+        server.start().unwrap();
+        server.wait_ready(&mut || Ok(())).unwrap();
+        let first = server.tree();
+        server.pause().unwrap();
+        while !first.pids()[0].is_paused() {
+            std::thread::yield_now();
+        }
+        server.kill().unwrap();
+        assert!(
+            !first.runs() && !server.is_started() && server.died().is_none(),
+            "a kill that was asked for is no death"
+        );
+        assert!(!server.said().contains("bye"));
+        server.start().unwrap();
+        server
+            .wait_ready(&mut || if server_said(&lab, "hello") >= 2 { Ok(()) } else { Err("not yet".into()) })
+            .unwrap();
+        server.stop().unwrap();
+        assert!(server.said().ends_with("bye"), "{}", server.said());
+        assert_eq!(fs::read_to_string(lab.path("prepared")).unwrap(), "once\n");
+        assert_eq!(lab.leases(), 1);
+        drop(server);
+        assert_eq!(lab.leases(), 0);
+    }
+
+    fn server_said(lab: &Lab, what: &str) -> usize {
+        fs::read_to_string(lab.path("log")).unwrap().matches(what).count()
+    }
+
+    #[test]
+    fn one_that_dies_shows_its_last_words() {
+        let lab = Lab::new();
+        let mut server = lab.server(run("sh -c 'echo the port is in use >&2; exit 7'"), |_| ());
+        server.start().unwrap();
+        let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err().to_string();
+        assert!(died.contains("exit status: 7") && died.contains("the port is in use"), "{died}");
+        assert!(!server.is_started());
+    }
+
+    #[test]
+    fn one_that_never_gets_ready_or_does_not_stop_is_told() {
+        let lab = Lab::new();
+        let mut server =
+            lab.server(run("sh -c 'trap \"\" TERM; touch $FOLDER/up; while :; do sleep 0.01; done'"), |spec| {
+                spec.ready_within = Duration::from_millis(50);
+                spec.stop_within = Duration::from_millis(50);
+            });
+        server.start().unwrap();
+        while !lab.path("up").exists() {
+            std::thread::yield_now();
+        }
+        let slow = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
+        assert!(slow.to_string().contains("nobody answers"), "{slow}");
+        let tree = server.tree();
+        assert!(matches!(server.stop(), Err(Problem::NotStopped { .. })));
+        assert!(!tree.runs());
+    }
+
+    #[test]
+    fn a_command_that_fails_says_so_in_its_own_words() {
+        let lab = Lab::new();
+        let mut server = lab.server(run("true"), |spec| spec.prepare = Some("echo no room; false".into()));
+        let failed = server.start().unwrap_err().to_string();
+        assert!(failed.contains("no room") && failed.contains("exit status: 1"), "{failed}");
+    }
+
+    #[test]
+    fn the_users_own_commands_are_used_and_what_has_none_is_refused() {
+        let lab = Lab::new();
+        let given = |kill: Option<&str>| Commands::Given {
+            start: "echo start >> $FOLDER/did".into(),
+            stop: "echo stop >> $FOLDER/did".into(),
+            kill: kill.map(str::to_owned),
+            pause: None,
+            resume: None,
+        };
+        let mut server = lab.server(given(Some("echo kill >> $FOLDER/did")), |_| ());
+        server.start().unwrap();
+        server.kill().unwrap();
+        server.start().unwrap();
+        server.stop().unwrap();
+        server.start().unwrap();
+        drop(server);
+        assert_eq!(fs::read_to_string(lab.path("did")).unwrap(), "start\nkill\nstart\nstop\nstart\nstop\n");
+        let mut server = lab.server(given(None), |_| ());
+        assert!(server.kill().unwrap_err().to_string().contains("add `kill`"));
+        assert!(server.pause().unwrap_err().to_string().contains("add `pause`"));
+    }
+
+    #[test]
+    fn a_program_ends_with_its_input() {
+        let lab = Lab::new();
+        let mut server = lab.server(Commands::Program("cat".into(), Vec::new()), |_| ());
+        server.start().unwrap();
+        let tree = server.tree();
+        // Its end of the pipe is closed when this process ends, however that is.
+        drop(server.child.as_mut().unwrap().stdin.take());
+        while tree.runs() {
+            std::thread::yield_now();
+        }
+        assert!(matches!(server.died(), Some(Problem::Died { .. })));
+    }
+}
