@@ -128,6 +128,12 @@ function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void
     } else if (mark.kind === "stall") {
       ctx.fillStyle = css("--stall");
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
+    } else if (mark.kind === "fault") {
+      ctx.fillStyle = css("--stall");
+      ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
+      ctx.fillStyle = css("--invalid");
+      ctx.fillRect(x, top, 2 * ratio, height);
+      ctx.fillText(mark.label.split(",")[0] ?? "", x + 5 * ratio, top + 18 * ratio);
     } else {
       ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(arms[of ?? 0]), 0.7);
       ctx.setLineDash([3 * ratio, 3 * ratio]);

@@ -187,6 +187,8 @@ pub enum MarkKind {
     Stall,
     /// Another level, or a slope.
     Change,
+    /// The study broke the server, until clients were answered again.
+    Fault,
     /// A trial ended early here.
     End,
 }

@@ -329,6 +329,17 @@ fn of_phase(
             arm: Some(arm),
         });
     }
+    for fault in &phase.faults {
+        let Some(began_ns) = fault.began_ns else { continue };
+        let over_ns = fault.first_answer_ns.map(|after| began_ns + after).or(fault.ready_ns).or(fault.mended_ns);
+        marks.push(Mark {
+            at: Number(axis.at(&phase.name, began_ns)),
+            to: Some(Number(axis.at(&phase.name, over_ns.unwrap_or(phase.elapsed_ns)))),
+            label: format!("{}, trial {}", fault.what, trial.trial),
+            kind: MarkKind::Fault,
+            arm: Some(arm),
+        });
+    }
     if let Some(why) = &phase.partial {
         marks.push(Mark {
             at: Number(axis.at(&phase.name, phase.elapsed_ns)),

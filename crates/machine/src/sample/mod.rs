@@ -1,0 +1,26 @@
+//! What processes and the machine use, read from `/proc`: counts that only grow, and levels.
+
+mod folder;
+mod host;
+mod processes;
+
+pub use folder::{FolderUse, folder_use};
+pub use host::{HostUse, host_use};
+pub use processes::{ProcessUse, Watcher};
+
+use std::fs;
+
+/// The numbers of lines such as `name: 12 kB`, by name.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+/// Nanoseconds of a tick, the unit of `/proc/PID/stat`.
+fn tick_ns() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
