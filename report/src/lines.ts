@@ -67,6 +67,25 @@ function widen(column: Column): void {
   }
 }
 
+/** Places whose neighbours have no value. */
+function alone(column: Column): number[] {
+  const found: number[] = [];
+  let before = false;
+  for (let at = 0; at < column.length; at += 1) {
+    if (column[at] === undefined) continue;
+    if (column[at] === null) {
+      before = false;
+      continue;
+    }
+    let next = at + 1;
+    while (next < column.length && column[next] === undefined) next += 1;
+    const after = next < column.length && column[next] !== null;
+    if (!before && !after) found.push(at);
+    before = true;
+  }
+  return found;
+}
+
 /** From zero on, unless all lies far above it. */
 function from(low: number, high: number): [number, number] {
   if (low >= 0) return [0, high > 0 ? high * 1.06 : 1];
@@ -166,7 +185,8 @@ function drawLines(u: uPlot, chart: Chart, state: Shown): void {
     ctx.moveTo(left, y);
     ctx.lineTo(left + width, y);
     ctx.stroke();
-    ctx.fillText(`${line.label} ${shown(line.at, chart.ys[line.axis]?.unit ?? "plain")}`, left + 6 * ratio, y - 4 * ratio);
+    ctx.textBaseline = "bottom";
+    ctx.fillText(`${line.label} ${shown(line.at, chart.ys[line.axis]?.unit ?? "plain")}`, left + 6 * ratio, y - 3 * ratio);
   }
   ctx.restore();
 }
@@ -261,8 +281,14 @@ export function drawLinesChart(
       stroke,
       width: 1.6,
       dash: dash(arms[s.arm]),
-      points: { show: points, size: chart.kind === "points" ? 8 : 6, fill: stroke },
-      ...(chart.kind === "points" && !chart.id.startsWith("search") ? { paths: () => null } : {}),
+      points: {
+        show: points,
+        size: chart.kind === "points" ? 8 : 6,
+        fill: stroke,
+        // A value that no line reaches is a point, however many others there are.
+        ...(points ? {} : { filter: (u: uPlot, nth: number) => alone(u.data[nth] as Column) }),
+      },
+      ...(chart.kind === "points" ? { paths: () => null } : {}),
       spanGaps: false,
     });
     if (s.low && s.high) {

@@ -127,7 +127,7 @@ export class Place {
         this.draw();
       });
       log.setAttribute("aria-pressed", String(isLog(this.chart, visible(this.chart, this.state), this.state)));
-      end.append(log, button("all", "Show all of the x axis (drag over the chart to zoom)", () => this.together.show(null)));
+      end.append(log, button("reset zoom", "Show all of the x axis again (drag over the chart to zoom)", () => this.together.show(null)));
     }
     const name = () => fileName(titleOf(this.chart, this.state));
     end.append(

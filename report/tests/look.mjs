@@ -154,7 +154,7 @@ const checks = {
         assert.deepEqual([all.from, all.to], [before.from, before.to], `${how} does not show all of the axis again`);
       }
     };
-    await one.getByRole("button", { name: "all", exact: true }).click();
+    await one.getByRole("button", { name: "reset zoom", exact: true }).click();
     await whole("the button");
     await drag();
     assert.notEqual((await numbersOf(other)).from, before.from);

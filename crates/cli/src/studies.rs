@@ -21,6 +21,8 @@ pub(crate) struct Opened {
     pub(crate) text: String,
     /// The file it came from.
     pub(crate) file: PathBuf,
+    /// What it was named by: the file, or the name of a built-in study.
+    pub(crate) named: PathBuf,
     /// What the preset and the command change, as it is kept in the result.
     pub(crate) overrides: Vec<String>,
     pub(crate) scale: f64,
@@ -44,7 +46,15 @@ pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
     applied.extend(typed);
     overrides.extend(args.overrides.iter().cloned());
     let study = Study::parse_with(&text, &file, &applied)?;
-    Ok(Opened { study, text, file, overrides, scale: args.scale.or(preset_scale).unwrap_or(1.0), applied })
+    Ok(Opened {
+        study,
+        text,
+        file,
+        named: args.study.clone(),
+        overrides,
+        scale: args.scale.or(preset_scale).unwrap_or(1.0),
+        applied,
+    })
 }
 
 /// The text of a study and the file it is said to be from.

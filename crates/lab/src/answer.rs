@@ -1,12 +1,13 @@
 //! The answer of a run in two sentences, made of its figures and verdicts alone: what was found, and what that is worth.
 //!
-//! What is said of a run, in this order, the first that it has:
+//! What became of the servers that the study broke comes first. Then, in this order, the first that a run has:
 //! 1. the highest rate within the study's limits, where it was searched;
 //! 2. at which of the given rates the limits held, where phases have both;
 //! 3. which store is ahead in each phase, each at its best levels, and by how much;
 //! 4. which levels are best, where there is one store only;
 //! 5. the figures themselves, where there is one arm.
 
+mod faults;
 mod limits;
 mod phases;
 mod worth;
@@ -27,12 +28,14 @@ pub struct Answer {
     pub worth: String,
     /// The worst level of the verdicts.
     pub level: Level,
+    /// The phase that it is of, or the first of them.
+    pub phase: Option<String>,
 }
 
 /// The answer of a run, also of one that is not at its end.
 pub fn answer(result: &RunResult) -> Answer {
     let (worth, level) = worth::worth(result);
-    Answer { found: found(result), worth, level }
+    Answer { found: found(result), worth, level, phase: phases::first(result) }
 }
 
 fn found(result: &RunResult) -> String {
@@ -47,8 +50,10 @@ fn found(result: &RunResult) -> String {
             None => "No trial ended whole.".to_owned(),
         };
     }
+    let broken = faults::broken(result);
     let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
     let text = text.unwrap_or_else(|| "Nothing was measured but warm-ups.".to_owned());
+    let text = broken.into_iter().chain([text]).collect::<Vec<_>>().join(" ");
     let planned = result.plan.trials.len();
     if result.run.ended.is_none() && result.trials.len() <= planned {
         let at = count(result.trials.len() as u64);

@@ -2,7 +2,7 @@
 
 use crate::arms::arm_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT};
-use crate::human::{bytes, duration, percent, rate, ratio};
+use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
 
@@ -144,6 +144,13 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
             notes.push(format!("trial {trials} of {} is unlike the others in {measure}, and in the figure", arm.arm));
         }
     }
+    let cells = || rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
+    if cells().next().is_some() {
+        let useless = if cells().any(|cell| cell.text.contains("[?]")) { "; [?]: wider than tenfold" } else { "" };
+        let first =
+            arms.first().filter(|_| several).map_or_else(String::new, |arm| format!("; the first is {}", arm.arm));
+        notes.insert(0, format!("± and [ ]: 95 % intervals over blocks{useless}{first}"));
+    }
     ArmsTable { phase: phase.to_owned(), columns, rows, notes }
 }
 
@@ -163,7 +170,7 @@ fn over(figure: &FigureOverTrials, show: fn(f64) -> String) -> Cell {
         (0, _) => return Cell { text: "none".to_owned(), figure: None },
         _ if none > 0 => format!("{}, none in {none}", show(figure.figure.value)),
         (_, true) => format!("≥ {}", show(figure.figure.value)),
-        _ => with_width(show(figure.figure.value), &figure.figure),
+        _ => with_width(show, &figure.figure),
     };
     Cell { text, figure: Some(figure.figure) }
 }
@@ -186,12 +193,18 @@ fn limits(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
     }
 }
 
-/// A figure, ± half of its interval where there is one.
-pub(crate) fn with_width(text: String, estimate: &Estimate) -> String {
-    match estimate.relative_half_width() {
-        // Beyond its own size a width says one thing only.
-        Some(half) if half > 1.0 => format!("{text} ±>100 %"),
-        Some(half) if half.is_finite() => format!("{text} ±{}", percent(half)),
+/// A half of an interval's width up to which its ends lie about as far above as below.
+const EVEN: f64 = 0.2;
+
+/// A figure with its interval, where there is one: ± half of a narrow one, the ends of a wide one.
+pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> String {
+    let text = show(estimate.value);
+    match (estimate.relative_half_width(), estimate.low, estimate.high) {
+        (Some(half), ..) if half <= EVEN => format!("{text} ±{}", percent(half)),
+        (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
+            format!("{text} [{}, {}]", show(low), show(high))
+        }
+        (_, Some(_), Some(_)) => format!("{text} [?]"),
         _ => text,
     }
 }

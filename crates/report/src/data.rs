@@ -162,6 +162,10 @@ pub struct Series {
     /// Upper ends of intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<Numbers>,
+    /// What the table says of it in place of its points: a name, and a figure in the unit of its axis (a count for
+    /// `operations`).
+    #[serde(skip)]
+    pub figures: Vec<(&'static str, f64)>,
 }
 
 /// A choice of what is shown.
@@ -410,6 +414,7 @@ mod tests {
                 y: Numbers::default(),
                 low: None,
                 high: None,
+                figures: Vec::new(),
             });
         }
         chart.choose(&[("percentile", "percentile")], &[("percentile", "p99".to_owned())].into());

@@ -1,5 +1,6 @@
 //! Several runs as one subject: each arm with its colour, the same everywhere.
 
+use storebench_lab::answer::answer;
 use storebench_lab::arms::arm_of;
 use storebench_lab::results::TrialResult;
 
@@ -32,9 +33,15 @@ pub struct Subject {
     /// The runs, in the order given.
     pub runs: Vec<Recorded>,
     pub(crate) arms: Vec<ArmOf>,
+    answers: Vec<String>,
 }
 
 impl Subject {
+    /// The phases that the answers of the runs are of.
+    pub(crate) fn answers(&self) -> &[String] {
+        &self.answers
+    }
+
     /// These runs.
     pub fn of(runs: Vec<Recorded>) -> Self {
         let names = run_names(&runs);
@@ -78,7 +85,8 @@ impl Subject {
         for (nth, at) in order.into_iter().enumerate() {
             (arms[at].colour, arms[at].dash) = (nth % COLOURS, nth / COLOURS % DASHES);
         }
-        Self { runs, arms }
+        let answers = runs.iter().filter_map(|run| answer(&run.result).phase).collect();
+        Self { runs, arms, answers }
     }
 
     /// The position of a trial's arm.

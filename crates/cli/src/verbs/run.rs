@@ -52,7 +52,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         prices,
         resume: args.resume.clone(),
         study_text: opened.text,
-        study_file: Some(opened.file),
+        study_file: Some(opened.named),
         overrides: opened.overrides,
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.keep),

@@ -81,7 +81,9 @@ fn nothing_lost(cli: &Cli, done: &Done) -> Value {
     let (began, mended) = (fault["began_ns"].as_u64().unwrap(), fault["mended_ns"].as_u64().unwrap());
     assert!(mended - began >= 100_000_000, "{fault}");
     assert!(fault["unavailable_ns"].as_u64().unwrap() >= 100_000_000, "{fault}");
-    assert!(fault["first_answer_ns"].as_u64().unwrap() >= 100_000_000, "{fault}");
+    // On a busy machine a server may be back only when the phase is over.
+    assert!(fault["first_answer_ns"].as_u64().is_none_or(|ns| ns >= 100_000_000), "{fault}");
+    assert!(fault["ready_ns"].as_u64().is_some(), "{fault}");
     assert!(steady(&result)["connection_events"]["disconnects"].as_u64().unwrap() > 0);
     assert_eq!(verdict(&result, "lost-writes")["level"], "pass");
     nothing_left(cli);
@@ -169,7 +171,7 @@ fn what_a_killed_run_left_is_ended_by_the_next_one() {
     while !hosts().is_empty() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    cli.write("short.toml", &study("sqlite:it.db", "[]", "200ms", "os"));
+    cli.write("short.toml", &study("sqlite:other.db", "[]", "200ms", "os"));
     let next = cli.run("run short.toml");
     next.assert_measured();
     assert!(next.err.contains("an earlier run was killed and left server `sqlite` behind"), "{}", next.err);

@@ -12,7 +12,7 @@ use crate::results::{PhaseResult, RunResult, TrialResult};
 /// The highest rates that searches found.
 pub(super) fn searched(result: &RunResult) -> Option<String> {
     let phase = &result.trials.iter().flat_map(|t| &t.searches).next()?.phase;
-    let all = standings(result, &format!("{phase}.{}", RATE_WITHIN_LIMITS.name));
+    let all = standings(result, phase, RATE_WITHIN_LIMITS.name);
     let ranked = best_of_stores(&all);
     let within = format!(" within the limits of {phase}");
     let (Some(first), second) = (ranked.first(), ranked.get(1)) else {

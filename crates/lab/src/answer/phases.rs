@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::listed;
 use crate::arms::{arm_of, is_whole};
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT};
-use crate::human::{duration, percent, rate, ratio};
+use crate::human::{duration, percent, plural, rate, ratio};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 use crate::series::Series;
 use crate::stats::Estimate;
@@ -14,13 +14,17 @@ use crate::stats::Estimate;
 const RESPONSE_P99: &str = "response.p99";
 
 /// What is said of a lead without an interval.
-const TOO_FEW: &str = "; measured too few times for an interval";
+const TOO_FEW: &str = "measured too few times to tell it from chance";
+/// A figure of fewer requests in a trial says how many they were.
+const FEW_REQUESTS: u64 = 20;
 
 /// One arm's figure of a phase.
 pub(super) struct Standing {
     pub(super) arm: String,
     pub(super) store: String,
     pub(super) series: Series,
+    /// The fewest operations of the phase in a trial.
+    requests: u64,
 }
 
 impl Standing {
@@ -34,7 +38,13 @@ impl Standing {
 
     /// `145 k docs/s`, `p99 of 1.23 ms`.
     pub(super) fn shown(&self) -> String {
-        shown(self.series.figure.measure, self.series.over_trials(), self.series.at_least())
+        let figure = shown(self.series.figure.measure, self.series.over_trials(), self.series.at_least());
+        match self.requests {
+            few if few < FEW_REQUESTS => {
+                format!("{figure} (of {} a trial)", plural(few, "request"))
+            }
+            _ => figure,
+        }
     }
 }
 
@@ -98,6 +108,16 @@ fn told(result: &RunResult) -> Vec<String> {
     if measured.is_empty() { phases.into_keys().collect() } else { measured }
 }
 
+/// The phase that the answer is of, or the first of them.
+pub(super) fn first(result: &RunResult) -> Option<String> {
+    let searched = result.trials.iter().flat_map(|t| &t.searches).next().map(|search| search.phase.clone());
+    let limited = || {
+        let mut phases = result.trials.iter().flat_map(|t| &t.phases);
+        phases.find(|p| !p.warm_up && !p.limits.is_empty() && p.rate.is_some()).map(|p| p.name.clone())
+    };
+    searched.or_else(limited).or_else(|| told(result).into_iter().next())
+}
+
 /// The figure of a phase that arms are told by: of an open loop how fast it answers, else how much.
 fn figure_of(phases: &[&PhaseResult]) -> &'static str {
     let bulk = phases.iter().flat_map(|p| p.ops.values()).any(|op| op.documents > 0 && op.documents != op.succeeded);
@@ -109,18 +129,23 @@ fn figure_of(phases: &[&PhaseResult]) -> &'static str {
 }
 
 /// Every arm that has a figure in all of its whole trials.
-pub(super) fn standings(result: &RunResult, figure: &str) -> Vec<Standing> {
+pub(super) fn standings(result: &RunResult, name: &str, measure: &str) -> Vec<Standing> {
+    let figure = &format!("{name}.{measure}");
     let mut arms: IndexMap<&str, Vec<&TrialResult>> = IndexMap::new();
     for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
         arms.entry(arm_of(trial)).or_default().push(trial);
     }
     let of = |(arm, trials): (&str, Vec<&TrialResult>)| {
         let store = trials.first()?.store.clone();
-        let series = Series::of(trials, |_| Vec::new()).shift_remove(figure)?;
+        let series = Series::of(trials.clone(), |_| Vec::new()).shift_remove(figure)?;
+        let phases = || trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.name == name);
+        let of = |phase: &PhaseResult| phase.ops.values().fold(0, |sum: u64, op| sum.saturating_add(op.count));
+        let requests = phases().map(of).min().unwrap_or(0);
         (series.none_in().is_empty() && series.over_trials().trials > 0).then(|| Standing {
             arm: arm.to_owned(),
             store,
             series,
+            requests,
         })
     };
     arms.into_iter().filter_map(of).collect()
@@ -159,8 +184,10 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
     if lead.open() {
         return format!("{a} and {b} cannot be told apart{place}: {x} and {y}, {}.", lead.shown());
     }
-    let unsure = if lead.sure() { "" } else { TOO_FEW };
-    format!("{a} is ahead{place}: {x} against {y} of {b}, {}{unsure}.", lead.shown())
+    match lead.sure() {
+        true => format!("{a} is ahead{place}: {x} against {y} of {b}, {}.", lead.shown()),
+        false => format!("{a} came out ahead{place}, {TOO_FEW}: {x} against {y} of {b}, {}.", lead.shown()),
+    }
 }
 
 /// Who is ahead in which phase.
@@ -169,11 +196,14 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
     let of_phase = |name: &String| {
         let found: Vec<&PhaseResult> =
             result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name && !p.warm_up).collect();
-        standings(result, &format!("{name}.{}", figure_of(&found)))
+        standings(result, name, figure_of(&found))
     };
     let all: Vec<(String, Vec<Standing>)> =
         phases.iter().map(|name| (name.clone(), of_phase(name))).filter(|(_, of)| !of.is_empty()).collect();
-    let stores = all.iter().map(|(_, of)| best_of_stores(of).len()).max()?;
+    let unheld = unheld(result, &phases);
+    let Some(stores) = all.iter().map(|(_, of)| best_of_stores(of).len()).max() else {
+        return (!unheld.is_empty()).then(|| unheld.join(" "));
+    };
     let text = match (all.as_slice(), stores) {
         (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
         (_, 1) => levels(&all),
@@ -183,8 +213,45 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
         }
         _ => stores_by_phase(&all),
     };
-    Some(text)
+    Some([text].into_iter().chain(unheld).collect::<Vec<_>>().join(" "))
 }
+
+/// Open loops in which not all that was due was answered: such a phase has no p99, and the arm stands beside no other one.
+fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
+    let mut told: IndexMap<(&str, &str), String> = IndexMap::new();
+    for trial in &result.trials {
+        for phase in trial.phases.iter().filter(|p| phases.contains(&p.name) && !p.warm_up) {
+            let Some(rates) = phase.rate.as_ref().filter(|r| r.achieved_per_s < r.due_per_s * HELD) else { continue };
+            told.entry((arm_of(trial), phase.name.as_str())).or_insert_with(|| {
+                let unanswered: f64 = phase.ops.values().map(|op| op.censored as f64).sum();
+                let due: f64 = phase.ops.values().map(|op| op.count as f64 + op.censored as f64).sum();
+                let left = if unanswered > 0.0 {
+                    format!(", and {} of what was due had no answer at its end", percent(unanswered / due))
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{} did not hold {}/s in {}: {}/s were answered{left}.",
+                    arm_of(trial),
+                    rate(rates.due_per_s),
+                    phase.name,
+                    rate(rates.achieved_per_s)
+                )
+            });
+        }
+    }
+    let more = told.len().saturating_sub(MOST_UNHELD);
+    let mut all: Vec<String> = told.into_values().take(MOST_UNHELD).collect();
+    if more > 0 {
+        all.push(format!("So it was with {more} more."));
+    }
+    all
+}
+
+/// So much of what is due has to be answered for a rate to be held.
+const HELD: f64 = 0.99;
+/// So many arms that did not hold their rate are named.
+const MOST_UNHELD: usize = 2;
 
 /// One arm: its figures.
 fn figures(all: &[(String, Vec<Standing>)]) -> String {
@@ -213,28 +280,30 @@ fn levels(all: &[(String, Vec<Standing>)]) -> String {
 
 /// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); not told apart in query.`
 fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
-    let mut leads: IndexMap<&str, Vec<String>> = IndexMap::new();
+    // By store, and whether chance is ruled out.
+    let mut leads: IndexMap<(&str, bool), Vec<String>> = IndexMap::new();
     let mut open: Vec<String> = Vec::new();
-    let (mut varied, mut unsure) = (false, false);
+    let mut varied = false;
     for (phase, of) in all {
         let ranked = best_of_stores(of);
         varied |= of.len() > ranked.len();
         let [first, second, ..] = ranked[..] else { continue };
         let lead = Lead::of(first, second);
-        unsure |= !lead.sure() && !lead.open();
         if lead.open() {
             open.push(format!("{phase} ({} to {}: {})", first.store, second.store, lead.shown()));
         } else {
             let text = format!("{phase} ({} before {})", lead.shown(), second.store);
-            leads.entry(&first.store).or_default().push(text);
+            leads.entry((&first.store, lead.sure())).or_default().push(text);
         }
     }
-    let mut parts: Vec<String> =
-        leads.iter().map(|(store, phases)| format!("{store} is ahead in {}", listed(phases))).collect();
+    let part = |((store, sure), phases): (&(&str, bool), &Vec<String>)| match sure {
+        true => format!("{store} is ahead in {}", listed(phases)),
+        false => format!("{store} came out ahead, {TOO_FEW}, in {}", listed(phases)),
+    };
+    let mut parts: Vec<String> = leads.iter().map(part).collect();
     if !open.is_empty() {
         parts.push(format!("not told apart in {}", listed(&open)));
     }
     let how = if varied { ", each store at its best levels" } else { "" };
-    let few = if unsure { TOO_FEW } else { "" };
-    format!("{}{how}{few}.", parts.join("; "))
+    format!("{}{how}.", parts.join("; "))
 }

@@ -33,7 +33,11 @@ fn the_store_that_is_ahead_and_by_how_much() {
     let alike = stores(&[("a", &[1.0, 1.2, 1.1]), ("b", &[1.2, 1.0, 1.12])]);
     assert!(found(&alike).starts_with("b and a cannot be told apart in mixed: "), "{}", found(&alike));
     let once = stores(&[("a", &[1.0]), ("b", &[1.5])]);
-    assert!(found(&once).ends_with("×1.50; measured too few times for an interval."), "{}", found(&once));
+    assert!(
+        found(&once).starts_with("b came out ahead in mixed, measured too few times to tell it from chance: "),
+        "{}",
+        found(&once)
+    );
 }
 
 #[test]
@@ -51,7 +55,8 @@ fn several_phases_are_one_sentence() {
     assert!(text.starts_with("b is ahead in mixed (×1.50 ") && text.contains("; a is ahead in again (×"), "{text}");
     assert!(!text.contains("too few times"), "{text}");
     run.trials.retain(|trial| trial.block == 1);
-    assert!(found(&run).ends_with("; measured too few times for an interval."), "{}", found(&run));
+    let text = found(&run);
+    assert!(text.starts_with("b came out ahead, measured too few times to tell it from chance, in mixed (×"), "{text}");
 }
 
 #[test]
@@ -95,6 +100,37 @@ fn up_to_which_given_rate_limits_held() {
     let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
     failed.trials[1].failure = Some(Failure::default());
     assert!(found(&failed).contains("at 1,000/s a trial did not end whole."), "{}", found(&failed));
+}
+
+#[test]
+fn a_rate_that_was_not_held_is_the_answer() {
+    let mut run = stores(&[("a", &[1.0])]);
+    let phase = &mut run.trials[0].phases[1];
+    phase.rate =
+        Some(RateResult { planned: 1_000.into(), due_per_s: 1_000.0, achieved_per_s: 745.0, ..RateResult::default() });
+    // What is not answered has no p99.
+    for op in phase.ops.values_mut() {
+        (op.count, op.censored) = (750, 250);
+        op.response_of_attempts_ns = None;
+    }
+    phase.all.response_of_attempts_ns = None;
+    let text = found(&run);
+    assert!(
+        text.ends_with(
+            "a did not hold 1,000/s in mixed: 745/s were answered, and 25 % of what was due had no answer at its end."
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_figure_of_few_requests_says_how_few() {
+    let mut run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
+    for op in run.trials.iter_mut().flat_map(|t| &mut t.phases[1].ops).map(|(_, op)| op) {
+        op.count = 1;
+    }
+    let text = found(&run);
+    assert!(text.contains(" ops/s (of 2 requests a trial) against "), "{text}");
 }
 
 #[test]
@@ -166,10 +202,10 @@ fn the_worst_verdicts_make_the_second_sentence() {
     );
     assert_eq!(
         said(vec![pass, note.clone(), caution.clone()]),
-        ("It holds with reservations: too-short, and 1 note.".into(), Level::Caution)
+        ("With reservations: phases were short (too-short), and 1 note.".into(), Level::Caution)
     );
     assert_eq!(
         said(vec![note, caution, invalid]),
-        ("The measurement is invalid: schedule-slip, and 1 caution.".into(), Level::Invalid)
+        ("The measurement is invalid: the client sent late (schedule-slip), and 1 caution.".into(), Level::Invalid)
     );
 }

@@ -3,10 +3,10 @@
 use super::listed;
 use crate::human::count;
 use crate::results::RunResult;
-use crate::verdicts::{Level, exit_code};
+use crate::verdicts::{Level, exit_code, in_short};
 
 /// Checks that are named.
-const MOST_NAMED: usize = 5;
+const MOST_NAMED: usize = 4;
 
 /// The sentence, and the worst level.
 pub(super) fn worth(result: &RunResult) -> (String, Level) {
@@ -33,7 +33,7 @@ pub(super) fn worth(result: &RunResult) -> (String, Level) {
         let what = if lost { "Data were lost, wrong or could not be verified" } else { "The measurement is invalid" };
         (format!("{what}: {}{}.", named(&invalid), also(&cautions, "caution", "cautions")), Level::Invalid)
     } else if !cautions.is_empty() {
-        let text = format!("It holds with reservations: {}{}.", named(&cautions), also(&notes, "note", "notes"));
+        let text = format!("With reservations: {}{}.", named(&cautions), also(&notes, "note", "notes"));
         (text, Level::Caution)
     } else {
         let passed = checks.len() - notes.len();
@@ -49,7 +49,11 @@ pub(super) fn worth(result: &RunResult) -> (String, Level) {
 
 fn named(checks: &[String]) -> String {
     let more = checks.len().saturating_sub(MOST_NAMED);
-    let mut names: Vec<String> = checks.iter().take(MOST_NAMED).cloned().collect();
+    let name = |check: &String| match in_short(check) {
+        Some(short) => format!("{short} ({check})"),
+        None => check.clone(),
+    };
+    let mut names: Vec<String> = checks.iter().take(MOST_NAMED).map(name).collect();
     if more > 0 {
         names.push(format!("{} more", count(more as u64)));
     }

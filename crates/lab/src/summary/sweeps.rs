@@ -54,7 +54,7 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
             let speed_up = level.speed_up.as_ref().filter(|_| nth > 0);
             table.row(vec![
                 shown(level.level),
-                level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate(f.value), f)),
+                level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
                 speed_up.map_or_else(String::new, ratio),
                 level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
             ]);

@@ -9,6 +9,8 @@ use crate::results::{PhaseResult, RunResult, TrialResult};
 pub(super) struct Check {
     /// Its name in verdicts and on the page.
     pub(super) name: &'static str,
+    /// What it means for the result where it does not pass, in a few plain words.
+    pub(super) short: &'static str,
     /// Under which question the page has it.
     pub(super) group: Group,
     /// What the page says of it, in Markdown: what it sees, its levels, why, what to do.

@@ -21,3 +21,8 @@ pub use judge::{exit_code, judge, spoiled};
 pub use lost::loaded_and_gone;
 pub use model::{Level, Verdict};
 pub use page::page;
+
+/// What a check means for the result where it does not pass, in a few plain words.
+pub fn in_short(check: &str) -> Option<&'static str> {
+    checks::CHECKS.iter().find(|known| known.name == check).map(|known| known.short)
+}

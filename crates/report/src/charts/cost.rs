@@ -46,6 +46,7 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                     y: Numbers(vec![Some(per_million.value)]),
                     low: Some(Numbers(vec![per_million.low])),
                     high: Some(Numbers(vec![per_million.high])),
+                    figures: Vec::new(),
                 });
             }
         }

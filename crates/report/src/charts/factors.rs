@@ -121,6 +121,7 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
                 y: Numbers(y),
                 low: Some(Numbers(found(|e| e.low))),
                 high: Some(Numbers(found(|e| e.high))),
+                figures: Vec::new(),
             });
         }
     }
@@ -185,6 +186,7 @@ fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart, shared: &mut Sh
                     y: ends(|e| Some(e.value)),
                     low: Some(ends(|e| e.low)),
                     high: Some(ends(|e| e.high)),
+                    figures: Vec::new(),
                 });
             }
         }

@@ -4,9 +4,13 @@ use std::collections::HashMap;
 
 use super::percentiles::Merged;
 use crate::data::{Axis, Chart, Heat, Kind, Number, Scale, Unit};
+use crate::subject::Subject;
+
+/// Columns that a phase needs to be drawn.
+const SHORTEST: u32 = 3;
 
 /// One chart, with arm and phase to choose.
-pub(super) fn charts(merged: &Merged) -> Vec<Chart> {
+pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     let axis = Axis::new("time since the phase began", Unit::Seconds, Scale::Linear);
     let mut chart = Chart { kind: Kind::Heat, ..Chart::lines("heat", "Every operation, by when and how long", axis) };
     chart.about = "Each cell counts the operations that were answered in this span of time after so long, over all trials of \
@@ -15,7 +19,8 @@ pub(super) fn charts(merged: &Merged) -> Vec<Chart> {
         .to_owned();
     let response = merged.all.iter().any(|of| of.response);
     chart.axis(Axis::new(if response { "response time" } else { "service time" }, Unit::Ns, Scale::Log));
-    for of in &merged.all {
+    // What lasted shorter has no course to be seen.
+    for of in merged.all.iter().filter(|of| of.cells.keys().map(|(column, _)| column + 1).max() >= Some(SHORTEST)) {
         let mut cells: Vec<(&(u32, u32), &u64)> = of.cells.iter().collect();
         cells.sort_unstable();
         let columns = cells.iter().map(|((column, _), _)| column + 1).max().unwrap_or(0) as usize;
@@ -32,7 +37,9 @@ pub(super) fn charts(merged: &Merged) -> Vec<Chart> {
                 .collect(),
         });
     }
-    let last = merged.all.last().map(|of| ("phase", of.phase.clone()));
-    chart.choose(&[("phase", "phase")], &last.into_iter().collect::<HashMap<_, _>>());
-    vec![chart]
+    let shown = |of: &&Heat| of.keys.get("phase").is_some_and(|phase| subject.answers().contains(phase));
+    let first = chart.heat.iter().find(shown).or(chart.heat.last()).and_then(|of| of.keys.get("phase")).cloned();
+    let chosen: HashMap<&str, String> = first.map(|phase| ("phase", phase)).into_iter().collect();
+    chart.choose(&[("phase", "phase")], &chosen);
+    if chart.heat.is_empty() { Vec::new() } else { vec![chart] }
 }

@@ -23,7 +23,7 @@ pub(crate) fn charts(subject: &Subject) -> Result<Vec<Chart>, ReportError> {
     all.extend(factors::charts(subject));
     all.extend(timeline::charts(subject, &axis));
     all.extend(percentiles::charts(subject, &merged));
-    all.extend(heat::charts(&merged));
+    all.extend(heat::charts(subject, &merged));
     all.extend(resources::charts(subject, &axis));
     all.extend(cost::charts(subject));
     all.retain(|chart| !chart.is_empty());

@@ -99,8 +99,6 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
                    Histograms are merged over all trials of an arm; operations that failed are in none."
         .to_owned();
     let mut shared = Shared::default();
-    let response = merged.all.iter().any(|of| of.response);
-    let axis = chart.axis(Axis::new(if response { "response time" } else { "service time" }, Unit::Ns, Scale::Log));
     let loads: Vec<&str> = subject
         .trials()
         .flat_map(|(_, _, trial)| &trial.phases)
@@ -108,6 +106,8 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
         .map(|phase| phase.name.as_str())
         .collect();
     for of in &merged.all {
+        let time = if of.response { "response time" } else { "service time" };
+        let axis = chart.axis(Axis::new(time, Unit::Ns, Scale::Log));
         for (op, histogram) in &of.ops {
             let (x, y) = curve(histogram);
             let x = shared.put(&mut chart, x);
@@ -122,11 +122,14 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
                 y: Numbers(y),
                 low: None,
                 high: None,
+                figures: figures(histogram),
             });
         }
     }
     let is_load = |s: &&Series| s.keys.get("phase").is_some_and(|phase| loads.contains(&phase.as_str()));
-    let first = chart.series.iter().position(|s| !is_load(&s));
+    let of_answer = |s: &Series| s.keys.get("phase").is_some_and(|phase| subject.answers().contains(phase));
+    let first = chart.series.iter().position(of_answer);
+    let first = first.or_else(|| chart.series.iter().position(|s| !is_load(&s)));
     one_operation(&mut chart);
     let first = first.and_then(|at| chart.series[at].keys.get("phase")).cloned();
     let chosen: HashMap<&str, String> = first.map(|phase| ("phase", phase)).into_iter().collect();
@@ -142,6 +145,19 @@ fn one_operation(chart: &mut Chart) {
         let name = if op == phase { phase.to_owned() } else { format!("{phase}: {op}") };
         series.keys.insert("phase".to_owned(), name);
     }
+}
+
+/// What the table says of a line.
+fn figures(histogram: &Histogram<u64>) -> Vec<(&'static str, f64)> {
+    let n = histogram.len();
+    let mut all = vec![("operations", n as f64)];
+    for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)] {
+        // As everywhere: of fewer than ten beyond it nothing is said.
+        let beyond = n as f64 * (1.0 - quantile);
+        all.push((name, if beyond >= 10.0 { histogram.value_at_quantile(quantile) as f64 } else { f64::NAN }));
+    }
+    all.push(("max", histogram.max() as f64));
+    all
 }
 
 /// Points of 1 / (1 - q) and the value at q.

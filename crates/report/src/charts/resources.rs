@@ -55,6 +55,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
                 y: Numbers(y),
                 low: None,
                 high: None,
+                figures: Vec::new(),
             });
         }
     }

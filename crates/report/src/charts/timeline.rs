@@ -66,7 +66,7 @@ impl Timeline {
             .map(|(name, span)| Mark {
                 at: Number(span.from_s),
                 to: Some(Number(span.from_s + span.length_s)),
-                label: if span.warm_up { format!("{name} (warm-up)") } else { name.clone() },
+                label: if span.warm_up && name != "warm-up" { format!("{name} (warm-up)") } else { name.clone() },
                 kind: MarkKind::Phase,
                 arm: None,
             })
@@ -160,6 +160,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
                 y: Numbers(y),
                 low: None,
                 high: None,
+                figures: Vec::new(),
             });
         }
         for op in operations(&rows) {
@@ -177,6 +178,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
                     y: Numbers(y),
                     low: None,
                     high: None,
+                    figures: Vec::new(),
                 });
             }
         }

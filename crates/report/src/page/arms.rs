@@ -80,7 +80,7 @@ fn table(subject: &Subject, run: usize, of: &ArmsTable) -> Markup {
                                             @else { (bar(figure, extent, colour)) }
                                             " "
                                         }
-                                        span.value { (cell.text) }
+                                        (figure_text(&cell.text))
                                     }
                                 }
                             }
@@ -91,6 +91,13 @@ fn table(subject: &Subject, run: usize, of: &ArmsTable) -> Markup {
             @for note in &of.notes { p.dim { (note) } }
         }
     }
+}
+
+/// A figure with its interval, which may stand below it.
+fn figure_text(text: &str) -> Markup {
+    let at = text.find(" ±").or_else(|| text.find(" ["));
+    let (figure, interval) = at.map_or((text, ""), |at| text.split_at(at));
+    html! { span.value { (figure) } @if !interval.is_empty() { " " span.interval { (interval.trim_start()) } } }
 }
 
 fn numeric(kind: ColumnKind) -> Option<&'static str> {
@@ -107,7 +114,7 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
                     table.sortable {
                         thead { tr {
                             th scope="col" { "phase" } th scope="col" { "operation" }
-                            @for name in ["count", "ops/s", "docs/s", "errors", "misses"] { th.number scope="col" { (name) } }
+                            @for name in ["count", "ops/s", "docs/s", "errors", "misses", "unanswered"] { th.number scope="col" { (name) } }
                             th scope="col" { "time" }
                             @for name in ["p50", "p90", "p99", "p99.9", "max"] { th.number scope="col" { (name) } }
                         } }
@@ -130,6 +137,7 @@ fn operations(phase: &PhaseResult) -> Markup {
                 td.number data-value=(op.documents_per_s) { (rate(op.documents_per_s)) }
                 td.number data-value=(op.errors) { (count(op.errors)) }
                 td.number data-value=(op.misses) { (count(op.misses)) }
+                td.number data-value=(op.censored) { (count(op.censored)) }
                 td { @if op.response_ns.is_some() { "response" } @else { "service" } }
                 @for (ns, fewest) in [(times.p50, 1), (times.p90, 10), (times.p99, 100), (times.p99_9, 1_000), (times.max, 1)] {
                     td.number data-value=[ns.filter(|_| times.count >= fewest)] {

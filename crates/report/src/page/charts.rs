@@ -51,6 +51,8 @@ fn shown(value: f64, unit: Unit) -> String {
         Unit::Ratio => format!("×{}", digits(value)),
         Unit::Quantile => percent(1.0 - 1.0 / value),
         Unit::Money | Unit::Plain if value.abs() < 0.001 && value != 0.0 => format!("{value:.3e}"),
+        // A level, or a count.
+        Unit::Plain if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value}"),
         Unit::Money | Unit::Plain => digits(value),
     }
 }
@@ -81,7 +83,8 @@ fn table(subject: &Subject, chart: &Chart) -> Markup {
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     html! {
-        @if xs.len() <= MOST_LINES { (by_x(subject, chart, &listed, &xs)) } @else { (by_series(subject, chart, &listed)) }
+        @if listed.iter().any(|series| !series.figures.is_empty()) { (by_figures(subject, chart, &listed)) }
+        @else if xs.len() <= MOST_LINES { (by_x(subject, chart, &listed, &xs)) } @else { (by_series(subject, chart, &listed)) }
         @if left_out > 0 { p.dim { (left_out) " further lines are in the chart, and in the tables of the run folder." } }
     }
 }
@@ -145,6 +148,31 @@ fn by_series(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
                 @for name in ["points", "least", "median", "greatest"] { th.number scope="col" { (name) } }
             } }
             tbody { @for series in listed { (row(series)) } }
+        }
+    }
+}
+
+/// Lines are series that say themselves what they come to.
+fn by_figures(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
+    let names: Vec<&str> = listed.first().map_or_else(Vec::new, |s| s.figures.iter().map(|(name, _)| *name).collect());
+    html! {
+        table.sortable {
+            thead { tr {
+                th scope="col" { "line" } th scope="col" { "figure" }
+                @for name in &names { th.number scope="col" { (name) } }
+            } }
+            tbody { @for series in listed { tr {
+                @let unit = axis(chart, series).map_or(Unit::Plain, |axis| axis.unit);
+                td { (named(subject, chart, series)) }
+                td { (axis(chart, series).map_or("", |axis| axis.label.as_str())) }
+                @for (name, value) in &series.figures {
+                    @match (*name, value.is_finite()) {
+                        (_, false) => td.number { "-" },
+                        ("operations", _) => td.number data-value=(value) { (storebench_lab::human::count(*value as u64)) },
+                        _ => td.number data-value=(value) { (shown(*value, unit)) },
+                    }
+                }
+            } } }
         }
     }
 }

@@ -43,7 +43,8 @@ fn of_run(run: &Recorded) -> Markup {
 
 /// The command that runs it again, by what the result holds.
 fn command(of: &RunResult) -> String {
-    let mut text = format!("storebench run {}", of.run.study_file.as_deref().unwrap_or("study.toml"));
+    let kept = || format!("{}/study.toml", of.run.folder.as_deref().unwrap_or("."));
+    let mut text = format!("storebench run {}", of.run.study_file.clone().unwrap_or_else(kept));
     let quoted = |word: &str| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c)) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
@@ -65,7 +66,8 @@ fn command(of: &RunResult) -> String {
     for arm in &of.plan.arms {
         if !known.contains(&arm.store.as_str()) {
             known.push(&arm.store);
-            text += &format!(" \\\n    --store {}", quoted(&format!("{}={}", arm.store, arm.url)));
+            text +=
+                &format!(" \\\n    --store {}", quoted(&format!("{}={}", arm.store, arm.url.replace("hosted+", ""))));
         }
     }
     text
@@ -192,7 +194,8 @@ fn machine(of: &RunResult) -> Markup {
             (Some(free), Some(total)) => format!(", {} of {} free", bytes(free as f64), bytes(total as f64)),
             _ => String::new(),
         };
-        let kind = disk.rotational.map_or("", |r| if r { ", rotating" } else { ", solid state" });
+        let kind =
+            disk.rotational.map_or("", |r| if r { ", reported as rotating" } else { ", reported as solid state" });
         let row = ("disk", format!("{} on {}{kind}{free}", maybe(&disk.filesystem), maybe(&disk.device)));
         if !rows.contains(&row) {
             rows.push(row);

@@ -3,8 +3,10 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use storebench_core::engine::{Clock, RealClock};
@@ -33,7 +35,12 @@ pub fn serve(store: Arc<dyn AnyStore>, socket: &Path) -> Result<(), StoreError> 
         _ => {}
     }
     let listener = UnixListener::bind(socket).map_err(cannot)?;
-    let host = Arc::new(Host { store, prepared: Mutex::new(false), clock: Arc::new(RealClock::new()) });
+    let host = Arc::new(Host {
+        store,
+        prepared: Mutex::new(false),
+        clock: Arc::new(RealClock::new()),
+        sessions: AtomicUsize::new(0),
+    });
     for stream in listener.incoming() {
         let host = Arc::clone(&host);
         // A connection that breaks has nobody to be told.
@@ -47,7 +54,12 @@ struct Host {
     /// Whether this process has made the store ready.
     prepared: Mutex<bool>,
     clock: Arc<dyn Clock>,
+    /// Sessions that are open. Their ends are heard of a moment after whoever had them has closed them.
+    sessions: AtomicUsize,
 }
+
+/// How long a call that open sessions are in the way of is tried again.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Host {
     fn connection(&self, mut stream: UnixStream) -> io::Result<()> {
@@ -70,8 +82,11 @@ impl Host {
                 let opened = self.ready(&layout, how).and_then(|()| self.open(&options));
                 match opened {
                     Ok(session) => {
-                        wire::write_frame::<Outcome>(&mut stream, &Ok(Gave::Nothing))?;
-                        self.session(stream, session)
+                        self.sessions.fetch_add(1, Ordering::SeqCst);
+                        let ended = wire::write_frame::<Outcome>(&mut stream, &Ok(Gave::Nothing))
+                            .and_then(|()| self.session(stream, session));
+                        self.sessions.fetch_sub(1, Ordering::SeqCst);
+                        ended
                     }
                     Err(error) => wire::write_frame::<Outcome>(&mut stream, &Err(error)),
                 }
@@ -97,7 +112,15 @@ impl Host {
     fn control(&self, mut stream: UnixStream) -> io::Result<()> {
         let mut buffer = Vec::new();
         while wire::read_frame(&mut stream, &mut buffer)? {
-            let outcome = self.call(postcard::from_bytes(&buffer).map_err(garbage)?);
+            let began = Instant::now();
+            let outcome = loop {
+                let outcome = self.call(postcard::from_bytes(&buffer).map_err(garbage)?);
+                let in_the_way = outcome.is_err() && self.sessions.load(Ordering::SeqCst) > 0;
+                if !in_the_way || began.elapsed() >= PATIENCE {
+                    break outcome;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
             wire::write_frame(&mut stream, &outcome)?;
         }
         Ok(())

@@ -5,8 +5,14 @@ use crate::results::ClientUse;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "client-saturated", group: Group::Client, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "client-saturated",
+    short: "the client was short of processor time",
+    group: Group::Client,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Embedded stores: share of the processor time of an operation that is the client's.
 const EMBEDDED: (f64, f64) = (0.25, 0.60);

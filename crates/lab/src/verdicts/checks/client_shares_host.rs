@@ -5,8 +5,14 @@ use crate::results::{RunResult, TrialResult};
 use crate::verdicts::check::{Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "client-shares-host", group: Group::Client, page, looks: &[Looks::Trial(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "client-shares-host",
+    short: "client and server shared a machine",
+    group: Group::Client,
+    page,
+    looks: &[Looks::Trial(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "A note when the store is embedded or the host of its URL is this machine, by its addresses. Both then share

@@ -3,8 +3,14 @@
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "closed-loop-latency", group: Group::Schedule, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "closed-loop-latency",
+    short: "nothing is known of response time",
+    group: Group::Schedule,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "A note on every measured phase without a rate: a slow store is asked less, so

@@ -5,8 +5,14 @@ use crate::results::StoreAfter;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "compaction-pending", group: Group::State, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "compaction-pending",
+    short: "the store had work left to do",
+    group: Group::State,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// More of anything than this is left to do.
 const LEFT: f64 = 0.0;

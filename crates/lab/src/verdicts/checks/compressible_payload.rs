@@ -5,8 +5,14 @@ use crate::results::RunResult;
 use crate::verdicts::check::{Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "compressible-payload", group: Group::Documents, page, looks: &[Looks::Run(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "compressible-payload",
+    short: "the documents shrink much under compression",
+    group: Group::Documents,
+    page,
+    looks: &[Looks::Run(look)],
+    warm_ups: false,
+};
 
 /// Documents that zstd over pages leaves less of than this are unlike real ones.
 const COMPRESSED: f64 = 0.25;

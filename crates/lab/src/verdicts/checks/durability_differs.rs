@@ -4,8 +4,14 @@ use crate::alike::DifferenceKind;
 use crate::verdicts::check::{Arms, Check, Finding, Group, Looks};
 use crate::verdicts::unlike::{Question, unlike};
 
-pub(super) const CHECK: Check =
-    Check { name: "durability-differs", group: Group::Arms, page, looks: &[Looks::Arms(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "durability-differs",
+    short: "arms promise unlike durability",
+    group: Group::Arms,
+    page,
+    looks: &[Looks::Arms(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "With two arms or more: in a phase that writes, what an acknowledged write survives is not the same in both. Caution:

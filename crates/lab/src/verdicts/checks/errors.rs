@@ -4,8 +4,14 @@ use crate::human::{count, percent};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "errors", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "errors",
+    short: "operations failed",
+    group: Group::Answers,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "Caution from the first (a note where the study itself broke the server), or when no operation of one kind was answered before the phase ended; invalid

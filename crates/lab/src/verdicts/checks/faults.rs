@@ -5,8 +5,14 @@ use crate::results::FaultResult;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "faults", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: true };
+pub(super) const CHECK: Check = Check {
+    name: "faults",
+    short: "the server was broken, and not all came back as before",
+    group: Group::Answers,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: true,
+};
 
 fn page() -> String {
     "What the study did to the store's server, and what clients saw of it: for how long none was answered, and after what time

@@ -4,8 +4,14 @@ use crate::human::count;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "few-distinct-keys", group: Group::Documents, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "few-distinct-keys",
+    short: "few keys were asked for",
+    group: Group::Documents,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Fewer keys than this stay in any cache.
 const FEW_KEYS: f64 = 1_000.0;

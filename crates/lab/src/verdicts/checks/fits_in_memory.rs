@@ -7,8 +7,14 @@ use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::memory::{documents_bytes, is_here, memory_bytes, scale_for};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "fits-in-memory", group: Group::Documents, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "fits-in-memory",
+    short: "the documents fit in memory",
+    group: Group::Documents,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Documents over memory: below it the system's cache can hold all of them.
 const FITS: f64 = 1.0;

@@ -4,8 +4,14 @@ use crate::results::{OpResult, QueryPlanResult};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "full-scan", group: Group::Documents, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "full-scan",
+    short: "a query read everything",
+    group: Group::Documents,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     r#"The store was asked, once its documents were there, how it would answer each page, prefix, scan and

@@ -5,8 +5,14 @@ use crate::results::LimitResult;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "limit-not-held", group: Group::Schedule, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "limit-not-held",
+    short: "limits were not held",
+    group: Group::Schedule,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "A limit of the study (`[limits]`) did not hold over all attempts, of which those that failed or were not answered

@@ -6,8 +6,14 @@ use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::lost::misread;
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "lost-writes", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: true };
+pub(super) const CHECK: Check = Check {
+    name: "lost-writes",
+    short: "acknowledged writes are not there",
+    group: Group::Answers,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: true,
+};
 
 fn page() -> String {
     "With a ledger: one acknowledged write that is gone, or cannot be read back: invalid, exit

@@ -5,8 +5,14 @@ use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::lost::loaded_and_gone;
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "misses", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "misses",
+    short: "documents were not found",
+    group: Group::Answers,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Share of operations that find nothing.
 const MISSES: f64 = 0.01;

@@ -8,8 +8,14 @@ use crate::stats::{CONFIDENCE, geometric_mean, outlying};
 use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "noisy-blocks", group: Group::Enough, page, looks: &[Looks::Arms(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "noisy-blocks",
+    short: "blocks differ much",
+    group: Group::Enough,
+    page,
+    looks: &[Looks::Arms(look)],
+    warm_ups: false,
+};
 
 /// Fewer trials of an arm tell no spread worth judging.
 const LEAST_TRIALS: usize = 3;

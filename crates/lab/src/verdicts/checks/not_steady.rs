@@ -6,8 +6,14 @@ use crate::stats::{CHANGE, STALLED, SeriesEvent, SeriesEventKind};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "not-steady", group: Group::State, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "not-steady",
+    short: "the level changed meanwhile",
+    group: Group::State,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Medians of response times that differ by less are no other level.
 const TIMES: f64 = 0.50;

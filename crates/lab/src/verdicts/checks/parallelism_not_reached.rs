@@ -7,6 +7,7 @@ use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check = Check {
     name: "parallelism-not-reached",
+    short: "fewer tasks ran than were asked for",
     group: Group::Client,
     page,
     looks: &[Looks::Phase(look)],

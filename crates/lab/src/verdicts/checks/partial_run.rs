@@ -6,6 +6,7 @@ use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check = Check {
     name: "partial-run",
+    short: "it is not whole",
     group: Group::Answers,
     page,
     looks: &[Looks::Trial(trial), Looks::Phase(phase)],

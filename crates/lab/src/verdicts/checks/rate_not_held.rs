@@ -4,8 +4,14 @@ use crate::human::{count, duration, percent, rate};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "rate-not-held", group: Group::Schedule, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "rate-not-held",
+    short: "the rate was not held",
+    group: Group::Schedule,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Share of the due rate at which operations were answered; share of the due that were censored.
 const HELD: f64 = 0.99;

@@ -7,8 +7,14 @@ use crate::verdicts::check::{Check, Finding, Group, Looks};
 use crate::verdicts::memory::{documents_bytes, is_here, memory_bytes, scale_for};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "regime-differs", group: Group::Documents, page, looks: &[Looks::Trial(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "regime-differs",
+    short: "data and memory are in another ratio than the study means",
+    group: Group::Documents,
+    page,
+    looks: &[Looks::Trial(look)],
+    warm_ups: false,
+};
 
 /// Documents over memory may be so many times what the study says, or that part of it.
 const FACTOR: f64 = 2.0;

@@ -4,8 +4,14 @@ use crate::alike::DifferenceKind;
 use crate::verdicts::check::{Arms, Check, Finding, Group, Looks};
 use crate::verdicts::unlike::{Question, unlike};
 
-pub(super) const CHECK: Check =
-    Check { name: "replicas-differ", group: Group::Arms, page, looks: &[Looks::Arms(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "replicas-differ",
+    short: "arms keep unlike numbers of copies",
+    group: Group::Arms,
+    page,
+    looks: &[Looks::Arms(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "With two arms or more: in a phase that writes, a write is acknowledged by one node in one arm and by more in

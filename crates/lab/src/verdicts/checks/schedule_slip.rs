@@ -4,8 +4,14 @@ use crate::human::{duration, percent};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "schedule-slip", group: Group::Client, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "schedule-slip",
+    short: "the client sent late",
+    group: Group::Client,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Lateness below this is no finding, in ns, however large its share of the response is.
 const LEAST_NS: f64 = 50e3;

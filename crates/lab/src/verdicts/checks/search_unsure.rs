@@ -5,8 +5,14 @@ use crate::results::{ProbeResult, RunResult, SearchResult, TrialResult};
 use crate::verdicts::check::{Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "search-unsure", group: Group::Schedule, page, looks: &[Looks::Trial(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "search-unsure",
+    short: "probes of the search contradict each other",
+    group: Group::Schedule,
+    page,
+    looks: &[Looks::Trial(look)],
+    warm_ups: false,
+};
 
 /// Our own lateness at a rate that failed, over the limit on time.
 const LATE: f64 = 0.10;

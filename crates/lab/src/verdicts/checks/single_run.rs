@@ -5,8 +5,14 @@ use crate::human::count;
 use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "single-run", group: Group::Enough, page, looks: &[Looks::Arms(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "single-run",
+    short: "it was measured once",
+    group: Group::Enough,
+    page,
+    looks: &[Looks::Arms(look)],
+    warm_ups: false,
+};
 
 fn page() -> String {
     "A note where an arm has one trial that ended whole: there is no spread to see; and where it has two: the interval of two

@@ -4,8 +4,14 @@ use crate::human::{count, duration, percent};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "too-few-connections", group: Group::Schedule, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "too-few-connections",
+    short: "there were too few connections for the rate",
+    group: Group::Schedule,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// Lateness below this is no finding, in ns.
 const LEAST_NS: f64 = 1e6;

@@ -1,11 +1,17 @@
 //! `too-short`: was the phase long enough for its figures?
 
-use crate::human::{count, duration};
+use crate::human::{count, duration, plural};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "too-short", group: Group::Enough, page, looks: &[Looks::Phase(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "too-short",
+    short: "phases were short",
+    group: Group::Enough,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: false,
+};
 
 /// A measured phase, in ns.
 const LONG_ENOUGH_NS: f64 = 10e9;
@@ -78,7 +84,12 @@ fn of_load(scene: &Scene<'_>) -> Option<Finding> {
     let short = scene.phase.tasks.is_none() && requests < slots || took_ns < LOAD_NS;
     Some(Finding::new(
         if short { Level::Caution } else { Level::Pass },
-        format!("{}, {} requests over {} slots", duration(took_ns), count(requests as u64), count(scene.phase.slots)),
+        format!(
+            "{}, {} over {}",
+            duration(took_ns),
+            plural(requests as u64, "request"),
+            plural(scene.phase.slots, "slot")
+        ),
         format!("caution for a load or copy below {} or with fewer requests than slots", duration(LOAD_NS)),
         "there is too little to load for a rate: use more documents or smaller batches",
     ))

@@ -5,8 +5,14 @@ use crate::human::percent;
 use crate::verdicts::check::{Arms, Check, Finding, Group, Looks};
 use crate::verdicts::unlike::{Question, unlike};
 
-pub(super) const CHECK: Check =
-    Check { name: "work-differs", group: Group::Arms, page, looks: &[Looks::Arms(look)], warm_ups: false };
+pub(super) const CHECK: Check = Check {
+    name: "work-differs",
+    short: "arms did unlike work",
+    group: Group::Arms,
+    page,
+    looks: &[Looks::Arms(look)],
+    warm_ups: false,
+};
 
 /// Settings that change what is done. Those of the client (workers, connections) do not.
 const VARIED_BY: [&str; 20] = [

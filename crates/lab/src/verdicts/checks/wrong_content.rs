@@ -4,8 +4,14 @@ use crate::human::count;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check { name: "wrong-content", group: Group::Answers, page, looks: &[Looks::Phase(look)], warm_ups: true };
+pub(super) const CHECK: Check = Check {
+    name: "wrong-content",
+    short: "contents were wrong",
+    group: Group::Answers,
+    page,
+    looks: &[Looks::Phase(look)],
+    warm_ups: true,
+};
 
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
 

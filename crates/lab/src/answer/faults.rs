@@ -1,0 +1,77 @@
+//! What became of servers that the study broke, and of what they had acknowledged.
+
+use crate::arms::arm_of;
+use crate::human::{count, duration};
+use crate::results::{LedgerResult, RunResult};
+
+/// Arms that are told of.
+const MOST: usize = 3;
+
+/// One sentence for each arm whose server was broken: the longest outage, and whether anything was lost.
+pub(super) fn broken(result: &RunResult) -> Vec<String> {
+    let mut arms: Vec<&str> = Vec::new();
+    let mut all = Vec::new();
+    for trial in &result.trials {
+        let arm = arm_of(trial);
+        let of_arm = || result.trials.iter().filter(|other| arm_of(other) == arm).flat_map(|other| &other.phases);
+        let done = || of_arm().flat_map(|phase| &phase.faults).filter(|fault| fault.began_ns.is_some());
+        if arms.contains(&arm) || done().next().is_none() {
+            continue;
+        }
+        arms.push(arm);
+        let mut what: Vec<&str> = done().map(|fault| fault.what.as_str()).collect();
+        what.sort_unstable();
+        what.dedup();
+        let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
+        let silent = match longest {
+            0 => "its clients were answered all the time".to_owned(),
+            ns => format!("nobody was answered for up to {}", duration(ns as f64)),
+        };
+        let kept = of_arm().filter_map(|phase| phase.ledger.as_ref()).map(of_ledger).max_by_key(|(lost, _)| *lost);
+        let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
+        all.push(format!("{arm} after {}: {silent}{kept}.", what.join(" and ")));
+    }
+    all.truncate(MOST);
+    all
+}
+
+/// How many keys were lost or could not be read, and that in words.
+fn of_ledger(ledger: &LedgerResult) -> (u64, String) {
+    match ledger.lost.saturating_add(ledger.unverifiable) {
+        0 => (0, format!("of {} keys nothing that was acknowledged is lost", count(ledger.keys))),
+        lost => {
+            (lost, format!("of {} keys {} are not as acknowledged, or cannot be read", count(ledger.keys), count(lost)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{FaultResult, fixture};
+
+    #[test]
+    fn the_longest_outage_and_what_was_lost_are_told() {
+        let mut run = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
+        assert!(broken(&run).is_empty());
+        let phase = &mut run.trials[0].phases[1];
+        let fault = FaultResult {
+            what: "kill".into(),
+            began_ns: Some(1),
+            unavailable_ns: 700_000_000,
+            ..FaultResult::default()
+        };
+        phase.faults = vec![fault, FaultResult { what: "pause".into(), began_ns: Some(2), ..FaultResult::default() }];
+        phase.ledger = Some(LedgerResult { keys: 1_200, confirmed: 1_200, ..LedgerResult::default() });
+        let text = broken(&run);
+        assert_eq!(
+            text,
+            [
+                "sqlite after kill and pause: nobody was answered for up to 700 ms; of 1,200 keys nothing that was acknowledged is lost."
+            ]
+        );
+        let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();
+        (ledger.lost, ledger.unverifiable) = (7, 1);
+        assert!(broken(&run)[0].ends_with("of 1,200 keys 8 are not as acknowledged, or cannot be read."));
+    }
+}
