@@ -19,15 +19,17 @@
 //! A later level is *surely worse* when its inverse gain lies wholly above 1 + t, and *flat* when the interval lies
 //! between 1 / (1 + t) and 1 + t.
 
+mod words;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::Better;
-use crate::human::{digits, percent};
 use crate::stats::{Estimate, geometric_mean, paired_ratio};
+
+pub(crate) use words::{is_parallel, is_spent, level_in_words};
 
 /// Differences up to this share are of no practical account.
 pub const PRACTICAL: f64 = 0.05;
@@ -271,49 +273,6 @@ fn over(estimate: Estimate, by: f64) -> Estimate {
         high: estimate.high.map(|high| high / by),
         ..estimate
     }
-}
-
-impl fmt::Display for Sweep {
-    /// What the sweep says, in a sentence or two.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = percent(self.threshold);
-        let Some(spot) = self.sweet_spot else {
-            let likely = self.likely.map(|level| format!(" (likely {})", plain(level))).unwrap_or_default();
-            write!(f, "undecided{likely}: more blocks tell")?;
-            for (n, pair) in self.undecided.iter().enumerate() {
-                let gain = pair.gain.map_or("no block holds both".to_owned(), |gain| match (gain.low, gain.high) {
-                    (Some(low), Some(high)) => format!("× {} to {}", digits(low), digits(high)),
-                    _ => format!("× {}, one block", digits(gain.value)),
-                });
-                let join = if n == 0 { " whether" } else { "," };
-                write!(f, "{join} {} beats {} by more than {by} ({gain})", plain(pair.later), plain(pair.level))?;
-            }
-            return Ok(());
-        };
-        let spot = plain(spot);
-        match (self.beyond, self.worse_from) {
-            (_, Some(worse)) => {
-                write!(f, "best at {spot}: no higher level is better by more than {by}, and {} is worse", plain(worse))
-            }
-            (Some(Beyond::Unseen), _) => {
-                write!(f, "best at {spot}, the highest level: higher ones may be better still")
-            }
-            (Some(Beyond::Failed), _) => {
-                let failed: Vec<String> = self.failed.iter().map(|level| plain(*level)).collect();
-                write!(
-                    f,
-                    "best at {spot}: no higher level that ran to its end is better, and {} failed",
-                    failed.join(", ")
-                )
-            }
-            (Some(Beyond::Flat), _) => write!(f, "best at {spot}: more changes nothing, within {by}"),
-            _ => write!(f, "best at {spot}: more does not help; whether it hurts by more than {by}, more blocks tell"),
-        }
-    }
-}
-
-fn plain(level: f64) -> String {
-    if level == level.trunc() && level < 1e15 { crate::human::count(level as u64) } else { level.to_string() }
 }
 
 #[cfg(test)]

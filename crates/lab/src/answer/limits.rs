@@ -3,20 +3,24 @@
 use indexmap::IndexMap;
 
 use super::listed;
-use super::phases::{best_of_stores, one_before, standings};
+use super::phases::{best_of_stores, one_before, ranked, standings};
 use crate::arms::{arm_of, is_whole};
 use crate::figures::RATE_WITHIN_LIMITS;
-use crate::human::rate;
+use crate::human::{duration, percent, rate};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 
 /// The highest rates that searches found.
 pub(super) fn searched(result: &RunResult) -> Option<String> {
     let phase = &result.trials.iter().flat_map(|t| &t.searches).next()?.phase;
     let all = standings(result, phase, RATE_WITHIN_LIMITS.name);
-    let ranked = best_of_stores(&all);
-    let within = format!(" within the limits of {phase}");
+    let within = format!(" within the limits of {phase}{}", in_words(result, phase));
+    // One store's arms stand beside each other, those of several stores each at their best.
+    let ranked = match best_of_stores(&all) {
+        one if one.len() == 1 => ranked(&all),
+        several => several,
+    };
     let (Some(first), second) = (ranked.first(), ranked.get(1)) else {
-        return Some(format!("No arm held the limits of {phase} at a rate that was tried."));
+        return Some(format!("No arm held the limits of {phase}{} at a rate that was tried.", in_words(result, phase)));
     };
     let without: Vec<String> = stores(result).into_iter().filter(|s| !ranked.iter().any(|r| r.store == *s)).collect();
     let lacking = match without.len() {
@@ -25,8 +29,25 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
     };
     Some(match second {
         Some(second) => one_before(first, second, &within) + &lacking,
-        None => format!("{} reached {}{within}.{lacking}", first.arm, first.shown()),
+        None => format!("{} reached {}{within}{}.{lacking}", first.arm, first.shown(), first.once()),
     })
+}
+
+/// The limits of a phase as its trials were judged by them: ` (steady.response.p95 ≤ 36 ms)`.
+fn in_words(result: &RunResult, phase: &str) -> String {
+    let mut limits: IndexMap<&str, f64> = IndexMap::new();
+    let phases = result.trials.iter().flat_map(|trial| &trial.phases).filter(|p| p.name == phase);
+    for limit in phases.flat_map(|phase| &phase.limits) {
+        limits.entry(&limit.path).or_insert(limit.limit);
+    }
+    let of = |(path, most): (&&str, &f64)| {
+        let most = if path.ends_with(".errors") { percent(*most) } else { duration(*most) };
+        format!("{path} ≤ {most}")
+    };
+    match limits.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", listed(&limits.iter().map(of).collect::<Vec<_>>())),
+    }
 }
 
 fn stores(result: &RunResult) -> Vec<String> {

@@ -9,6 +9,7 @@ use crate::human::{duration, percent, plural, rate, ratio};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 use crate::series::Series;
 use crate::stats::Estimate;
+use crate::sweep::is_spent;
 
 /// The figure that stands for a phase.
 const RESPONSE_P99: &str = "response.p99";
@@ -45,6 +46,11 @@ impl Standing {
             }
             _ => figure,
         }
+    }
+
+    /// Says of a figure of one trial that it is one.
+    pub(super) fn once(&self) -> &'static str {
+        if self.series.over_trials().trials == 1 { ", measured once" } else { "" }
     }
 }
 
@@ -168,7 +174,12 @@ pub(super) fn best_of_stores(all: &[Standing]) -> Vec<&Standing> {
     for standing in all {
         stores.entry(&standing.store).or_default().push(standing);
     }
-    let mut found: Vec<&Standing> = stores.into_values().filter_map(best).collect();
+    ranked(stores.into_values().filter_map(best))
+}
+
+/// The best first.
+pub(super) fn ranked<'a>(all: impl IntoIterator<Item = &'a Standing>) -> Vec<&'a Standing> {
+    let mut found: Vec<&Standing> = all.into_iter().collect();
     found.sort_by(|a, b| match a.better() {
         Better::More => b.value().total_cmp(&a.value()),
         Better::Less => a.value().total_cmp(&b.value()),
@@ -206,7 +217,7 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
     };
     let text = match (all.as_slice(), stores) {
         (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
-        (_, 1) => levels(&all),
+        (_, 1) => levels(result, &all),
         ([(phase, of)], _) => {
             let ranked = best_of_stores(of);
             one_before(ranked[0], ranked[1], &format!(" in {phase}"))
@@ -261,21 +272,34 @@ fn figures(all: &[(String, Vec<Standing>)]) -> String {
         let sure = width.map_or_else(String::new, |half| format!(" (±{})", percent(half)));
         format!("{}{sure} in {phase}", of[0].shown())
     };
-    let arm = &all[0].1[0].arm;
-    format!("{arm} reached {}.", listed(&all.iter().map(one).collect::<Vec<_>>()))
+    let of = &all[0].1[0];
+    format!("{} reached {}{}.", of.arm, listed(&all.iter().map(one).collect::<Vec<_>>()), of.once())
 }
 
-/// One store at several levels: the best of each phase beside the first arm.
-fn levels(all: &[(String, Vec<Standing>)]) -> String {
+/// One store at several levels: how much of a factor is enough, where one alone was swept, else the best of each
+/// phase beside the first arm.
+fn levels(result: &RunResult, all: &[(String, Vec<Standing>)]) -> String {
     let one = |(phase, of): &(String, Vec<Standing>)| {
         let (first, best) = (of.first()?, best(of)?);
-        Some(match best.arm == first.arm {
+        let text = match best.arm == first.arm {
             true => format!("In {phase} no arm is ahead of the first, {} ({}).", first.arm, first.shown()),
             false => one_before(best, first, &format!(" in {phase}")),
+        };
+        Some(match enough(result, &first.series.figure.name()) {
+            Some(enough) => format!("{}; {enough}.", text.trim_end_matches('.')),
+            None => text,
         })
     };
     let some: Vec<String> = all.iter().filter_map(one).collect();
     some.join(" ")
+}
+
+/// How much is enough of what was swept, where that is one factor alone.
+fn enough(result: &RunResult, figure: &str) -> Option<String> {
+    let mut swept = result.sweeps.iter().filter(|swept| swept.figure == figure && is_spent(&swept.factor));
+    let (Some(one), None) = (swept.next(), swept.next()) else { return None };
+    let factor = one.factor.rsplit('.').next().unwrap_or(&one.factor);
+    (one.sweep.curve.len() > 2).then(|| one.sweep.in_words(factor))
 }
 
 /// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); not told apart in query.`

@@ -67,6 +67,7 @@ fn levels_of_one_store_and_a_single_arm() {
         "{text}"
     );
     assert!(text.contains("of sqlite workers=1, ×3."), "{text}");
+    assert!(text.ends_with("; from workers = 4 on more changes nothing."), "{text}");
     let one = found(&stores(&[("a", &[1.0, 1.02, 1.01])]));
     assert_eq!(one, "a reached 1,010 ops/s (±2.49 %) in mixed.");
 }
@@ -100,6 +101,35 @@ fn up_to_which_given_rate_limits_held() {
     let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
     failed.trials[1].failure = Some(Failure::default());
     assert!(found(&failed).contains("at 1,000/s a trial did not end whole."), "{}", found(&failed));
+}
+
+fn searched(found: &[(&str, f64)]) -> RunResult {
+    let mut run = stores(&found.iter().map(|(store, _)| (*store, &[1.0][..])).collect::<Vec<_>>());
+    for (nth, (trial, (_, rate))) in run.trials.iter_mut().zip(found).enumerate() {
+        trial.arm = format!("{} workers={}", trial.store, nth + 1);
+        trial.searches =
+            vec![SearchResult { phase: "mixed".into(), rate: Some(*rate), complete: true, ..SearchResult::default() }];
+        trial.phases[1].limits =
+            vec![LimitResult { path: "mixed.response.p95".into(), limit: 36e6, held: true, ..LimitResult::default() }];
+    }
+    run
+}
+
+#[test]
+fn the_levels_of_one_store_stand_beside_each_other_within_its_limits() {
+    let text = found(&searched(&[("a", 100.0), ("a", 300.0), ("a", 200.0)]));
+    assert!(
+        text.starts_with("a workers=2 came out ahead within the limits of mixed (mixed.response.p95 ≤ 36.0 ms),"),
+        "{text}"
+    );
+    assert!(text.contains("300/s against at least 200/s of a workers=3"), "{text}");
+    let text = found(&searched(&[("a", 100.0)]));
+    assert!(
+        text.contains(
+            "reached at least 100/s within the limits of mixed (mixed.response.p95 ≤ 36.0 ms), measured once"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

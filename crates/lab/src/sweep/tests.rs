@@ -38,14 +38,14 @@ fn a_saturating_curve_is_best_where_it_bends() {
     assert!(at_4.figure.unwrap().relative_half_width() > Some(0.05));
     assert!(at_4.speed_up.unwrap().relative_half_width() < Some(0.02));
     assert_eq!(sweep.curve[0].speed_up.unwrap().value, 1.0);
-    assert_eq!(sweep.to_string(), "best at 8: more changes nothing, within 5 %");
+    assert_eq!(sweep.in_words("workers"), "from workers = 8 on more changes nothing");
 }
 
 #[test]
 fn a_peak_is_found_and_what_lies_behind_it_is_worse() {
     let sweep = more(&curve(&PEAKING, 5, 0.01, 2));
     assert_eq!((sweep.sweet_spot, sweep.beyond, sweep.worse_from), (Some(4.0), Some(Beyond::Worse), Some(16.0)));
-    assert_eq!(sweep.to_string(), "best at 4: no higher level is better by more than 5 %, and 16 is worse");
+    assert_eq!(sweep.in_words("workers"), "workers = 4 is enough; more is worse from 16 on");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_level_that_failed_is_on_the_curve() {
     let sweep = more(&levels);
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(4.0), Some(Beyond::Failed)));
     assert_eq!((&sweep.failed[..], sweep.curve[3].figure), (&[128.0][..], None));
-    assert_eq!(sweep.to_string(), "best at 4: no higher level that ran to its end is better, and 128 failed");
+    assert_eq!(sweep.in_words("workers"), "workers = 4 is enough of what ran to its end; 128 failed");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_curve_that_rises_to_the_end_asks_for_more_levels() {
     let rising = [1.0, 2.0, 4.0, 8.0].map(|level| (level, 100.0 * level));
     let sweep = more(&curve(&rising, 3, 0.01, 5));
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(8.0), Some(Beyond::Unseen)));
-    assert_eq!(sweep.to_string(), "best at 8, the highest level: higher ones may be better still");
+    assert_eq!(sweep.in_words("workers"), "up to workers = 8 more helps; what lies beyond was not measured");
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn one_block_decides_nothing_and_still_guesses() {
     // Every later level may beat the first.
     assert_eq!(sweep.undecided.len(), 4);
     assert!(sweep.undecided.iter().all(|pair| pair.level == 1.0 && pair.gain.unwrap().low.is_none()));
-    let said = sweep.to_string();
-    assert!(said.starts_with("undecided (likely 4): more blocks tell whether 2 beats 1 by more than 5 % (×"), "{said}");
+    let said = sweep.in_words("workers");
+    assert_eq!(said, "workers = 4 looks enough, but it is not sure: more repeats would tell");
 }
 
 #[test]
