@@ -1,0 +1,50 @@
+//! A sweep in words.
+
+use super::{Beyond, Sweep};
+use crate::human::count;
+
+/// Factors of which twice as many should do twice as much.
+const PARALLEL: [&str; 4] = [".workers", ".tasks", ".connections", ".in_flight"];
+
+/// Whether twice as much of a factor should do twice as much.
+pub(crate) fn is_parallel(factor: &str) -> bool {
+    PARALLEL.iter().any(|key| factor.ends_with(key))
+}
+
+/// Whether it is what a user spends more or less of. Of a size or a rate none is enough: it is what is asked for.
+pub(crate) fn is_spent(factor: &str) -> bool {
+    is_parallel(factor) || [".batch", ".parallel"].iter().any(|key| factor.ends_with(key))
+}
+
+/// A level as the study says it.
+pub(crate) fn level_in_words(level: f64) -> String {
+    if level.fract() == 0.0 && level < 1e15 { count(level as u64) } else { level.to_string() }
+}
+
+impl Sweep {
+    /// How much of `factor` is enough: a clause without its full stop.
+    pub fn in_words(&self, factor: &str) -> String {
+        let shown = level_in_words;
+        match (self.sweet_spot, self.beyond) {
+            (Some(spot), Some(Beyond::Unseen)) => {
+                format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot))
+            }
+            (Some(spot), Some(Beyond::Failed)) => {
+                let failed: Vec<String> = self.failed.iter().map(|level| shown(*level)).collect();
+                format!("{factor} = {} is enough of what ran to its end; {} failed", shown(spot), failed.join(", "))
+            }
+            (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", shown(spot)),
+            (Some(spot), Some(Beyond::Worse)) => {
+                let worse = self.worse_from.map_or_else(String::new, |from| format!(" from {} on", shown(from)));
+                format!("{factor} = {} is enough; more is worse{worse}", shown(spot))
+            }
+            (Some(spot), _) => format!("{factor} = {} is enough; whether more is worse is not sure", shown(spot)),
+            (None, _) => match self.likely {
+                Some(likely) => {
+                    format!("{factor} = {} looks enough, but it is not sure: more repeats would tell", shown(likely))
+                }
+                None => "how much is enough is not sure: more repeats would tell".to_owned(),
+            },
+        }
+    }
+}
