@@ -86,7 +86,7 @@ impl Subject {
             seed: self.study.seed,
             interval: Duration::from_secs(1),
             written: &mut Written::default(),
-            companion: None,
+            companions: Vec::new(),
             observer: &mut |_: &Event<'_>| {},
         };
         let record = run_phase(store, &plan, context)?;

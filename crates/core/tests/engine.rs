@@ -89,7 +89,7 @@ impl Lab {
             seed: 7,
             interval: Duration::from_millis(20),
             written: &mut self.written.borrow_mut(),
-            companion: None,
+            companions: Vec::new(),
             observer: &mut observer,
         };
         run_phase(store, &plan, context).unwrap()

@@ -81,7 +81,7 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
         seed: 1,
         interval: Duration::from_millis(100),
         written: &mut Written::default(),
-        companion: None,
+        companions: Vec::new(),
         observer: &mut |_: &storebench_core::engine::Event<'_>| {},
     };
     run_phase(&store, &plan, context).unwrap()

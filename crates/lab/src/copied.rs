@@ -9,7 +9,7 @@ use storebench_core::store::{AnyStore, Capabilities, Support};
 use crate::environment::Environment;
 use crate::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
 use crate::results::{
-    CollectionResult, FORMAT, FolderError, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult,
+    CollectionResult, FORMAT, FolderError, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples,
     gather_phase,
 };
 use crate::verdicts::judge;
@@ -54,7 +54,7 @@ pub fn keep_copy(folder: &Path, copied: &Copied<'_>, secrets: &Secrets) -> Resul
     let result = result(&path, copied);
     let mut out = RunFolder::at(path, secrets.clone())?;
     out.add_event(&serde_json::json!({ "event": "copy-began", "at": result.run.began }))?;
-    out.add_phase(1, "copy", copied.record)?;
+    out.add_phase(1, "copy", copied.record, &UseSamples::default())?;
     out.write_result(&result)?;
     out.add_event(&serde_json::json!({ "event": "copy-ended", "at": result.run.ended }))?;
     out.finish().map(|_| result)

@@ -58,13 +58,7 @@ fn killed(store: &str, durability: &str, server: &str, seed: u64) -> (Cli, Done)
 
 /// Nothing of ours runs or lies about.
 fn nothing_left(cli: &Cli) {
-    let folder = storebench_machine::leases_folder();
-    let leases = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let ours = std::process::id();
-    for lease in leases.filter(|entry| entry.path().extension().is_some_and(|e| e == "lease")) {
-        let text = std::fs::read_to_string(lease.path()).unwrap_or_default();
-        assert!(!text.contains(&cli.path("").display().to_string()), "{text} of {ours}");
-    }
+    assert_eq!(cli.leases(), [PathBuf::new(); 0]);
 }
 
 /// Whatever was acknowledged is there, and the run says what clients saw.

@@ -39,6 +39,8 @@ operations = 2000
 /// A folder, and the binary that runs in it.
 pub(crate) struct Cli {
     pub(crate) folder: TempDir,
+    /// Where it names what it has started: what one test leaves, no other clears up.
+    runtime: TempDir,
 }
 
 /// What came of a command.
@@ -51,7 +53,7 @@ pub(crate) struct Done {
 
 impl Cli {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), runtime: tempfile::tempdir().unwrap() }
     }
 
     /// With [`STUDY`] in `books.toml`.
@@ -65,6 +67,13 @@ impl Cli {
         self.folder.path().join(name)
     }
 
+    /// Leases of what it has started and not ended.
+    #[allow(dead_code, reason = "not all tests start servers")]
+    pub(crate) fn leases(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.runtime.path().join("storebench")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
@@ -73,6 +82,7 @@ impl Cli {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_storebench"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null()).env_remove("COLUMNS");
+        command.env("XDG_RUNTIME_DIR", self.runtime.path());
         command
     }
 

@@ -54,7 +54,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             seed: 1,
             interval: Duration::from_secs(1),
             written: &mut Written::default(),
-            companion: None,
+            companions: Vec::new(),
             observer: &mut |_: &super::Event<'_>| {},
         };
         let record = std::thread::scope(|scope| {

@@ -37,8 +37,8 @@ pub struct PhaseContext<'a> {
     pub interval: Duration,
     /// What earlier phases of the trial have written.
     pub written: &'a mut Written,
-    /// Who does something to the store meanwhile.
-    pub companion: Option<&'a mut dyn Companion>,
+    /// Who looks at the store meanwhile, or does something to it: each on a thread of its own.
+    pub companions: Vec<&'a mut dyn Companion>,
     /// Hears what happens.
     pub observer: &'a mut dyn Observer,
 }
@@ -74,7 +74,7 @@ pub fn run_phase(
         let what = format!("phase `{}` copies, which the engine does not", plan.name);
         return Err(StoreError::NotSupported(what));
     }
-    let PhaseContext { catalog, clock, stop, seed, interval, written, companion, observer } = context;
+    let PhaseContext { catalog, clock, stop, seed, interval, written, companions, observer } = context;
     let Written { inserted, book } = written;
     inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());
@@ -145,10 +145,14 @@ pub fn run_phase(
         let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
         let watch = Arc::new(Watch::new(clock.clone(), start_ns, Arc::clone(&phase_stop)));
-        let accompanied = companion.filter(|_| !phase_stop.asked()).map(|companion| {
-            let watch = Arc::clone(&watch);
-            scope.spawn(move || companion.accompany(&watch))
-        });
+        let accompanied: Vec<_> = companions
+            .into_iter()
+            .filter(|_| !phase_stop.asked())
+            .map(|companion| {
+                let watch = Arc::clone(&watch);
+                scope.spawn(move || companion.accompany(&watch))
+            })
+            .collect();
         gate.open();
         // Workers that could not begin leave nothing to ask about.
         let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
@@ -182,8 +186,10 @@ pub fn run_phase(
             }
         }
         // What was broken is mended before anything is read back.
-        if let Some(Err(panic)) = accompanied.map(std::thread::ScopedJoinHandle::join) {
-            std::panic::resume_unwind(panic);
+        for companion in accompanied {
+            if let Err(panic) = companion.join() {
+                std::panic::resume_unwind(panic);
+            }
         }
         book.faults(phase_stop.faults());
         if let Some(error) = reports.iter_mut().find_map(|r| r.error.take()) {

@@ -14,6 +14,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 pub(super) struct Earlier {
     pub(super) intervals: Vec<RecordBatch>,
     pub(super) resources: Vec<RecordBatch>,
+    pub(super) server_resources: Vec<RecordBatch>,
     pub(super) store_stats: Vec<RecordBatch>,
 }
 

@@ -11,6 +11,7 @@ use storebench_core::measure::PhaseRecord;
 use super::earlier::{Earlier, rows_of};
 use super::hlog::histogram_log;
 use super::model::RunResult;
+use super::resources::UseSamples;
 use super::secrets::Secrets;
 use super::tables::Tables;
 
@@ -19,6 +20,7 @@ pub(crate) const RESULT_FILE: &str = "run.json";
 const STUDY_FILE: &str = "study.toml";
 const INTERVALS_FILE: &str = "intervals.parquet";
 const RESOURCES_FILE: &str = "resources.parquet";
+const SERVER_RESOURCES_FILE: &str = "server_resources.parquet";
 const STORE_STATS_FILE: &str = "store_stats.parquet";
 const EVENTS_FILE: &str = "events.jsonl";
 /// While a run goes on its events grow here; the file gets its name when it is whole.
@@ -136,6 +138,7 @@ impl RunFolder {
         let earlier = Earlier {
             intervals: read(INTERVALS_FILE)?,
             resources: read(RESOURCES_FILE)?,
+            server_resources: read(SERVER_RESOURCES_FILE)?,
             store_stats: read(STORE_STATS_FILE)?,
         };
         let tables = Tables::after(earlier);
@@ -159,8 +162,14 @@ impl RunFolder {
     ///
     /// # Errors
     /// A file cannot be written. What was there stays whole.
-    pub fn add_phase(&mut self, trial: u32, store: &str, record: &PhaseRecord) -> Result<(), FolderError> {
-        self.tables.add(trial, store, record);
+    pub fn add_phase(
+        &mut self,
+        trial: u32,
+        store: &str,
+        record: &PhaseRecord,
+        used: &UseSamples,
+    ) -> Result<(), FolderError> {
+        self.tables.add(trial, store, record, used);
         let title = format!("trial {trial}, store {store}, phase {}", record.name);
         let mut name = log_name(trial, store, &record.name);
         let stem = name.trim_end_matches(".hlog").to_owned();
@@ -175,6 +184,7 @@ impl RunFolder {
         for (name, bytes) in [
             (INTERVALS_FILE, self.tables.intervals_parquet()),
             (RESOURCES_FILE, self.tables.resources_parquet()),
+            (SERVER_RESOURCES_FILE, self.tables.server_resources_parquet()),
             (STORE_STATS_FILE, self.tables.store_stats_parquet()),
         ] {
             let bytes = bytes.map_err(|e| writing(&self.path.join(name))(std::io::Error::other(e)))?;
@@ -277,7 +287,7 @@ mod tests {
         folder.write_study("stores = [\"couch://me:secret@host/db\"]\n").unwrap();
         folder.add_event(&serde_json::json!({ "event": "trial-began" })).unwrap();
         for phase in &phases {
-            folder.add_phase(1, "sqlite", phase).unwrap();
+            folder.add_phase(1, "sqlite", phase, &UseSamples::default()).unwrap();
             folder.write_result(&result).unwrap();
         }
         let path = folder.finish().unwrap();
@@ -296,6 +306,7 @@ mod tests {
                 "intervals.parquet",
                 "resources.parquet",
                 "run.json",
+                "server_resources.parquet",
                 "store_stats.parquet",
                 "study.toml"
             ]
@@ -309,7 +320,7 @@ mod tests {
         let mut folder = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
         for name in ["Load", "load", "load!", "load-2"] {
             let phase = PhaseRecord { name: name.into(), ..fixture::load() };
-            folder.add_phase(1, "sqlite", &phase).unwrap();
+            folder.add_phase(1, "sqlite", &phase, &UseSamples::default()).unwrap();
         }
         let logs = std::fs::read_dir(folder.path()).unwrap().filter(|f| {
             let path = f.as_ref().unwrap().path();

@@ -129,6 +129,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         ledger: record.ledger.as_ref().map(gather_ledger),
         faults: Vec::new(),
         partial: record.partial.as_ref().map(|p| p.why.clone()),
+        resources: None,
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,

@@ -14,6 +14,7 @@ mod model;
 mod outage;
 mod read;
 mod redact;
+mod resources;
 mod secrets;
 mod store_figures;
 mod tables;
@@ -31,6 +32,7 @@ pub use model::{
 pub(crate) use outage::outage;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
+pub use resources::{FolderResult, HostResult, ResourcesResult, StoreUseResult, UseSample, UseSamples, Whose};
 pub use secrets::Secrets;
 pub use tables::Tables;
 

@@ -16,6 +16,8 @@ use crate::stats::{Estimate, Steadiness};
 use crate::sweep::Sweep;
 use crate::verdicts::Verdict;
 
+use super::resources::ResourcesResult;
+
 /// The name of the format that this version writes and reads.
 pub const FORMAT: &str = "storebench-run/1";
 
@@ -303,6 +305,9 @@ pub struct PhaseResult {
     pub faults: Vec<FaultResult>,
     /// Why it ended early, if it did.
     pub partial: Option<String>,
+    /// What the store's processes, the machine and the store's folder used, as far as it could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourcesResult>,
     /// What the store told about itself while the phase ran; each answer is in `store_stats.parquet`.
     #[serde(default)]
     pub store_stats: StoreStatsResult,

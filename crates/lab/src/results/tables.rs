@@ -1,4 +1,4 @@
-//! The tables of a run: `intervals.parquet`, `resources.parquet` and `store_stats.parquet`.
+//! The tables of a run: `intervals.parquet`, `resources.parquet`, `server_resources.parquet` and `store_stats.parquet`.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use storebench_core::measure::PhaseRecord;
 use super::earlier::Earlier;
 use super::gather::rfc3339;
 use super::model::Percentiles;
+use super::resources::{UseRows, UseSamples};
 use super::store_figures::StoreFigures;
 
 /// Which trial and phase rows belong to.
@@ -73,6 +74,7 @@ pub struct Tables {
     earlier: Earlier,
     intervals: Vec<IntervalRow>,
     resources: Vec<ResourceRow>,
+    used: UseRows,
     store_figures: StoreFigures,
     began: Option<String>,
 }
@@ -84,7 +86,7 @@ impl Tables {
     }
 
     /// Adds the rows of a phase.
-    pub fn add(&mut self, trial: u32, store: &str, record: &PhaseRecord) {
+    pub fn add(&mut self, trial: u32, store: &str, record: &PhaseRecord, used: &UseSamples) {
         let place = Arc::new(Place { trial, store: store.into(), phase: record.name.clone(), warm_up: record.warm_up });
         self.began.get_or_insert_with(|| rfc3339(record.began_unix_ns));
         for interval in &record.intervals {
@@ -121,6 +123,7 @@ impl Tables {
                 });
             }
         }
+        self.used.add(&place, used);
         self.store_figures.add(&place, &record.store_stats);
         self.resources.extend(record.resources.iter().map(|s| ResourceRow {
             place: Arc::clone(&place),
@@ -192,6 +195,14 @@ impl Tables {
         parquet(&self.earlier.resources, columns)
     }
 
+    /// `server_resources.parquet` as bytes.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn server_resources_parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        self.used.parquet(&self.earlier.server_resources)
+    }
+
     /// `store_stats.parquet` as bytes.
     ///
     /// # Errors
@@ -255,7 +266,7 @@ mod tests {
     fn the_tables_read_back() {
         let mut tables = Tables::default();
         let record = fixture::open_loop();
-        tables.add(1, "sqlite", &record);
+        tables.add(1, "sqlite", &record, &UseSamples::default());
         let batch = read(&tables.intervals_parquet().unwrap());
         assert_eq!(batch.num_rows(), record.intervals.len() * record.labels.len());
         let column = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().clone();
@@ -278,13 +289,13 @@ mod tests {
     #[test]
     fn a_series_that_does_not_exist_is_null() {
         let mut tables = Tables::default();
-        tables.add(1, "sqlite", &fixture::closed_loop());
+        tables.add(1, "sqlite", &fixture::closed_loop(), &UseSamples::default());
         let batch = read(&tables.intervals_parquet().unwrap());
         let column = batch.column_by_name("response_p50_ns").unwrap();
         assert_eq!(column.null_count(), batch.num_rows());
         read(&{
             let mut one = Tables::default();
-            one.add(1, "x", &fixture::load());
+            one.add(1, "x", &fixture::load(), &UseSamples::default());
             one.resources_parquet().unwrap()
         });
     }

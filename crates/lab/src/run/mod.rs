@@ -10,6 +10,7 @@ mod faults;
 mod foreign;
 mod observe;
 mod request;
+mod resources;
 mod resume;
 mod runner;
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Servers that a run starts and stops: what a study says of them, and embedded stores in a process of their own.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use storebench_core::store::{AnyStore, StoreError};
 use storebench_core::workload::ServerSpec;
-use storebench_machine::{Commands, Problem, Server, Spec};
+use storebench_machine::{Commands, Problem, Server, Spec, Tree};
 
 /// A server that a run controls. Arms that measure one place share it.
 #[derive(Debug, Clone)]
@@ -120,6 +120,16 @@ impl Managed {
     /// Lets it go on.
     pub(super) fn resume(&self) -> Result<(), StoreError> {
         self.server().resume().map_err(failed)
+    }
+
+    /// Its processes and its folder as they are now; none while it is being started, stopped or killed.
+    pub(super) fn seen(&self) -> Option<(Tree, Option<PathBuf>)> {
+        let server = match self.0.try_lock() {
+            Ok(server) => server,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some((server.tree(), server.data().map(PathBuf::from)))
     }
 
     /// How it has ended though nobody asked it to.

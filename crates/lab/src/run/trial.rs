@@ -13,21 +13,22 @@ use storebench_core::keys::mix64;
 use storebench_core::ledger::Book;
 use storebench_core::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_core::schedule::Rate;
-use storebench_core::store::{CollectionLayout, Layout, Prepare, StoreError, Support};
+use storebench_core::store::{CollectionLayout, Layout, OpKind, Prepare, StoreError, Support};
 use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::error::kind;
 use super::faults::{Breaker, Happened};
 use super::foreign;
 use super::observe::Journal;
+use super::resources::{Place, Sampling};
 use super::runner::{Arm, Session, loads};
 use super::servers::Managed;
 use crate::environment::is_here;
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Failure, FaultResult, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, RunResult,
-    SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase, outage,
+    CollectionResult, Failure, FaultResult, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, ResourcesResult,
+    RunResult, SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase, outage,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -425,15 +426,22 @@ impl Session<'_> {
             }
             _ => None,
         };
+        let mut sampling = Sampling::of(self.place(arm), arm.store.paths());
+        let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
+        // What clients see of a fault is told to the length of an interval.
+        let mut interval = self.request.interval;
+        if let Some(breaker) = &mut breaker {
+            interval = interval.min(FAULT_INTERVAL);
+            companions.push(breaker);
+        }
         let context = PhaseContext {
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
             stop: Arc::clone(&self.stop),
             seed,
-            // What clients see of a fault is told to the length of an interval.
-            interval: if breaker.is_some() { self.request.interval.min(FAULT_INTERVAL) } else { self.request.interval },
+            interval,
             written: &mut self.written,
-            companion: breaker.as_mut().map(|breaker| breaker as &mut dyn Companion),
+            companions,
             observer: &mut *journal,
         };
         let record = run_phase(&arm.store, plan, context);
@@ -447,7 +455,7 @@ impl Session<'_> {
         {
             record.name = format!("{}@{}", record.name, per_s.round());
         }
-        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record));
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record, &sampling.taken));
         record.name.clone_from(&plan.name);
         if let Some(message) = &record.store_stats.message {
             let times = record.store_stats.failed;
@@ -470,6 +478,7 @@ impl Session<'_> {
             calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);
+        found.resources = ResourcesResult::of(&sampling.taken, &found, self.stored(arm, position));
         found.faults = breaker.map(|breaker| faults_of(&record, breaker.happened)).unwrap_or_default();
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
@@ -477,6 +486,37 @@ impl Session<'_> {
         }
         found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
         Ok((found, record.partial))
+    }
+
+    /// Where the processes of an arm's store are.
+    fn place(&self, arm: &Arm) -> Place {
+        match &arm.request.server {
+            Some(server) => Place::Managed(server.clone()),
+            None if arm.capabilities.embedded => Place::Here,
+            None => Place::Unknown,
+        }
+    }
+
+    /// The documents that a store of ours holds behind a phase, and their bytes; none where they may have been deleted or
+    /// grown, or are not ours.
+    fn stored(&self, arm: &Arm, position: usize) -> Option<(u64, f64)> {
+        let study = arm.study();
+        let so_far = &study.phases[..=position];
+        let kinds = arm.plans[..=position].iter().flat_map(|plan| &plan.recipes).map(|recipe| recipe.label.kind);
+        let changes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete | OpKind::Append | OpKind::Prepend);
+        if kinds.into_iter().any(changes) || study.collections.values().any(|c| c.existing.is_some()) {
+            return None;
+        }
+        let known = self.documents.get(arm.position)?;
+        let inserted = |at: usize| self.written.inserted.get(at).copied().unwrap_or(0);
+        let mut sum = (0, 0.0);
+        for (at, of) in known.iter().enumerate() {
+            let loaded = so_far.iter().any(|phase| phase.load.contains(&of.collection) || phase.copy.is_some());
+            let count = if loaded { of.count + inserted(at) } else { inserted(at) };
+            sum.0 += count;
+            sum.1 += count as f64 * of.mean_bytes as f64;
+        }
+        Some(sum)
     }
 
     /// How the store would answer the queries of a phase, now that it holds what they are asked of. A store

@@ -9,7 +9,7 @@ use storebench_lab::conclude::conclude;
 use storebench_lab::environment::Environment;
 use storebench_lab::plan::Plan;
 use storebench_lab::results::{
-    FORMAT, PhaseFrame, RunInfo, RunResult, Tables, TrialResult, gather_phase, histogram_log, log_name,
+    FORMAT, PhaseFrame, RunInfo, RunResult, Tables, TrialResult, UseSamples, gather_phase, histogram_log, log_name,
 };
 
 /// Arms, each a trial in each block.
@@ -80,7 +80,7 @@ pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     let (planned, mut tables, mut trials) = (serde_json::json!(120), Tables::default(), Vec::new());
     for number in 1..=count {
         let record = phase(number);
-        tables.add(number, "store", &record);
+        tables.add(number, "store", &record, &UseSamples::default());
         let log = histogram_log(&record, "large")?;
         std::fs::write(folder.join(log_name(number, "store", "steady")), log)?;
         let frame = PhaseFrame {

@@ -1,0 +1,360 @@
+//! What servers, the machine and a store's folder used over a phase: the table `server_resources.parquet`, and its sum in
+//! `run.json`.
+
+use std::sync::Arc;
+
+use arrow_array::{Float64Array, RecordBatch, StringArray};
+use parquet::errors::ParquetError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use storebench_machine::{FolderUse, HostUse, ProcessUse};
+
+use super::model::{OpResult, PhaseResult};
+use super::tables::{Place, parquet, places, u64s};
+
+/// Everything at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UseSample {
+    /// When, in ns from the phase's start.
+    pub at_ns: u64,
+    /// The store's processes; none where they are not of this machine, or not known.
+    pub store: Option<ProcessUse>,
+    /// This machine.
+    pub host: HostUse,
+    /// The store's folder; none where it has none, or it is not known.
+    pub folder: Option<FolderUse>,
+}
+
+/// The samples of a phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UseSamples {
+    /// Whose processes `store` are.
+    pub whose: Whose,
+    /// In order.
+    pub samples: Vec<UseSample>,
+    /// Processor time that taking them cost this process, in ns.
+    pub cost_ns: u64,
+}
+
+/// Whose processes were watched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// Nobody's: the store is on another machine, or its processes could not be told.
+    #[default]
+    Nobody,
+    /// The store's server, with all that it has started.
+    Server,
+    /// This process: an embedded store, and the client that measures it.
+    ClientAndStore,
+}
+
+/// What was used over a phase, as far as it could be seen.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ResourcesResult {
+    /// The time between the first sample and the last, in ns.
+    pub span_ns: u64,
+    /// Samples in `server_resources.parquet`.
+    pub samples: u64,
+    /// Processor time that taking them cost the client, in seconds.
+    pub cost_s: f64,
+    /// The store's processes.
+    pub store: Option<StoreUseResult>,
+    /// The machine that the client ran on.
+    pub host: HostResult,
+    /// The store's folder.
+    pub folder: Option<FolderResult>,
+}
+
+/// What a store's processes used. Counts are of the phase alone.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct StoreUseResult {
+    /// Whose they are.
+    pub whose: Whose,
+    /// Processor time in user mode, in seconds.
+    pub cpu_user_s: f64,
+    /// Processor time in the kernel, in seconds.
+    pub cpu_system_s: f64,
+    /// Processor time of an operation, in µs. Null without operations.
+    pub cpu_us_per_op: Option<f64>,
+    /// Resident memory at most, in bytes: what processes share counts for each of them.
+    pub rss_max_bytes: u64,
+    /// Their share of resident memory at the end, in bytes: what they share counts once. 0 where it is not told.
+    pub pss_bytes: u64,
+    /// Resident memory of a document that the store holds, in bytes. Null where their number is not known.
+    pub memory_per_document_bytes: Option<f64>,
+    /// Bytes that storage had to read.
+    pub read_bytes: u64,
+    /// Bytes that were sent to storage, as pages became dirty.
+    pub write_bytes: u64,
+    /// Bytes to storage for each byte of documents that was written. Null where none was.
+    pub write_amplification: Option<f64>,
+    /// Calls that read.
+    pub read_calls: u64,
+    /// Calls that write.
+    pub write_calls: u64,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that read from disk.
+    pub major_faults: u64,
+    /// Switches to another process because it waited.
+    pub waits: u64,
+    /// Switches to another process because its time was over.
+    pub preemptions: u64,
+    /// Processes, at most.
+    pub processes_max: u64,
+    /// Threads, at most.
+    pub threads_max: u64,
+    /// Open files, at most.
+    pub open_files_max: u64,
+}
+
+/// What a machine used, as shares of the time: 1 is all of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct HostResult {
+    /// Of all processors: in use.
+    pub cpu_busy_share: f64,
+    /// Of all processors: idle while something waited for a disk.
+    pub disk_wait_share: f64,
+    /// Of all processors: taken by the host of a virtual machine.
+    pub stolen_share: f64,
+    /// Of the time: some task waited for a processor (pressure stall information; 0 where the system does not tell).
+    pub cpu_pressure_share: f64,
+    /// The same for memory.
+    pub memory_pressure_share: f64,
+    /// The same for disks.
+    pub disk_pressure_share: f64,
+    /// Memory that could be had without swapping, at least, in bytes.
+    pub available_min_bytes: u64,
+}
+
+/// A store's folder.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FolderResult {
+    /// Bytes on the disk when the phase began.
+    pub begin_bytes: u64,
+    /// When it had ended.
+    pub end_bytes: u64,
+    /// At most.
+    pub max_bytes: u64,
+    /// Files when it had ended.
+    pub files: u64,
+    /// Bytes on the disk at the end for each byte of documents. Null where these are not known.
+    pub space_amplification: Option<f64>,
+}
+
+/// What the phase did, beside what was used for it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    operations: u64,
+    written_bytes: u64,
+    /// Documents that the store held at its end, and their bytes.
+    stored: Option<(u64, f64)>,
+}
+
+impl ResourcesResult {
+    /// The sum of a phase; none where there are not two samples. `stored` are the documents that the store held at its end,
+    /// and their bytes, where they are known.
+    pub fn of(used: &UseSamples, phase: &PhaseResult, stored: Option<(u64, f64)>) -> Option<Self> {
+        let sum = |of: fn(&OpResult) -> u64| phase.ops.values().map(of).fold(0, u64::saturating_add);
+        gather(used, Done { operations: sum(|op| op.count), written_bytes: sum(|op| op.written_bytes), stored })
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole).filter(|ratio| ratio.is_finite())
+}
+
+fn gather(used: &UseSamples, done: Done) -> Option<ResourcesResult> {
+    let (first, last) = (used.samples.first()?, used.samples.last()?);
+    let span_ns = last.at_ns.saturating_sub(first.at_ns);
+    if span_ns == 0 {
+        return None;
+    }
+    Some(ResourcesResult {
+        span_ns,
+        samples: used.samples.len() as u64,
+        cost_s: used.cost_ns as f64 / 1e9,
+        store: first.store.zip(last.store).map(|(before, after)| store(used, before, after, done)),
+        host: host(used, &first.host, &last.host, span_ns),
+        folder: first.folder.zip(last.folder).map(|(before, after)| FolderResult {
+            begin_bytes: before.disk_bytes,
+            end_bytes: after.disk_bytes,
+            max_bytes: most(used, |s| s.folder.map(|f| f.disk_bytes)),
+            files: after.files,
+            space_amplification: done.stored.and_then(|(_, bytes)| ratio(after.disk_bytes as f64, bytes)),
+        }),
+    })
+}
+
+fn most(used: &UseSamples, of: impl Fn(&UseSample) -> Option<u64>) -> u64 {
+    used.samples.iter().filter_map(of).max().unwrap_or(0)
+}
+
+fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: Done) -> StoreUseResult {
+    let seconds = |of: fn(&ProcessUse) -> u64| of(&after).saturating_sub(of(&before)) as f64 / 1e9;
+    let count = |of: fn(&ProcessUse) -> u64| of(&after).saturating_sub(of(&before));
+    let most = |of: fn(&ProcessUse) -> u64| most(used, |sample| sample.store.as_ref().map(of));
+    let (user, system) = (seconds(|p| p.user_ns), seconds(|p| p.system_ns));
+    let write_bytes = count(|p| p.write_bytes);
+    let memory = if after.pss_bytes > 0 { after.pss_bytes } else { after.rss_bytes };
+    StoreUseResult {
+        whose: used.whose,
+        cpu_user_s: user,
+        cpu_system_s: system,
+        cpu_us_per_op: ratio((user + system) * 1e6, done.operations as f64),
+        rss_max_bytes: most(|p| p.rss_bytes),
+        pss_bytes: after.pss_bytes,
+        memory_per_document_bytes: done.stored.and_then(|(documents, _)| ratio(memory as f64, documents as f64)),
+        read_bytes: count(|p| p.read_bytes),
+        write_bytes,
+        write_amplification: ratio(write_bytes as f64, done.written_bytes as f64),
+        read_calls: count(|p| p.read_calls),
+        write_calls: count(|p| p.write_calls),
+        minor_faults: count(|p| p.minor_faults),
+        major_faults: count(|p| p.major_faults),
+        waits: count(|p| p.waits),
+        preemptions: count(|p| p.preemptions),
+        processes_max: most(|p| p.processes),
+        threads_max: most(|p| p.threads),
+        open_files_max: most(|p| p.open_files),
+    }
+}
+
+fn host(used: &UseSamples, before: &HostUse, after: &HostUse, span_ns: u64) -> HostResult {
+    let count = |of: fn(&HostUse) -> u64| of(after).saturating_sub(of(before)) as f64;
+    let of_processors = |of: fn(&HostUse) -> u64| ratio(count(of), count(|h| h.all_ns)).unwrap_or(0.0).min(1.0);
+    let of_time = |of: fn(&HostUse) -> u64| (count(of) / span_ns as f64).min(1.0);
+    HostResult {
+        cpu_busy_share: of_processors(|h| h.busy_ns),
+        disk_wait_share: of_processors(|h| h.disk_wait_ns),
+        stolen_share: of_processors(|h| h.stolen_ns),
+        cpu_pressure_share: of_time(|h| h.cpu_pressure_ns),
+        memory_pressure_share: of_time(|h| h.memory_pressure_ns),
+        disk_pressure_share: of_time(|h| h.disk_pressure_ns),
+        available_min_bytes: used.samples.iter().map(|s| s.host.available_bytes).min().unwrap_or(0),
+    }
+}
+
+/// One figure of one sample. Those that only grow end in `_total`.
+#[derive(Debug, Clone)]
+struct UseRow {
+    place: Arc<Place>,
+    at_ns: u64,
+    figure: &'static str,
+    value: f64,
+}
+
+/// The rows of a run so far.
+#[derive(Debug, Default)]
+pub(super) struct UseRows(Vec<UseRow>);
+
+type OfProcesses = (&'static str, fn(&ProcessUse) -> u64);
+const OF_PROCESSES: [OfProcesses; 15] = [
+    ("store.cpu_user_ns_total", |p| p.user_ns),
+    ("store.cpu_system_ns_total", |p| p.system_ns),
+    ("store.rss_bytes", |p| p.rss_bytes),
+    ("store.pss_bytes", |p| p.pss_bytes),
+    ("store.read_bytes_total", |p| p.read_bytes),
+    ("store.write_bytes_total", |p| p.write_bytes),
+    ("store.read_calls_total", |p| p.read_calls),
+    ("store.write_calls_total", |p| p.write_calls),
+    ("store.minor_faults_total", |p| p.minor_faults),
+    ("store.major_faults_total", |p| p.major_faults),
+    ("store.waits_total", |p| p.waits),
+    ("store.preemptions_total", |p| p.preemptions),
+    ("store.processes", |p| p.processes),
+    ("store.threads", |p| p.threads),
+    ("store.open_files", |p| p.open_files),
+];
+
+type OfHost = (&'static str, fn(&HostUse) -> u64);
+const OF_HOST: [OfHost; 8] = [
+    ("host.cpu_busy_ns_total", |h| h.busy_ns),
+    ("host.cpu_all_ns_total", |h| h.all_ns),
+    ("host.disk_wait_ns_total", |h| h.disk_wait_ns),
+    ("host.stolen_ns_total", |h| h.stolen_ns),
+    ("host.available_bytes", |h| h.available_bytes),
+    ("host.cpu_pressure_ns_total", |h| h.cpu_pressure_ns),
+    ("host.memory_pressure_ns_total", |h| h.memory_pressure_ns),
+    ("host.disk_pressure_ns_total", |h| h.disk_pressure_ns),
+];
+
+type OfFolder = (&'static str, fn(&FolderUse) -> u64);
+const OF_FOLDER: [OfFolder; 3] =
+    [("folder.disk_bytes", |f| f.disk_bytes), ("folder.file_bytes", |f| f.file_bytes), ("folder.files", |f| f.files)];
+
+impl UseRows {
+    pub(super) fn add(&mut self, place: &Arc<Place>, used: &UseSamples) {
+        for sample in &used.samples {
+            let row = |(figure, value): (&'static str, u64)| UseRow {
+                place: Arc::clone(place),
+                at_ns: sample.at_ns,
+                figure,
+                value: value as f64,
+            };
+            let store = sample.store.iter().flat_map(|of| OF_PROCESSES.map(|(name, pick)| (name, pick(of))));
+            let folder = sample.folder.iter().flat_map(|of| OF_FOLDER.map(|(name, pick)| (name, pick(of))));
+            let host = OF_HOST.map(|(name, pick)| (name, pick(&sample.host)));
+            self.0.extend(store.chain(host).chain(folder).map(row));
+        }
+    }
+
+    /// `server_resources.parquet` as bytes.
+    pub(super) fn parquet(&self, earlier: &[RecordBatch]) -> Result<Vec<u8>, ParquetError> {
+        let rows = &self.0;
+        let mut columns = places(rows.iter().map(|r| &*r.place));
+        columns.push(("at_ns".into(), u64s(rows, |r| r.at_ns)));
+        columns.push(("figure".into(), Arc::new(StringArray::from_iter_values(rows.iter().map(|r| r.figure)))));
+        columns.push(("value".into(), Arc::new(Float64Array::from_iter_values(rows.iter().map(|r| r.value)))));
+        parquet(earlier, columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at_s: u64, cpu_s: u64, written: u64, disk_bytes: u64) -> UseSample {
+        UseSample {
+            at_ns: at_s * 1_000_000_000,
+            store: Some(ProcessUse {
+                user_ns: cpu_s * 1_000_000_000,
+                write_bytes: written,
+                rss_bytes: 1_000 * at_s,
+                pss_bytes: 500 * at_s,
+                ..ProcessUse::default()
+            }),
+            host: HostUse {
+                all_ns: at_s * 2_000_000_000,
+                busy_ns: cpu_s * 1_000_000_000,
+                available_bytes: 100 - at_s,
+                disk_pressure_ns: at_s * 500_000_000,
+                ..HostUse::default()
+            },
+            folder: Some(FolderUse { disk_bytes, file_bytes: 0, files: 3 }),
+        }
+    }
+
+    #[test]
+    fn a_phase_has_what_lies_between_its_first_and_its_last_sample() {
+        let used = UseSamples {
+            whose: Whose::Server,
+            samples: vec![sample(1, 10, 1_000, 10), sample(2, 11, 2_000, 900), sample(5, 12, 5_000, 400)],
+            cost_ns: 1_000_000,
+        };
+        let done = Done { operations: 1_000, written_bytes: 1_000, stored: Some((10, 200.0)) };
+        let found = gather(&used, done).unwrap();
+        assert_eq!((found.span_ns, found.samples, found.cost_s), (4_000_000_000, 3, 0.001));
+        let store = found.store.unwrap();
+        assert_eq!((store.cpu_user_s, store.cpu_us_per_op), (2.0, Some(2_000.0)));
+        assert_eq!((store.write_bytes, store.write_amplification), (4_000, Some(4.0)));
+        assert_eq!((store.rss_max_bytes, store.memory_per_document_bytes), (5_000, Some(250.0)));
+        assert_eq!((found.host.cpu_busy_share, found.host.disk_pressure_share), (0.25, 0.5));
+        assert_eq!(found.host.available_min_bytes, 95);
+        let folder = found.folder.unwrap();
+        assert_eq!((folder.begin_bytes, folder.max_bytes, folder.end_bytes), (10, 900, 400));
+        assert_eq!(folder.space_amplification, Some(2.0));
+        assert_eq!(gather(&UseSamples::default(), done), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Looks at what a store's processes, this machine and the store's folder use while a phase runs.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use storebench_core::engine::{Companion, Watch};
+use storebench_core::measure::thread_cpu_ns;
+use storebench_machine::{Pid, Tree, Watcher, folder_use, host_use};
+
+use super::servers::Managed;
+use crate::results::{UseSample, UseSamples, Whose};
+
+/// How often is looked.
+const EVERY_NS: u64 = 1_000_000_000;
+/// Looking takes no more than this part of the time: a folder of very many files is looked at more seldom.
+const MOST_SHARE: u64 = 100;
+/// A walk over the memory of processes is made at the first sample, the last, and each so many between.
+const PSS_EVERY: u64 = 10;
+
+/// Where a store's processes and data are.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// A server of this run.
+    Managed(Managed),
+    /// This process.
+    Here,
+    /// Nothing is known of its processes.
+    Unknown,
+}
+
+/// Takes samples while a phase runs.
+pub(super) struct Sampling {
+    place: Place,
+    paths: Vec<PathBuf>,
+    watcher: Watcher,
+    last_tree: Option<Tree>,
+    pub(super) taken: UseSamples,
+}
+
+impl Sampling {
+    /// Of the store at this place, whose data lie at these paths.
+    pub(super) fn of(place: Place, paths: Vec<PathBuf>) -> Self {
+        let whose = match &place {
+            Place::Managed(_) => Whose::Server,
+            Place::Here => Whose::ClientAndStore,
+            Place::Unknown => Whose::Nobody,
+        };
+        let taken = UseSamples { whose, ..UseSamples::default() };
+        Self { place, paths, watcher: Watcher::default(), last_tree: None, taken }
+    }
+
+    fn look(&mut self, at_ns: u64, pss: bool) {
+        let tree = match &self.place {
+            Place::Managed(server) => {
+                if let Some((tree, data)) = server.seen() {
+                    if let Some(data) = data
+                        && !self.paths.contains(&data)
+                    {
+                        self.paths.push(data);
+                    }
+                    self.last_tree = Some(tree);
+                }
+                self.last_tree.clone()
+            }
+            Place::Here => Pid::own().map(|own| Tree::of(&[own])),
+            Place::Unknown => None,
+        };
+        let store = tree.map(|tree| self.watcher.look(&tree, pss));
+        let folder = (!self.paths.is_empty()).then(|| {
+            let mut sum = storebench_machine::FolderUse::default();
+            for of in self.paths.iter().map(|path| folder_use(path)) {
+                sum.disk_bytes += of.disk_bytes;
+                sum.file_bytes += of.file_bytes;
+                sum.files += of.files;
+            }
+            sum
+        });
+        self.taken.samples.push(UseSample { at_ns, store, host: host_use(), folder });
+    }
+}
+
+impl Companion for Sampling {
+    fn accompany(&mut self, watch: &Watch) {
+        let cpu = thread_cpu_ns();
+        let mut number = 0;
+        loop {
+            let began = Instant::now();
+            let now = watch.now_ns();
+            self.look(now, number % PSS_EVERY == 0);
+            number += 1;
+            let pause = EVERY_NS.max(began.elapsed().as_nanos() as u64 * MOST_SHARE);
+            if !watch.wait_until(now.saturating_add(pause)) {
+                self.look(watch.now_ns(), true);
+                break;
+            }
+        }
+        self.taken.cost_ns = thread_cpu_ns().saturating_sub(cpu);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_and_a_folder_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("data"), vec![7; 100_000]).unwrap();
+        let mut sampling = Sampling::of(Place::Here, vec![folder.path().to_owned()]);
+        sampling.look(0, true);
+        sampling.look(5, true);
+        let [first, last] = &sampling.taken.samples[..] else { panic!("two were taken") };
+        let (before, after) = (first.store.unwrap(), last.store.unwrap());
+        assert!(before.pss_bytes > 0 && after.user_ns + after.system_ns >= before.user_ns + before.system_ns);
+        assert_eq!(last.folder.unwrap().files, 1);
+        assert_eq!(sampling.taken.whose, Whose::ClientAndStore);
+        let mut unknown = Sampling::of(Place::Unknown, Vec::new());
+        unknown.look(0, true);
+        assert_eq!((unknown.taken.samples[0].store, unknown.taken.samples[0].folder), (None, None));
+    }
+}
