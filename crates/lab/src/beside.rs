@@ -1,10 +1,14 @@
 //! Arms beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
 
+mod resources;
+
 use crate::arms::arm_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT};
 use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
+
+pub use resources::resources_beside;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

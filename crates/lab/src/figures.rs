@@ -38,6 +38,14 @@ pub const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::Mo
 pub const COST: Measure = measure("cost", Better::Less, " a million");
 /// Bytes of the store's files after the phase.
 pub const DISK: Measure = measure("disk", Better::Less, "B");
+/// Processor time of an operation, of the store's processes (of an embedded store with its client).
+pub const STORE_CPU: Measure = measure("store-cpu", Better::Less, "ns");
+/// Resident memory of the store's processes, at most.
+pub const STORE_MEMORY: Measure = measure("store-memory", Better::Less, "B");
+/// Bytes to storage for each byte of documents that was written.
+pub const WRITE_AMPLIFICATION: Measure = measure("write-amplification", Better::Less, "");
+/// Bytes on disk for each byte of documents that the store holds.
+pub const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
 
 /// Percentiles of a time by their names in paths, with the fewest values of which one lies at it or beyond.
 type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
@@ -56,7 +64,7 @@ pub fn measures() -> Vec<Measure> {
     let mut all = vec![THROUGHPUT, DOCUMENTS];
     all.extend(PERCENTILES.map(|(name, ..)| measure(name, Better::Less, "ns")));
     all.extend(PERCENTILES.map(|(_, name, ..)| measure(name, Better::Less, "ns")));
-    all.extend([DISK, RATE_WITHIN_LIMITS, COST]);
+    all.extend([DISK, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION, SPACE_AMPLIFICATION, RATE_WITHIN_LIMITS, COST]);
     all
 }
 
@@ -119,6 +127,7 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     );
     let disk = phase.store_after.as_ref().and_then(|after| after.disk_bytes).filter(|bytes| *bytes > 0);
     out.extend(disk.map(|bytes| Figure::new(&phase.name, None, DISK, Some(bytes as f64))));
+    out.extend(of_resources(phase));
     if phase.ops.len() < 2 {
         return out;
     }
@@ -135,6 +144,22 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
         );
     }
     out
+}
+
+/// What the store's processes and its folder took.
+fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
+    let Some(used) = &phase.resources else { return Vec::new() };
+    let store = used.store.as_ref();
+    [
+        (STORE_CPU, store.and_then(|store| store.cpu_us_per_op).map(|us| us * 1e3)),
+        (STORE_MEMORY, store.map(|store| store.rss_max_bytes as f64)),
+        (WRITE_AMPLIFICATION, store.and_then(|store| store.write_amplification)),
+        (SPACE_AMPLIFICATION, used.folder.as_ref().and_then(|folder| folder.space_amplification)),
+    ]
+    .into_iter()
+    .filter(|(_, value)| value.is_some_and(|value| value > 0.0))
+    .map(|(measure, value)| Figure::new(&phase.name, None, measure, value))
+    .collect()
 }
 
 /// Over all attempts where some were not answered, else over the answers, which are all.

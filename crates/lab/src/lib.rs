@@ -8,6 +8,7 @@ pub mod alike;
 pub mod answer;
 pub mod arms;
 pub mod beside;
+pub mod bottleneck;
 pub mod claims;
 pub mod compare;
 pub mod conclude;

@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use crate::answer::answer;
 use crate::claims::ClaimTable;
-use crate::human::{bytes, count, duration, percent, rate};
+use crate::human::{bytes, count, digits, duration, percent, rate};
 use crate::lines::{Align, Table, facts as in_lines, paragraph, sparkline};
-use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult};
+use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, Whose};
 use crate::verdicts::Level;
 
 /// Columns that a text is laid out for where nobody says how many there are.
@@ -78,6 +78,7 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
     for (phase, table) in arms::tables(result, layout) {
         let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
     }
+    out.push_str(&arms::resources(result, layout));
     out.push_str(&sweeps::tables(result, layout));
     if let Some(cost) = &result.cost {
         let _ = write!(out, "\n{cost}");
@@ -218,12 +219,30 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         let most = phase.course_per_s.iter().copied().fold(0.0, f64::max);
         let _ = writeln!(out, "  over time {} up to {}/s", sparkline(&phase.course_per_s), rate(most));
     }
+    out.push_str(&in_lines("  ", &used(phase), layout.width));
+    if let Some(found) = &phase.bottleneck {
+        let text = format!("the limit: {}, as {}", found.limit.in_words(), found.evidence);
+        out.push_str(&paragraph("  ", "    ", &text, layout.width));
+    }
     if let Some(facts) = troubles(phase) {
         let _ = writeln!(out, "  {}", paint.with("33", &facts));
     }
     if let Some(why) = &phase.partial {
         let _ = writeln!(out, "  {}", paint.with("33", &format!("ended early: {why}")));
     }
+}
+
+/// What the store's processes used; nothing of one that shares the client's, of which all is told already.
+fn used(phase: &PhaseResult) -> Vec<String> {
+    let Some(store) = phase.resources.as_ref().and_then(|used| used.store.as_ref()) else { return Vec::new() };
+    let mut facts = Vec::new();
+    if store.whose == Whose::Server {
+        facts.extend(store.cpu_us_per_op.map(|us| format!("server {} CPU/op", duration(us * 1e3))));
+        facts.push(format!("peak memory {}", bytes(store.rss_max_bytes as f64)));
+    }
+    let amplified = store.write_amplification;
+    facts.extend(amplified.map(|by| format!("×{} of what was written went to disk", digits(by))));
+    facts
 }
 
 /// What happened besides the operations that ended; none where nothing did.

@@ -12,7 +12,7 @@ use super::model::{
 use super::sides::{Arm, Source, matched};
 use crate::alike::{Difference, DifferenceKind, client_differences, differences};
 use crate::cost::{PriceSheet, cost_figure};
-use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS};
+use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION};
 use crate::human::bytes;
 use crate::results::{RunResult, TrialResult};
 use crate::series::Series;
@@ -197,7 +197,7 @@ fn notes(a: &Source, b: &Source) -> Vec<String> {
 fn series(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Series> {
     let mut all = Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect());
     let searched = searched_phases(trials);
-    let kept = [RATE_WITHIN_LIMITS, DISK, COST];
+    let kept = [RATE_WITHIN_LIMITS, DISK, SPACE_AMPLIFICATION, COST];
     all.retain(|_, series| !searched.contains(&series.figure.phase) || kept.contains(&series.figure.measure));
     all
 }

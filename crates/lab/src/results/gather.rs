@@ -11,9 +11,10 @@ use storebench_core::workload::Limit;
 use crate::stats::{Steadiness, steadiness};
 
 use super::attempts;
+use super::broken::{LedgerReadsResult, LedgerResult};
 use super::model::{
-    AllOps, ClientUse, CollectionResult, ConnectionsResult, LedgerReadsResult, LedgerResult, Message, OpResult,
-    Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
+    AllOps, ClientUse, CollectionResult, ConnectionsResult, Message, OpResult, Percentiles, PhaseDocuments,
+    PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
 };
 
 /// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
@@ -130,6 +131,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         faults: Vec::new(),
         partial: record.partial.as_ref().map(|p| p.why.clone()),
         resources: None,
+        bottleneck: None,
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,

@@ -3,6 +3,7 @@
 //! `docs/results-format.md` says what each file and field holds.
 
 mod attempts;
+mod broken;
 mod earlier;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -19,15 +20,16 @@ mod secrets;
 mod store_figures;
 mod tables;
 
+pub use broken::{FaultResult, LedgerReadsResult, LedgerResult};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
 pub use gather::{PhaseFrame, gather_phase};
 pub use hlog::histogram_log;
 pub use model::{
     AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, FactorSweep, Failure,
-    FaultResult, FigureOverTrials, FigureResult, LedgerReadsResult, LedgerResult, LimitResult, Message, OpResult,
-    Percentiles, PhaseDocuments, PhaseResult, ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult,
-    SampledResult, SearchResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
+    FigureOverTrials, FigureResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
+    ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, SearchResult, StoreAfter,
+    StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
 pub(crate) use outage::outage;
 pub use read::{read_result, read_run};

@@ -23,6 +23,7 @@ use super::observe::Journal;
 use super::resources::{Place, Sampling};
 use super::runner::{Arm, Session, loads};
 use super::servers::Managed;
+use crate::bottleneck::Bottleneck;
 use crate::environment::is_here;
 use crate::human::count;
 use crate::plan::PlannedTrial;
@@ -479,6 +480,8 @@ impl Session<'_> {
         };
         let mut found = gather_phase(&record, &frame);
         found.resources = ResourcesResult::of(&sampling.taken, &found, self.stored(arm, position));
+        found.bottleneck =
+            Bottleneck::of(&found, arm.capabilities.embedded && arm.request.server.is_none(), processors());
         found.faults = breaker.map(|breaker| faults_of(&record, breaker.happened)).unwrap_or_default();
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
@@ -571,6 +574,11 @@ impl Session<'_> {
         after.disk_bytes = (!paths.is_empty()).then(|| paths.iter().map(|p| disk_bytes(p)).sum());
         after
     }
+}
+
+/// Processors that this process may use.
+fn processors() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
 
 fn failure(kind: &str, during: &str, message: String) -> Failure {

@@ -1,7 +1,8 @@
 //! Arms beside each other as text.
 
 use super::Layout;
-use crate::beside::{ArmsTable, ColumnKind, arms_beside};
+use crate::answer::answer;
+use crate::beside::{ArmsTable, ColumnKind, arms_beside, resources_beside};
 use crate::lines::{Align, Table, paragraph};
 use crate::results::RunResult;
 
@@ -11,6 +12,16 @@ const LONGEST_NAME: usize = 64;
 /// The tables of all measured phases, each with its name.
 pub(super) fn tables(result: &RunResult, layout: Layout) -> Vec<(String, String)> {
     arms_beside(result).into_iter().map(|table| (table.phase.clone(), text(&table, layout))).collect()
+}
+
+/// What arms used in the phase that the answer is of, where there are more than are told one by one.
+pub(super) fn resources(result: &RunResult, layout: Layout) -> String {
+    let told = answer(result).phase;
+    let tables = if arms_beside(result).is_empty() { Vec::new() } else { resources_beside(result) };
+    let of_phase = tables.iter().find(|table| Some(&table.phase) == told.as_ref());
+    of_phase.map_or_else(String::new, |table| {
+        format!("\n{}\n{}", layout.paint.bold(&format!("{}: what it took", table.phase)), text(table, layout))
+    })
 }
 
 fn text(of: &ArmsTable, layout: Layout) -> String {

@@ -1,7 +1,7 @@
 //! Arms beside each other, phase by phase; what factors do, what it costs, and what was published, as tables.
 
 use maud::{Markup, html};
-use storebench_lab::beside::{ArmsTable, ColumnKind, arms_beside};
+use storebench_lab::beside::{ArmsTable, ColumnKind, arms_beside, resources_beside};
 use storebench_lab::claims::ClaimVerdict;
 use storebench_lab::human::{bytes, count, digits, duration, percent, rate};
 use storebench_lab::results::{PhaseResult, RunResult};
@@ -17,9 +17,10 @@ pub(super) fn section(subject: &Subject) -> Markup {
             @for (run, (of, name)) in subject.runs.iter().zip(run_names(&subject.runs)).enumerate() {
                 @if subject.runs.len() > 1 { h3 { (name) } }
                 @let tables = arms_beside(&of.result);
-                @for of_phase in &tables { (table(subject, run, of_phase)) }
+                @for of_phase in &tables { (table(subject, run, of_phase, "")) }
                 @if tables.is_empty() { (single(subject, run, &of.result)) }
                 (disk(subject, run, &of.result))
+                @for of_phase in &resources_beside(&of.result) { (table(subject, run, of_phase, " · what it took")) }
                 (published(&of.result))
                 (cost(&of.result))
             }
@@ -43,7 +44,7 @@ fn without_disk(of: &ArmsTable) -> ArmsTable {
     of
 }
 
-fn table(subject: &Subject, run: usize, of: &ArmsTable) -> Markup {
+fn table(subject: &Subject, run: usize, of: &ArmsTable, what: &str) -> Markup {
     let of = &without_disk(of);
     let pictured = of.columns.iter().position(|c| c.kind == ColumnKind::Ratio);
     let main = pictured.map_or(2, |ratio| ratio - 1);
@@ -59,7 +60,7 @@ fn table(subject: &Subject, run: usize, of: &ArmsTable) -> Markup {
         .collect();
     html! {
         figure.table {
-            figcaption { b { (of.phase) } }
+            figcaption { b { (of.phase) } (what) }
             div.scroll {
                 table.sortable {
                     thead { tr {

@@ -1,0 +1,99 @@
+//! What arms used in a phase, beside each other, and what was their limit.
+
+use indexmap::IndexMap;
+
+use super::{ArmsTable, Cell, Column, ColumnKind, Shown, find, over};
+use crate::arms::arm_of;
+use crate::bottleneck::Limit;
+use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
+use crate::human::{bytes, digits, duration};
+use crate::results::{ArmResult, RunResult, Whose};
+
+fn times(factor: f64) -> String {
+    format!("×{}", digits(factor))
+}
+
+/// A table for each measured phase of which something was seen.
+pub fn resources_beside(result: &RunResult) -> Vec<ArmsTable> {
+    let mut phases: Vec<&str> = Vec::new();
+    for phase in result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && p.resources.is_some()) {
+        if !phases.contains(&phase.name.as_str()) {
+            phases.push(&phase.name);
+        }
+    }
+    phases.into_iter().filter_map(|phase| table(result, phase)).collect()
+}
+
+fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
+    let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
+    let all: [Shown; 4] = [
+        (STORE_CPU, "CPU/op", duration as fn(f64) -> String),
+        (STORE_MEMORY, "memory", bytes),
+        (WRITE_AMPLIFICATION, "written to disk", times),
+        (SPACE_AMPLIFICATION, "kept on disk", times),
+    ]
+    .map(|(measure, title, show)| (measure.name.to_owned(), title.to_owned(), ColumnKind::Less, show));
+    let shown: Vec<&Shown> =
+        all.iter().filter(|(measure, ..)| arms.iter().any(|arm| find(arm, phase, measure).is_some())).collect();
+    let limits: Vec<String> = arms.iter().map(|arm| limit(result, arm, phase)).collect();
+    if shown.is_empty() && limits.iter().all(String::is_empty) {
+        return None;
+    }
+    let column = |title: &str, kind| Column { title: title.to_owned(), kind };
+    let mut columns = vec![column("arm", ColumnKind::Arm)];
+    columns.extend(shown.iter().map(|(_, title, kind, _)| column(title, *kind)));
+    columns.push(column("what was the limit", ColumnKind::Text));
+    let text = |text: String| Cell { text, figure: None };
+    let mut rows = Vec::new();
+    for (arm, limit) in arms.iter().zip(limits) {
+        let mut row = vec![text(arm.arm.clone())];
+        for (measure, _, _, show) in &shown {
+            row.push(find(arm, phase, measure).map_or_else(|| text("-".to_owned()), |f| over(f, *show)));
+        }
+        row.push(text(if limit.is_empty() { "-".to_owned() } else { limit }));
+        rows.push(row);
+    }
+    Some(ArmsTable { phase: phase.to_owned(), columns, rows, notes: notes(result, phase, &shown) })
+}
+
+/// What was the limit of an arm's trials, most often; with the evidence of the first such.
+fn limit(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
+    let trials = result.trials.iter().filter(|trial| arm_of(trial) == arm.arm);
+    let found: Vec<_> =
+        trials.flat_map(|t| &t.phases).filter(|p| p.name == phase).filter_map(|p| p.bottleneck.as_ref()).collect();
+    let mut often: IndexMap<Limit, usize> = IndexMap::new();
+    found.iter().for_each(|of| *often.entry(of.limit).or_default() += 1);
+    let Some((limit, times)) = often.into_iter().max_by_key(|(_, times)| *times) else { return String::new() };
+    let evidence = found.iter().find(|of| of.limit == limit).map_or("", |of| of.evidence.as_str());
+    match (times, found.len()) {
+        (times, of) if times == of => format!("{}: {evidence}", limit.in_words()),
+        (times, of) => format!("{} in {times} of {of} trials: {evidence}", limit.in_words()),
+    }
+}
+
+/// Whose figures they are.
+fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
+    let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+    let whose: Vec<Whose> = of_phase.filter_map(|p| Some(p.resources.as_ref()?.store.as_ref()?.whose)).collect();
+    let has = |measure: &str| shown.iter().any(|(name, ..)| name == measure);
+    let mut notes = Vec::new();
+    if has(STORE_CPU.name) || has(STORE_MEMORY.name) {
+        match (whose.contains(&Whose::Server), whose.contains(&Whose::ClientAndStore)) {
+            (true, true) => notes.push(
+                "CPU and memory: of the server, or of store and client together where the store is embedded".to_owned(),
+            ),
+            (true, false) => notes.push("CPU and memory: of the server alone".to_owned()),
+            (false, true) => {
+                notes.push("CPU and memory: of store and client together, which are one process".to_owned())
+            }
+            (false, false) => {}
+        }
+    }
+    if has(WRITE_AMPLIFICATION.name) {
+        notes.push("written to disk: bytes sent to storage for each byte of documents that was written".to_owned());
+    }
+    if has(SPACE_AMPLIFICATION.name) {
+        notes.push("kept on disk: bytes on disk for each byte of documents that the store holds".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,85 @@
+//! What was done to a store's server, and what the ledger found behind it.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A fault: what was done to the store's server while a phase ran, and what clients saw of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FaultResult {
+    /// What was done: `kill`, `restart`, `pause`.
+    pub what: String,
+    /// When, in ns from the phase's start; null where the phase was over before.
+    pub began_ns: Option<u64>,
+    /// When the server was told to run again, in ns from the phase's start.
+    pub mended_ns: Option<u64>,
+    /// When the store answered control calls again, in ns from the phase's start.
+    pub ready_ns: Option<u64>,
+    /// Clients: the longest time around it in which none was answered, in ns; 0 where none was as long as an interval.
+    pub unavailable_ns: u64,
+    /// The same of each operation that had such a time, by name.
+    pub unavailable_by_op_ns: IndexMap<String, u64>,
+    /// Clients: from the fault until an answer ended that time, in ns; null where none did.
+    pub first_answer_ns: Option<u64>,
+    /// Clients: from the fault until 95 % of the rate before were answered, and for a second on; null where that was not
+    /// reached, or no rate before is known.
+    pub recovered_ns: Option<u64>,
+    /// Why it could not be done, or mended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What the ledger found when it read back what was acknowledged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerResult {
+    /// Keys read back: those written since the trial began and followed, and those that were loaded and never written.
+    pub keys: u64,
+    /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
+    pub confirmed: u64,
+    /// Not as they must be: the sum of `gone`, `stale`, `torn` and `never_written`.
+    pub lost: u64,
+    /// Could not be read.
+    pub unverifiable: u64,
+    /// Some of the lost and unverifiable.
+    pub examples: Vec<String>,
+    /// Of `keys`: loaded, and never written since.
+    #[serde(default)]
+    pub loaded: u64,
+    /// Share of all keys that is followed, 0 to 1.
+    #[serde(default)]
+    pub share: f64,
+    /// Of `confirmed`: a write of unknown outcome was done after all.
+    #[serde(default)]
+    pub happened: u64,
+    /// Of `confirmed`: a write of unknown outcome was not done.
+    #[serde(default)]
+    pub not_happened: u64,
+    /// Of `lost`: a document was acknowledged, and there is none.
+    #[serde(default)]
+    pub gone: u64,
+    /// Of `lost`: an older version than the acknowledged one.
+    #[serde(default)]
+    pub stale: u64,
+    /// Of `lost`: torn, foreign or changed content.
+    #[serde(default)]
+    pub torn: u64,
+    /// Of `lost`: never written, refused or deleted, and yet there.
+    #[serde(default)]
+    pub never_written: u64,
+    /// What reads found of followed keys while the phase ran.
+    #[serde(default)]
+    pub reads: LedgerReadsResult,
+}
+
+/// What reads found of followed keys while a phase ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerReadsResult {
+    /// Reads that had to find a known version, or a later one.
+    pub followed: u64,
+    /// Of them: did not find what had been acknowledged to the same client before they were sent.
+    pub stale: u64,
+    /// Of them: found an older version than an earlier read of the same client had.
+    pub backwards: u64,
+    /// Some of both.
+    pub examples: Vec<String>,
+}
