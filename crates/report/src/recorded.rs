@@ -37,6 +37,7 @@ pub struct Recorded {
     pub(crate) folder: PathBuf,
     pub(crate) intervals: Vec<IntervalRow>,
     pub(crate) resources: Vec<ResourceRow>,
+    pub(crate) used: Vec<StoreRow>,
     pub(crate) store: Vec<StoreRow>,
     passes: passes::Passes,
 }
@@ -51,14 +52,17 @@ impl Recorded {
         let folder = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
         let mut intervals = tables::intervals(&folder.join("intervals.parquet"))?;
         let mut resources = tables::resources(&folder.join("resources.parquet"))?;
+        let mut used = tables::store(&folder.join("server_resources.parquet"))?;
         let mut store = tables::store(&folder.join("store_stats.parquet"))?;
         let passes = passes::Passes::of(&result, &intervals);
         passes.keep(&mut intervals, |row| (row.trial, &mut row.phase, row.from_ns));
         passes.keep(&mut resources, |row| (row.trial, &mut row.phase, row.at_ns));
+        passes.keep(&mut used, |row| (row.trial, &mut row.phase, row.at_ns));
         passes.keep(&mut store, |row| (row.trial, &mut row.phase, row.at_ns));
         Ok(Self {
             intervals,
             resources,
+            used,
             store,
             passes,
             study: std::fs::read_to_string(folder.join("study.toml")).ok(),

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use crate::charts::timeline::{Points, Timeline, block_at_first, is_long_enough, line_of};
 use crate::data::{Axis, Chart, Numbers, Scale, Series, Shared, Unit};
-use crate::recorded::ResourceRow;
+use crate::recorded::{ResourceRow, StoreRow};
 use crate::subject::Subject;
 
 /// Samples are taken every few milliseconds: one point for as long.
@@ -22,8 +22,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     }
     let mut chart = Chart::lines("resources", "Resources over time", axis.axis());
     chart.about =
-        "What the client's process used (with an embedded store: both), and what the store told of itself while \
-                   phases ran."
+        "What the client's process used (with an embedded store: both), what was seen of the store's processes, its folder \
+         and the machine, and what the store told of itself while phases ran."
             .to_owned();
     chart.group = Some("time".to_owned());
     chart.marks = axis.marks();
@@ -33,6 +33,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         let of = &subject.runs[run];
         let rows: Vec<&ResourceRow> = of.resources.iter().filter(|row| row.trial == trial.trial).collect();
         let mut lines = process(&rows, axis);
+        let seen: Vec<&StoreRow> = of.used.iter().filter(|row| row.trial == trial.trial).collect();
+        lines.extend(seen_of(&seen, axis));
         let mut told: IndexMap<&str, Points> = IndexMap::new();
         for row in of.store.iter().filter(|row| row.trial == trial.trial) {
             let (x, y) = told.entry(&row.figure).or_default();
@@ -97,6 +99,90 @@ fn process(rows: &[&ResourceRow], axis: &Timeline) -> Vec<LineOf> {
     vec![(CPU.to_owned(), Unit::Plain, x.clone(), cpu), (MEMORY.to_owned(), Unit::Bytes, x, memory)]
 }
 
+/// What a line shows of what was seen: the sum of these counts, over time, or over another count.
+struct Seen {
+    title: &'static str,
+    unit: Unit,
+    counts: &'static [&'static str],
+    over: Option<&'static str>,
+    /// What a count is of the line's unit.
+    each: f64,
+}
+
+const fn seen(title: &'static str, unit: Unit, counts: &'static [&'static str], each: f64) -> Seen {
+    Seen { title, unit, counts, over: None, each }
+}
+
+const SEEN: [Seen; 8] = [
+    seen(
+        "processors in use by the store's processes",
+        Unit::Plain,
+        &["store.cpu_user_ns_total", "store.cpu_system_ns_total"],
+        1e-9,
+    ),
+    seen("bytes to disk each second", Unit::Bytes, &["store.write_bytes_total"], 1.0),
+    seen("bytes from disk each second", Unit::Bytes, &["store.read_bytes_total"], 1.0),
+    Seen {
+        over: Some("host.cpu_all_ns_total"),
+        ..seen("machine: processors in use", Unit::Share, &["host.cpu_busy_ns_total"], 1.0)
+    },
+    seen("machine: something waited for a processor", Unit::Share, &["host.cpu_pressure_ns_total"], 1e-9),
+    seen("machine: something waited for a disk", Unit::Share, &["host.disk_pressure_ns_total"], 1e-9),
+    seen("machine: something waited for memory", Unit::Share, &["host.memory_pressure_ns_total"], 1e-9),
+    seen("switches because the store waited, each second", Unit::PerSecond, &["store.waits_total"], 1.0),
+];
+
+/// Levels, as they are.
+const LEVELS: [(&str, &str, Unit); 4] = [
+    ("store.rss_bytes", "memory of the store's processes", Unit::Bytes),
+    ("folder.disk_bytes", "bytes in the store's folder", Unit::Bytes),
+    ("store.threads", "threads of the store's processes", Unit::Plain),
+    ("host.available_bytes", "machine: memory to be had", Unit::Bytes),
+];
+
+/// Lines of what was seen of the store's processes, its folder and the machine.
+fn seen_of(rows: &[&StoreRow], axis: &Timeline) -> Vec<LineOf> {
+    let of = |figure: &str| -> Vec<(&str, u64, f64)> {
+        let rows = rows.iter().filter(|row| row.figure == figure);
+        rows.map(|row| (row.phase.as_str(), row.at_ns, row.value)).collect()
+    };
+    let mut lines: Vec<LineOf> = Vec::new();
+    for line in SEEN {
+        let mut counts = of(line.counts[0]);
+        for more in &line.counts[1..] {
+            counts.iter_mut().zip(of(more)).for_each(|(sum, more)| sum.2 += more.2);
+        }
+        let over = line.over.map(of);
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (nth, pair) in counts.windows(2).enumerate() {
+            let [(phase, from, before), (same, to, after)] = pair else { continue };
+            if phase != same {
+                x.push(Some(axis.at(same, 0)));
+                y.push(None);
+                continue;
+            }
+            let span = match &over {
+                Some(over) => over.get(nth + 1).zip(over.get(nth)).map_or(0.0, |(after, before)| after.2 - before.2),
+                None => to.saturating_sub(*from) as f64 / 1e9,
+            };
+            x.push(Some(axis.at(phase, from.midpoint(*to))));
+            y.push((span > 0.0).then(|| (after - before) * line.each / span));
+        }
+        lines.push((line.title.to_owned(), line.unit, x, y));
+    }
+    for (figure, title, unit) in LEVELS {
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (phase, at, value) in of(figure) {
+            x.push(Some(axis.at(phase, at)));
+            y.push(Some(value));
+        }
+        lines.push((title.to_owned(), unit, x, y));
+    }
+    // What never was above zero was not seen, or not there.
+    lines.retain(|(_, _, _, y)| y.iter().flatten().any(|value| *value > 0.0));
+    lines
+}
+
 /// A store's figure has its unit in its name.
 fn unit_of(figure: &str) -> Unit {
     let ends = |all: &[&str]| all.iter().any(|end| figure.ends_with(end));
@@ -106,5 +192,36 @@ fn unit_of(figure: &str) -> Unit {
         () if ends(&["_per_s"]) => Unit::PerSecond,
         () if ends(&["_share"]) => Unit::Share,
         () => Unit::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_become_rates_within_a_phase_and_levels_stay() {
+        let row = |phase: &str, at_s: u64, figure: &str, value: f64| StoreRow {
+            trial: 1,
+            phase: phase.to_owned(),
+            at_ns: at_s * 1_000_000_000,
+            figure: figure.to_owned(),
+            value,
+        };
+        let rows = [
+            row("load", 0, "store.cpu_user_ns_total", 1e9),
+            row("load", 0, "store.cpu_system_ns_total", 0.0),
+            row("load", 0, "folder.disk_bytes", 7.0),
+            row("load", 2, "store.cpu_user_ns_total", 3e9),
+            row("load", 2, "store.cpu_system_ns_total", 1e9),
+            row("load", 2, "folder.disk_bytes", 9.0),
+            row("steady", 0, "store.cpu_user_ns_total", 5e9),
+            row("steady", 0, "store.cpu_system_ns_total", 1e9),
+        ];
+        let lines = seen_of(&rows.iter().collect::<Vec<_>>(), &Timeline::default());
+        let titles: Vec<&str> = lines.iter().map(|line| line.0.as_str()).collect();
+        assert_eq!(titles, ["processors in use by the store's processes", "bytes in the store's folder"]);
+        assert_eq!(lines[0].3, [Some(1.5), None], "what lies between two phases is of neither");
+        assert_eq!(lines[1].3, [Some(7.0), Some(9.0)]);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct ResourceRow {
     pub(crate) cpu_ns: u64,
 }
 
-/// One figure that the store told.
+/// One figure at one moment: that the store told, or that was seen of its processes, its folder and the machine.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreRow {
     pub(crate) trial: u32,
@@ -96,7 +96,7 @@ pub(super) fn resources(path: &Path) -> Result<Vec<ResourceRow>, ReportError> {
     })
 }
 
-/// `store_stats.parquet`.
+/// `store_stats.parquet` and `server_resources.parquet`.
 pub(super) fn store(path: &Path) -> Result<Vec<StoreRow>, ReportError> {
     rows(path, |batch| {
         let (trial, phase, figure) = (u32s(batch, "trial")?, texts(batch, "phase")?, texts(batch, "figure")?);
