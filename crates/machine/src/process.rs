@@ -16,21 +16,24 @@ pub struct Pid {
 }
 
 /// What `/proc/PID/stat` says.
-struct Stat {
-    parent: u32,
+pub(crate) struct Stat {
+    pub(crate) parent: u32,
+    /// Its process group.
+    pub(crate) group: u32,
     state: u8,
-    began: u64,
+    pub(crate) began: u64,
 }
 
-fn stat(number: u32) -> Option<Stat> {
+pub(crate) fn stat(number: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name may hold spaces and parentheses.
     let mut rest = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = *rest.next()?.as_bytes().first()?;
     let parent = rest.next()?.parse().ok()?;
-    // Field 22; the state was field 3, the parent 4.
-    let began = rest.nth(17)?.parse().ok()?;
-    Some(Stat { parent, state, began })
+    let group = rest.next()?.parse().ok()?;
+    // Field 22; the state was field 3, the group 5.
+    let began = rest.nth(16)?.parse().ok()?;
+    Some(Stat { parent, group, state, began })
 }
 
 impl Pid {
