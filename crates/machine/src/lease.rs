@@ -227,7 +227,8 @@ mod tests {
         let mut lease = Lease::begin(folder, "a server").unwrap();
         let at = folder.join("disk");
         lease.mount(at.clone()).unwrap();
-        let disk = LimitedDisk::tmpfs(&at, 1 << 20).unwrap();
+        lease.file(folder.join("file")).unwrap();
+        let disk = LimitedDisk::loop_file(&at, &folder.join("file"), 8 << 20).unwrap();
         let group = Cgroup::begin("s", Limits::default(), None).unwrap();
         for folder in group.folders() {
             lease.cgroup(folder.clone()).unwrap();
@@ -236,7 +237,8 @@ mod tests {
         let script = format!("{}{{ sleep 600 & sleep 600; }}", group.enter_command());
         let mut child = Command::new("sh").args(["-c", &script]).current_dir(disk.at()).spawn().unwrap();
         wait_until("processes are in the group", || group.processes().len() == 3);
-        let told = serde_json::json!({ "folders": group.folders(), "processes": group.processes() });
+        let told = serde_json::json!({ "folders": group.folders(), "processes": group.processes(),
+            "device": disk.device().unwrap().to_string() });
         fs::write(folder.join("told.new"), told.to_string()).unwrap();
         fs::rename(folder.join("told.new"), folder.join("told")).unwrap();
         child.wait().unwrap();
@@ -278,6 +280,11 @@ mod tests {
         assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
         assert!(!mounted() && !groups.iter().any(|group| group.exists()), "{groups:?}");
         wait_until("its processes have ended", || !processes.iter().any(|pid| pid.runs()));
+        let (file, device) = (folder.join("file"), told["device"].as_str().unwrap());
+        assert!(!file.exists());
+        let attached = format!("/sys/dev/block/{device}/loop/backing_file");
+        let own = || fs::read_to_string(&attached).is_ok_and(|text| text.contains(file.to_str().unwrap()));
+        wait_until("the loop device is free", || !own());
     }
 
     #[test]

