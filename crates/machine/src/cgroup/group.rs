@@ -27,6 +27,20 @@ struct Place {
 }
 
 /// A group of processes with limits. What runs in it is killed when it is dropped, and the group is removed.
+///
+/// Version 1 and version 2 of control groups are used, also both at once, as the machine has them. Their limits differ:
+///
+/// - Disks: version 1 slows only what is read and written past the page cache, and what a process itself waits for
+///   (`O_DIRECT`, reads that miss the cache, `fsync` of what nobody has written back before). What the kernel writes back
+///   later counts for nobody. Version 2 slows write-back too, on file systems that know of it (ext4, btrfs, xfs, f2fs).
+/// - Memory: version 1 refuses a limit below what is in use and cannot be taken back ([`LimitProblem::InUse`]); version 2
+///   ends processes until it holds. Both count the page cache of the group, and no swap is given beyond the limit.
+/// - Version 2 gives controllers only to groups beside processes, not below them: where the group of this process holds
+///   processes, the limited one is made beside it, in the nearest group above that can be written, and outside of limits of
+///   the group of this process. A controller that was enabled for it stays enabled: another may use it meanwhile. Version 1
+///   makes it below the group of this process, always.
+///
+/// Version 2 is tested with folders that imitate it; version 1 is tested on the real thing.
 #[derive(Debug)]
 pub struct Cgroup {
     name: String,

@@ -242,7 +242,8 @@ fn command(program: &str, package: &str, arguments: &[&str], paths: &[&Path]) ->
         return Ok(());
     }
     let said = String::from_utf8_lossy(&out.stderr);
-    Err(failed(format!("has failed ({}): {}", out.status, said.trim())))
+    let root = if rustix::process::geteuid().is_root() { "" } else { "; run Storebench as root" };
+    Err(failed(format!("has failed ({}): {}{root}", out.status, said.trim())))
 }
 
 #[cfg(test)]

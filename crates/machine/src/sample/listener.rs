@@ -136,7 +136,7 @@ fn root(pid: Pid, own: &HashSet<u32>) -> Pid {
         }
         let Some(parent) = stat(child.parent) else { return root };
         let same_program = program(root.number).is_some_and(|one| program(child.parent) == Some(one));
-        if !same_program && parent.group != child.group {
+        if !same_program && (parent.group != child.group || child.group == 0) {
             return root;
         }
         root = Pid { number: child.parent, began: parent.began };
