@@ -19,6 +19,12 @@ struct Content {
     processes: Vec<Pid>,
     /// Files that are of no use without them: sockets.
     files: Vec<PathBuf>,
+    /// Where something is mounted.
+    #[serde(default)]
+    mounts: Vec<PathBuf>,
+    /// Folders of control groups.
+    #[serde(default)]
+    cgroups: Vec<PathBuf>,
 }
 
 /// A file that lasts as long as what it names.
@@ -63,7 +69,14 @@ impl Lease {
             ));
         }
         let owner = Pid::own().ok_or_else(|| io::Error::other("/proc does not tell of this process"))?;
-        let content = Content { owner, what: what.to_owned(), processes: Vec::new(), files: Vec::new() };
+        let content = Content {
+            owner,
+            what: what.to_owned(),
+            processes: Vec::new(),
+            files: Vec::new(),
+            mounts: Vec::new(),
+            cgroups: Vec::new(),
+        };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
             match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -97,6 +110,24 @@ impl Lease {
         self.write()
     }
 
+    /// The lease names this mount as well: say so before it is mounted.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn mount(&mut self, at: PathBuf) -> io::Result<()> {
+        self.content.mounts.push(at);
+        self.write()
+    }
+
+    /// The lease names this folder of a control group as well ([`Cgroup::folders`](crate::Cgroup::folders)).
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn cgroup(&mut self, folder: PathBuf) -> io::Result<()> {
+        self.content.cgroups.push(folder);
+        self.write()
+    }
+
     /// In one step, so that a kill leaves the old one or the new one.
     fn write(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
@@ -127,6 +158,11 @@ impl Lease {
             }
             let tree = Tree::of(&content.processes);
             tree.kill();
+            // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
+            crate::cgroup::clear(&content.cgroups, content.owner.number);
+            for at in content.mounts.iter().rev() {
+                let _ = crate::disk::unmount_now(at);
+            }
             for file in &content.files {
                 let _ = fs::remove_file(file);
             }
@@ -146,6 +182,8 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{root, wait_until};
+    use crate::{Cgroup, LimitedDisk, Limits};
     use std::process::Command;
 
     #[test]
@@ -179,6 +217,81 @@ mod tests {
         assert_ne!(one.path, other.path);
         drop((one, other));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// Whose variable this is in is the process that is killed, and this is its folder.
+    const TO_BE_KILLED: &str = "STOREBENCH_TEST_TO_BE_KILLED";
+
+    /// Mounts a disk, makes a group with a process in it and waits for its end.
+    fn to_be_killed(folder: &Path) -> ! {
+        let mut lease = Lease::begin(folder, "a server").unwrap();
+        let at = folder.join("disk");
+        lease.mount(at.clone()).unwrap();
+        lease.file(folder.join("file")).unwrap();
+        let disk = LimitedDisk::loop_file(&at, &folder.join("file"), 8 << 20).unwrap();
+        let group = Cgroup::begin("s", Limits::default(), None).unwrap();
+        for folder in group.folders() {
+            lease.cgroup(folder.clone()).unwrap();
+        }
+        // The lease names no processes: the group has them. They are in the way of unmounting, too.
+        let script = format!("{}{{ sleep 600 & sleep 600; }}", group.enter_command());
+        let mut child = Command::new("sh").args(["-c", &script]).current_dir(disk.at()).spawn().unwrap();
+        wait_until("processes are in the group", || group.processes().len() == 3);
+        let told = serde_json::json!({ "folders": group.folders(), "processes": group.processes(),
+            "device": disk.device().unwrap().to_string() });
+        fs::write(folder.join("told.new"), told.to_string()).unwrap();
+        fs::rename(folder.join("told.new"), folder.join("told")).unwrap();
+        child.wait().unwrap();
+        panic!("it was not killed");
+    }
+
+    #[test]
+    fn mounts_and_groups_of_a_killed_process_are_cleared_up() {
+        if let Some(folder) = std::env::var_os(TO_BE_KILLED) {
+            to_be_killed(Path::new(&folder));
+        }
+        let name = "lease::tests::mounts_and_groups_of_a_killed_process_are_cleared_up";
+        if !root(name) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(TO_BE_KILLED, &folder)
+            .spawn()
+            .unwrap();
+        let said = folder.join("told");
+        wait_until("it has made all", || {
+            assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
+            said.exists()
+        });
+        let told: serde_json::Value = serde_json::from_slice(&fs::read(&said).unwrap()).unwrap();
+        let groups: Vec<PathBuf> = serde_json::from_value(told["folders"].clone()).unwrap();
+        let processes: Vec<u32> = serde_json::from_value(told["processes"].clone()).unwrap();
+        let processes: Vec<Pid> = processes.into_iter().map(|number| Pid::of(number).unwrap()).collect();
+        let mounted = || crate::mounts::read().iter().any(|mount| mount.point == folder.join("disk"));
+        assert!(mounted() && groups.iter().all(|group| group.is_dir()) && !groups.is_empty());
+        assert_eq!(Lease::clear_up(&folder).unwrap(), [], "it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(mounted() && processes.iter().all(|pid| pid.runs()), "nobody else clears up");
+        assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
+        assert!(!mounted() && !groups.iter().any(|group| group.exists()), "{groups:?}");
+        wait_until("its processes have ended", || !processes.iter().any(|pid| pid.runs()));
+        let (file, device) = (folder.join("file"), told["device"].as_str().unwrap());
+        assert!(!file.exists());
+        let attached = format!("/sys/dev/block/{device}/loop/backing_file");
+        let own = || fs::read_to_string(&attached).is_ok_and(|text| text.contains(file.to_str().unwrap()));
+        wait_until("the loop device is free", || !own());
+    }
+
+    #[test]
+    fn a_lease_of_an_earlier_version_is_read() {
+        let old = r#"{"owner":{"number":1,"began":2},"what":"x","processes":[],"files":["/a"]}"#;
+        let content: Content = serde_json::from_str(old).unwrap();
+        assert!(content.mounts.is_empty() && content.cgroups.is_empty() && content.files.len() == 1);
     }
 
     #[test]

@@ -5,13 +5,29 @@
 //! - [`Lease`] is a file that names what was started, so that the next start of Storebench finds what an earlier one left.
 //! - [`Watcher`], [`host_use`] and [`folder_use`] tell what processes, the machine and a folder of data use.
 //! - [`Tree`] is a process with all that it has started.
+//! - [`Cgroup`] limits what a server may use, and [`LimitedDisk`] is a disk that can be full.
+//! - [`drop_caches`] makes the next start a cold one.
+//! - [`listeners`] and [`server_roots`] find a server that this process has not started.
 
+mod cgroup;
+mod device;
+mod disk;
 mod lease;
+mod mounts;
 mod process;
 mod sample;
 mod server;
+#[cfg(test)]
+mod testing;
+
+pub use cgroup::{Cgroup, GroupUse, LimitProblem, Limits, available};
+pub use device::{BlockUse, Device};
+pub use disk::{DiskProblem, Dropped, Filler, LimitedDisk, drop_caches};
 
 pub use lease::{Lease, Leftover, leases_folder};
 pub use process::{Pid, Tree};
-pub use sample::{FolderUse, HostUse, ProcessUse, Watcher, folder_use, host_use};
+pub use sample::{
+    FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_use,
+    server_roots,
+};
 pub use server::{Commands, Problem, Server, Spec};

@@ -16,21 +16,25 @@ pub struct Pid {
 }
 
 /// What `/proc/PID/stat` says.
-struct Stat {
-    parent: u32,
+pub(crate) struct Stat {
+    pub(crate) parent: u32,
+    /// Its process group.
+    pub(crate) group: u32,
     state: u8,
-    began: u64,
+    pub(crate) began: u64,
 }
 
-fn stat(number: u32) -> Option<Stat> {
+pub(crate) fn stat(number: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name may hold spaces and parentheses.
     let mut rest = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = *rest.next()?.as_bytes().first()?;
     let parent = rest.next()?.parse().ok()?;
-    // Field 22; the state was field 3, the parent 4.
-    let began = rest.nth(17)?.parse().ok()?;
-    Some(Stat { parent, state, began })
+    // -1 of one that is gone in this moment.
+    let group = rest.next()?.parse().unwrap_or(0);
+    // Field 22; the state was field 3, the group 5.
+    let began = rest.nth(16)?.parse().ok()?;
+    Some(Stat { parent, group, state, began })
 }
 
 impl Pid {
@@ -136,7 +140,9 @@ mod tests {
         let mut root = Command::new("sh").args(["-c", "sleep 600 & sleep 600 & wait"]).spawn().unwrap();
         let pid = Pid::of(root.id()).unwrap();
         let whole = || Tree::of(&[pid]);
-        while whole().pids().len() < 3 {
+        // A shell that begins a program cannot be stopped, only the program.
+        let sleeps = |pid: &Pid| fs::read_to_string(format!("/proc/{}/comm", pid.number)).is_ok_and(|n| n == "sleep\n");
+        while whole().pids().iter().filter(|pid| sleeps(pid)).count() < 2 {
             std::thread::yield_now();
         }
         let tree = whole();

@@ -1,0 +1,246 @@
+//! Which processes a server is made of that this one has not started: found by where it listens.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::read;
+use crate::process::{Pid, stat};
+
+/// `TCP_LISTEN`.
+const LISTEN: &str = "0A";
+/// `SO_ACCEPTCON`, among the flags of a Unix socket that listens.
+const ACCEPTS: u64 = 0x1_0000;
+
+/// The processes that listen on a TCP port of this machine, on whichever address, the oldest first. Several may: children
+/// have the sockets of their parents; [`server_roots`] tells the server.
+///
+/// None where nobody listens, where the process belongs to somebody else and this one is not root, or where it is in a
+/// network of its own, as in a container: what listens there is a proxy or the kernel.
+pub fn listeners(port: u16) -> Vec<Pid> {
+    let mut inodes = HashSet::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        inodes.extend(listening_on(&read(table).unwrap_or_default(), port));
+    }
+    holders(&inodes).into_iter().map(|(pid, _)| pid).collect()
+}
+
+/// The same for a Unix socket at a path.
+pub fn listeners_at(socket: &Path) -> Vec<Pid> {
+    let Some(wanted) = resolved(socket) else { return Vec::new() };
+    let sockets: Vec<(u64, PathBuf)> = listening_sockets(&read("/proc/net/unix").unwrap_or_default())
+        .into_iter()
+        .filter(|(_, path)| path.file_name() == wanted.file_name())
+        .collect();
+    let inodes = sockets.iter().map(|(inode, _)| *inode).collect();
+    let mut out = holders(&inodes);
+    // A path is kept as it was given: from the folder that the process was in.
+    out.retain(|(pid, held)| {
+        let folder = fs::read_link(format!("/proc/{}/cwd", pid.number)).unwrap_or_default();
+        let here = |path: &PathBuf| resolved(&folder.join(path)).is_some_and(|path| path == wanted);
+        sockets.iter().any(|(inode, path)| held.contains(inode) && here(path))
+    });
+    out.into_iter().map(|(pid, _)| pid).collect()
+}
+
+/// A path whose folder is known, without links; the last part may be one that is gone.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
+}
+
+/// Inodes of sockets that listen on a port.
+fn listening_on(table: &str, port: u16) -> Vec<u64> {
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let local = fields.get(1)?.rsplit_once(':')?.1;
+        let wanted = u16::from_str_radix(local, 16).ok()? == port && *fields.get(3)? == LISTEN;
+        if wanted { fields.get(9)?.parse().ok() } else { None }
+    };
+    table.lines().skip(1).filter_map(row).collect()
+}
+
+/// Inodes and paths of Unix sockets that listen.
+fn listening_sockets(table: &str) -> Vec<(u64, PathBuf)> {
+    let row = |line: &str| {
+        // The path may hold spaces.
+        let mut rest = line;
+        let mut fields = [""; 7];
+        for field in &mut fields {
+            rest = rest.trim_start_matches(' ');
+            (*field, rest) = rest.split_once(' ')?;
+        }
+        let flags = u64::from_str_radix(fields[3], 16).ok()?;
+        (flags & ACCEPTS != 0).then_some((fields[6].parse().ok()?, PathBuf::from(rest)))
+    };
+    table.lines().skip(1).filter_map(row).collect()
+}
+
+/// The processes that have one of these sockets open, and which; the oldest first.
+fn holders(inodes: &HashSet<u64>) -> Vec<(Pid, HashSet<u64>)> {
+    let mut out = Vec::new();
+    if inodes.is_empty() {
+        return out;
+    }
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for number in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        let files = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+        let held: HashSet<u64> = files
+            .filter_map(|file| {
+                let link = fs::read_link(file.path()).ok()?;
+                let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+                inodes.contains(&inode).then_some(inode)
+            })
+            .collect();
+        if !held.is_empty()
+            && let Some(pid) = Pid::of(number)
+        {
+            out.push((pid, held));
+        }
+    }
+    out.sort_by_key(|(pid, _)| (pid.began, pid.number));
+    out
+}
+
+/// The servers that these processes belong to, each by its topmost process, so that [`Tree`](crate::Tree) finds the rest.
+///
+/// A parent belongs to the same server when it runs the same program, or is in the same process group. So a worker leads to
+/// its master, PostgreSQL's backends to the postmaster, and what a script runs in the foreground to the script; and neither
+/// the shell in which a user has started it, nor systemd, nor what runs a container belongs to it. This process and those
+/// that have started it never do.
+pub fn server_roots(pids: &[Pid]) -> Vec<Pid> {
+    let own = line_above(std::process::id());
+    let mut out: Vec<Pid> = pids.iter().filter(|pid| pid.runs()).map(|pid| root(*pid, &own)).collect();
+    out.sort_by_key(|pid| (pid.began, pid.number));
+    out.dedup();
+    out
+}
+
+/// A process and all that it was started by.
+fn line_above(number: u32) -> HashSet<u32> {
+    let mut out = HashSet::from([0, 1]);
+    let mut next = number;
+    while out.insert(next) {
+        next = stat(next).map_or(0, |stat| stat.parent);
+    }
+    out
+}
+
+fn root(pid: Pid, own: &HashSet<u32>) -> Pid {
+    let program = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
+    let mut root = pid;
+    loop {
+        let Some(child) = stat(root.number).filter(|stat| stat.began == root.began) else { return root };
+        if own.contains(&child.parent) {
+            return root;
+        }
+        let Some(parent) = stat(child.parent) else { return root };
+        let same_program = program(root.number).is_some_and(|one| program(child.parent) == Some(one));
+        if !same_program && (parent.group != child.group || child.group == 0) {
+            return root;
+        }
+        root = Pid { number: child.parent, began: parent.began };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::wait_until;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    fn own() -> Pid {
+        Pid::own().unwrap()
+    }
+
+    #[test]
+    fn who_listens_on_a_port_is_found() {
+        for address in ["127.0.0.1:0", "[::]:0"] {
+            let Ok(socket) = TcpListener::bind(address) else { continue };
+            let port = socket.local_addr().unwrap().port();
+            assert!(listeners(port).contains(&own()), "{address}");
+            // A connection of the port does not listen on it.
+            let to = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+            let client = std::net::TcpStream::connect(to).unwrap();
+            assert!(!listeners(client.local_addr().unwrap().port()).contains(&own()));
+            drop(socket);
+            assert!(!listeners(port).contains(&own()), "{address}");
+        }
+    }
+
+    #[test]
+    fn who_listens_on_a_socket_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a socket");
+        assert_eq!(listeners_at(&path), []);
+        let socket = UnixListener::bind(&path).unwrap();
+        assert!(listeners_at(&path).contains(&own()));
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
+        assert!(listeners_at(&folder.path().join("link/a socket")).contains(&own()));
+        fs::create_dir(folder.path().join("other")).unwrap();
+        assert_eq!(listeners_at(&folder.path().join("other/a socket")), []);
+        drop(socket);
+        assert!(!listeners_at(&path).contains(&own()));
+    }
+
+    /// A script in a process group of its own, with the listening socket as its standard input.
+    fn script(socket: TcpListener, script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).process_group(0).stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)));
+        command.spawn().unwrap()
+    }
+
+    #[test]
+    fn a_server_is_its_topmost_process() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        // A script that waits for a program, which has the socket: as masters with workers, in the same group.
+        let mut child = script(socket, "exec 3<&0; sleep 600 <&3 & wait");
+        let top = Pid::of(child.id()).unwrap();
+        let found = || -> Vec<Pid> { listeners(port).into_iter().filter(|pid| *pid != own()).collect() };
+        wait_until("both have the socket", || found().len() == 2);
+        assert_eq!(found()[0], top);
+        assert_eq!(server_roots(&found()), [top], "this process has started it and does not belong to it");
+        let worker = found()[1];
+        assert_eq!(server_roots(&[worker]), [top]);
+        crate::Tree::of(&[top]).kill();
+        child.wait().unwrap();
+        wait_until("nobody listens", || found().is_empty());
+        assert_eq!(server_roots(&[top, worker]), []);
+    }
+
+    #[test]
+    fn a_shell_that_started_it_in_a_group_of_its_own_does_not_belong_to_it() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        // As in a user's shell, where every command has a group.
+        let mut shell = script(socket, "exec 3<&0; setsid sleep 600 <&3 3<&- & exec 3<&- 0<&-; wait");
+        let top = Pid::of(shell.id()).unwrap();
+        let found = || -> Vec<Pid> { listeners(port).into_iter().filter(|pid| *pid != own()).collect() };
+        let is_sleep =
+            |pid: &Pid| fs::read_to_string(format!("/proc/{}/comm", pid.number)).is_ok_and(|n| n == "sleep\n");
+        wait_until("the program has the socket alone", || found().len() == 1 && found().iter().all(is_sleep));
+        let server = found();
+        assert_ne!(server, [top]);
+        assert_eq!(server_roots(&server), server);
+        crate::Tree::of(&[top]).kill();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn tables_are_read() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+                     0: 0100007F:1538 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0\n   \
+                     1: 0100007F:1538 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  0  0 4712 1 0 100 0\n";
+        assert_eq!(listening_on(table, 5432), [4711]);
+        assert!(listening_on(table, 40000).is_empty());
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 815 /run/a b/.s.PGSQL.5432\n\
+                     0000000000000000: 00000003 00000000 00000000 0001 03   816 /run/other\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 817\n";
+        assert_eq!(listening_sockets(table), [(815, PathBuf::from("/run/a b/.s.PGSQL.5432"))]);
+    }
+}
