@@ -5,16 +5,19 @@
 //! - [`Lease`] is a file that names what was started, so that the next start of Storebench finds what an earlier one left.
 //! - [`Watcher`], [`host_use`] and [`folder_use`] tell what processes, the machine and a folder of data use.
 //! - [`Link`] is a proxy between a client and a server whose link can be broken.
+//! - [`scrape`] and [`HostMetrics`] read what other machines and stores tell of themselves over HTTP.
 //! - [`Tree`] is a process with all that it has started.
 
 mod lease;
 mod link;
+mod metrics;
 mod process;
 mod sample;
 mod server;
 
 pub use lease::{Lease, Leftover, leases_folder};
 pub use link::{Link, LinkCounts, LinkState, OneWay};
+pub use metrics::{HostMetrics, Sample, scrape};
 pub use process::{Pid, Tree};
 pub use sample::{FolderUse, HostUse, ProcessUse, Watcher, folder_use, host_use};
 pub use server::{Commands, Problem, Server, Spec};
