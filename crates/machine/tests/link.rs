@@ -96,6 +96,13 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The link has read what was sent before: it looks at its sockets at least once in 61 turns.
+fn has_read(link: &Link) {
+    for _ in 0..200 {
+        link.processor_time();
+    }
+}
+
 fn resets(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }
@@ -229,14 +236,17 @@ fn a_reset_of_one_end_is_one_of_the_other() {
 #[test]
 fn what_was_sent_before_a_reset_is_delivered_before_it() {
     let (link, listener) = open_end();
-    link.set(LinkState::round_trip(Duration::from_millis(20))).unwrap();
-    let (mut client, mut server) = pair(&link, &listener);
+    let early = pair(&link, &listener);
+    link.set(LinkState::both(OneWay { latency: Duration::from_secs(3600), ..OneWay::default() })).unwrap();
+    let (mut client, mut server) = early;
     send(&mut server, "the last words");
-    // The link has read them by then, and they are on their way.
-    thread::sleep(Duration::from_millis(1));
+    has_read(&link);
     resets(&server);
-    hear(&mut client, "the last words");
     drop(server);
+    has_read(&link);
+    hears_nothing(&mut client);
+    link.set(LinkState::round_trip(micros(200))).unwrap();
+    hear(&mut client, "the last words");
     hears_reset(&mut client);
 }
 
@@ -392,6 +402,7 @@ fn what_is_underway_waits_for_a_stall_too() {
     let way = OneWay { latency: QUIET / 2, ..OneWay::default() };
     link.set(LinkState::both(way)).unwrap();
     send(&mut client, "underway");
+    has_read(&link);
     link.set(LinkState { stall: true, ..LinkState::both(way) }).unwrap();
     hears_nothing(&mut server);
     link.set(LinkState::both(way)).unwrap();
@@ -407,7 +418,7 @@ fn what_is_underway_arrives_as_soon_as_a_fault_is_over() {
     for way in [far, slow, OneWay { bandwidth: bandwidth(1), ..far }] {
         link.set(LinkState::both(way)).unwrap();
         send(&mut client, "one,");
-        thread::sleep(Duration::from_millis(5));
+        has_read(&link);
         send(&mut client, "two,");
         hears_nothing(&mut server);
         link.set(LinkState::both(OneWay { latency: micros(200), ..OneWay::default() })).unwrap();
@@ -506,7 +517,7 @@ fn what_was_underway_is_lost_with_a_half_open_link() {
     let far = OneWay { latency: Duration::from_secs(3600), ..OneWay::default() };
     link.set(LinkState::both(far)).unwrap();
     send(&mut client, "underway");
-    thread::sleep(Duration::from_millis(1));
+    has_read(&link);
     link.set(LinkState::both(half_open())).unwrap();
     link.set(LinkState::default()).unwrap();
     hears_nothing(&mut server);
