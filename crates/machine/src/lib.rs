@@ -4,6 +4,8 @@
 //! - [`Server`] is one server: the commands that control it, and what runs of it now.
 //! - [`Lease`] is a file that names what was started, so that the next start of Storebench finds what an earlier one left.
 //! - [`Watcher`], [`host_use`] and [`folder_use`] tell what processes, the machine and a folder of data use.
+//! - [`Link`] is a proxy between a client and a server whose link can be broken.
+//! - [`scrape`] and [`HostMetrics`] read what other machines and stores tell of themselves over HTTP.
 //! - [`Tree`] is a process with all that it has started.
 //! - [`Cgroup`] limits what a server may use, and [`LimitedDisk`] is a disk that can be full.
 //! - [`drop_caches`] makes the next start a cold one.
@@ -13,6 +15,8 @@ mod cgroup;
 mod device;
 mod disk;
 mod lease;
+mod link;
+mod metrics;
 mod mounts;
 mod process;
 mod sample;
@@ -25,6 +29,8 @@ pub use device::{BlockUse, Device};
 pub use disk::{DiskProblem, Dropped, Filler, LimitedDisk, drop_caches};
 
 pub use lease::{Lease, Leftover, leases_folder};
+pub use link::{Link, LinkCounts, LinkState, OneWay};
+pub use metrics::{HostMetrics, Sample, scrape};
 pub use process::{Pid, Tree};
 pub use sample::{
     FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_use,

@@ -1,0 +1,129 @@
+//! What is wrong with a link.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// What is wrong with one direction of a link. The default is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OneWay {
+    /// How much later bytes arrive than they were sent. What a round trip takes more is the sum of both directions.
+    pub latency: Duration,
+    /// How much more or less than `latency` it may be, each as likely (uniform), but never less than nothing. Bytes keep
+    /// their order: what would overtake arrives together with what is before it.
+    pub jitter: Duration,
+    /// Bytes per second that pass, of all connections together, after a burst of 20 ms.
+    pub bandwidth: Option<NonZeroU64>,
+    /// Bytes and ends of connections that are sent this way are lost, of each connection that is open at any time while this
+    /// holds, also later, as when whoever is between has forgotten the connection. Those who send do not learn of it. One
+    /// that begins meanwhile never reaches the server.
+    pub half_open: bool,
+}
+
+/// What is wrong with a link. The default is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkState {
+    /// From the client to the server.
+    pub to_server: OneWay,
+    /// From the server to the client.
+    pub to_client: OneWay,
+    /// Nothing is forwarded; what is sent waits, and arrives when the stall ends. New connections are accepted, and reach the
+    /// server when it ends.
+    pub stall: bool,
+    /// New connections are refused, as where nobody listens.
+    pub refuse: bool,
+    /// What jitter is drawn from.
+    pub seed: u64,
+}
+
+impl LinkState {
+    /// The same in both directions: with a latency, a round trip takes twice as much more.
+    pub fn both(way: OneWay) -> Self {
+        Self { to_server: way, to_client: way, ..Self::default() }
+    }
+
+    /// A round trip takes this much more, half of it in each direction.
+    pub fn round_trip(latency: Duration) -> Self {
+        let to_server = latency / 2;
+        Self {
+            to_server: OneWay { latency: to_server, ..OneWay::default() },
+            // So that the sum is right where it is odd.
+            to_client: OneWay { latency: latency - to_server, ..OneWay::default() },
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn way(&self, way: usize) -> &OneWay {
+        if way == TO_SERVER { &self.to_server } else { &self.to_client }
+    }
+}
+
+pub(super) const TO_SERVER: usize = 0;
+pub(super) const TO_CLIENT: usize = 1;
+
+impl OneWay {
+    /// Whether bytes go on at once.
+    pub(super) fn is_plain(&self) -> bool {
+        self.latency.is_zero() && self.jitter.is_zero() && self.bandwidth.is_none()
+    }
+
+    /// The latency of the next bytes, in ns; `state` is where the drawing is.
+    pub(super) fn draw_ns(&self, state: &mut u64) -> u64 {
+        let (latency, jitter) = (ns(self.latency), ns(self.jitter));
+        if jitter == 0 {
+            return latency;
+        }
+        let range = u128::from(jitter) * 2 + 1;
+        // The product's upper half is uniform over the range, up to a part in 2^64.
+        let drawn = (u128::from(splitmix64(state)) * range) >> 64;
+        u64::try_from((u128::from(latency) + drawn).saturating_sub(u128::from(jitter))).unwrap_or(u64::MAX)
+    }
+}
+
+/// A duration in ns, at most a hundred years: sums of a few fit in 64 bits.
+pub(super) fn ns(duration: Duration) -> u64 {
+    const CENTURY: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+    u64::try_from(duration.as_nanos()).unwrap_or(CENTURY).min(CENTURY)
+}
+
+/// The next number of splitmix64 (Steele, Lea, Flood 2014).
+pub(super) fn splitmix64(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_around_the_latency_and_the_same_for_the_same_seed() {
+        let way =
+            OneWay { latency: Duration::from_nanos(1_000), jitter: Duration::from_nanos(400), ..OneWay::default() };
+        let draw = |seed: u64| {
+            let mut state = seed;
+            (0..10_000).map(|_| way.draw_ns(&mut state)).collect::<Vec<_>>()
+        };
+        let drawn = draw(7);
+        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&600), Some(&1_400)));
+        let mean = drawn.iter().sum::<u64>() / 10_000;
+        assert!((990..=1_010).contains(&mean), "{mean}");
+        assert_eq!(drawn, draw(7));
+        assert_ne!(drawn, draw(8));
+        let more = OneWay { jitter: Duration::from_nanos(5_000), ..way };
+        assert!((0..1_000).map(|i| more.draw_ns(&mut { i })).any(|ns| ns == 0), "never less than nothing");
+        assert!(
+            OneWay { latency: Duration::MAX, jitter: Duration::MAX, ..way }.draw_ns(&mut 1) > 0,
+            "nothing overflows"
+        );
+    }
+
+    #[test]
+    fn a_round_trip_is_halved() {
+        let state = LinkState::round_trip(Duration::from_nanos(5));
+        assert_eq!(state.to_server.latency + state.to_client.latency, Duration::from_nanos(5));
+        assert!(state.to_server.latency < state.to_client.latency);
+    }
+}

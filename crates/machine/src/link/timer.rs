@@ -1,0 +1,113 @@
+//! When tasks are woken. Tokio's timer has slots of a millisecond; latencies within a data centre are finer.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Poll, Waker};
+
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The time, in ns of the monotonic clock.
+pub(super) fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Who is woken when.
+pub(super) struct Timer {
+    fd: AsyncFd<OwnedFd>,
+    sleepers: RefCell<BinaryHeap<Sleeper>>,
+    /// When it fires; never, where it is the last moment of all.
+    fires_at: Cell<u64>,
+}
+
+struct Sleeper {
+    at: u64,
+    waker: Waker,
+}
+
+impl Timer {
+    pub(super) fn new() -> io::Result<Self> {
+        let fd =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        // SAFETY: the `OwnedFd` is a timerfd that is neither replaced nor closed while the `AsyncFd` owns it.
+        let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? };
+        Ok(Self { fd, sleepers: RefCell::default(), fires_at: Cell::new(u64::MAX) })
+    }
+
+    /// Wakes once, at this time or later.
+    pub(super) fn wake_at(&self, at: u64, waker: &Waker) {
+        self.sleepers.borrow_mut().push(Sleeper { at, waker: waker.clone() });
+        if at < self.fires_at.get() {
+            self.arm(at);
+        }
+    }
+
+    /// Ends at this time or later.
+    pub(super) async fn sleep_until(&self, at: u64) {
+        poll_fn(|cx| {
+            if now_ns() >= at {
+                return Poll::Ready(());
+            }
+            self.wake_at(at, cx.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Wakes who is to be woken, for ever.
+    pub(super) async fn run(&self) -> io::Result<()> {
+        loop {
+            poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready())).await?;
+            let now = now_ns();
+            let mut sleepers = self.sleepers.borrow_mut();
+            while let Some(sleeper) = sleepers.peek()
+                && sleeper.at <= now
+            {
+                sleepers.pop().into_iter().for_each(|sleeper| sleeper.waker.wake());
+            }
+            self.fires_at.set(u64::MAX);
+            if let Some(next) = sleepers.peek() {
+                self.arm(next.at);
+            }
+        }
+    }
+
+    /// Arming it anew takes back an earlier firing, which spares reading it.
+    fn arm(&self, at: u64) {
+        // Zero would disarm it.
+        let at = at.max(1);
+        self.fires_at.set(at);
+        let value =
+            Timespec { tv_sec: (at / 1_000_000_000).cast_signed(), tv_nsec: (at % 1_000_000_000).cast_signed() };
+        let value = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        // It fails for times and descriptors that are none.
+        let _ = rustix::time::timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &value);
+    }
+}
+
+/// The earliest is the greatest: the heap gives the greatest first.
+impl Ord for Sleeper {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at)
+    }
+}
+
+impl PartialOrd for Sleeper {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Sleeper {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Sleeper {}

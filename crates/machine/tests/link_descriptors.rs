@@ -1,0 +1,47 @@
+//! A link leaves no descriptor open. Alone in its process, which others' descriptors would disturb.
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use storebench_machine::{Link, LinkState, OneWay};
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn nothing_is_open_after_a_link_was_dropped() {
+    let before = descriptors();
+    for round in 0..10 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = Link::begin("127.0.0.1:0".parse().unwrap(), listener.local_addr().unwrap()).unwrap();
+        let mut ends = Vec::new();
+        let far = OneWay { latency: Duration::from_secs(3600), ..OneWay::default() };
+        let lost = OneWay { half_open: true, ..OneWay::default() };
+        let stall = LinkState { stall: true, ..LinkState::default() };
+        let refuse = LinkState { refuse: true, ..LinkState::default() };
+        for state in [LinkState::default(), stall, LinkState::both(far), LinkState::both(lost), refuse] {
+            link.set(LinkState::default()).unwrap();
+            for _ in 0..5 {
+                ends.push(TcpStream::connect(link.address()).unwrap());
+                ends.push(listener.accept().unwrap().0);
+            }
+            link.set(state).unwrap();
+            if !state.refuse {
+                ends.push(TcpStream::connect(link.address()).unwrap());
+            }
+            if round % 2 == 0 {
+                link.reset();
+            }
+        }
+        // Whichever ends first.
+        if round % 3 == 0 {
+            ends.clear();
+        }
+        drop(link);
+        ends.clear();
+        drop(listener);
+        assert_eq!(descriptors(), before);
+    }
+}
