@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::powercut::{MARKER, clear_mounts, is_mounted_below};
 use super::process::{Pid, Tree};
 
 /// What a process of Storebench has started and would have ended.
@@ -19,6 +20,12 @@ struct Content {
     processes: Vec<Pid>,
     /// Files that are of no use without them: sockets.
     files: Vec<PathBuf>,
+    /// Where file systems are mounted that this process serves.
+    #[serde(default)]
+    mounts: Vec<PathBuf>,
+    /// Folders of such file systems, with all that is in them.
+    #[serde(default)]
+    folders: Vec<PathBuf>,
 }
 
 /// A file that lasts as long as what it names.
@@ -63,7 +70,14 @@ impl Lease {
             ));
         }
         let owner = Pid::own().ok_or_else(|| io::Error::other("/proc does not tell of this process"))?;
-        let content = Content { owner, what: what.to_owned(), processes: Vec::new(), files: Vec::new() };
+        let content = Content {
+            owner,
+            what: what.to_owned(),
+            processes: Vec::new(),
+            files: Vec::new(),
+            mounts: Vec::new(),
+            folders: Vec::new(),
+        };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
             match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -97,6 +111,27 @@ impl Lease {
         self.write()
     }
 
+    /// The lease names this mount of a [`PowerCut`](super::PowerCut) as well: what is left of it is unmounted. It need not be
+    /// there yet.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn mount(&mut self, at: &Path) -> io::Result<()> {
+        self.content.mounts.push(std::path::absolute(at)?);
+        self.write()
+    }
+
+    /// The lease names this folder of a [`PowerCut`](super::PowerCut) as well, the one that it is mounted at or the one behind
+    /// it: what is left of it is removed with all that is in it, unless something is mounted below it or it is not marked as
+    /// one of these.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.content.folders.push(std::path::absolute(folder)?);
+        self.write()
+    }
+
     /// In one step, so that a kill leaves the old one or the new one.
     fn write(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
@@ -127,13 +162,28 @@ impl Lease {
             }
             let tree = Tree::of(&content.processes);
             tree.kill();
+            for mount in &content.mounts {
+                let _ = clear_mounts(mount);
+            }
             for file in &content.files {
                 let _ = fs::remove_file(file);
+            }
+            for folder in &content.folders {
+                remove_marked(folder);
             }
             let _ = fs::remove_file(&path);
             all.push(Leftover { what: content.what, processes: tree.pids().len() });
         }
         Ok(all)
+    }
+}
+
+/// Removes a folder of a file system that nobody serves any more, and no other: who wrote the lease may have been mistaken.
+fn remove_marked(folder: &Path) {
+    let marked = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
+        && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
+    if marked && is_mounted_below(folder).is_ok_and(|mounted| !mounted) {
+        let _ = fs::remove_dir_all(folder);
     }
 }
 
