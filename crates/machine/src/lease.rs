@@ -179,7 +179,7 @@ impl Lease {
 }
 
 /// Removes a folder of a file system that nobody serves any more, and no other: who wrote the lease may have been mistaken.
-fn remove_marked(folder: &Path) {
+pub(crate) fn remove_marked(folder: &Path) {
     let marked = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
         && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
     if marked && is_mounted_below(folder).is_ok_and(|mounted| !mounted) {

@@ -1,51 +1,4 @@
-//! A file system that forgets, when its power is cut, what was not synced.
-//!
-//! A store says that a write is durable. [`PowerCut`] shows whether it is: the store has its data on a mount of it, the power
-//! is cut ([`PowerCut::power_off`]), the store is killed, and when the power is back ([`PowerOff::power_on`]) there is on the
-//! mount what a disk would hold: what was synced, and of the rest nothing, or a random part.
-//!
-//! # The model
-//!
-//! It is that of a file system with an ordered journal of metadata, as ext4 has by default, on a disk whose cache is lost:
-//!
-//! - **Content.** What was written to a file is durable once that file was synced: fsync(2), fdatasync(2), msync(2) and then
-//!   one of them, or a write to what was opened with `O_SYNC` or `O_DSYNC`. Its size belongs to its content: writes beyond the
-//!   end, ftruncate(2), `O_TRUNC` and fallocate(2) are durable with the next sync of that file, and not before. Data is
-//!   remembered in pages of 4096 bytes.
-//! - **Names.** What was done to names and attributes (create, mkdir, rename, link, symlink, unlink, rmdir, chmod, chown, the
-//!   times of utimensat) lies in one journal, in order. Any sync of any file or folder makes all of it durable that was done
-//!   until then, whoever did it.
-//! - So a new file whose content was not synced may be there after the cut and be empty, a rename over another file is undone
-//!   as a whole, and a file that was removed comes back with the content of its last sync.
-//! - Pages that a process has changed by way of a mapping are seen by the file system when the kernel writes them back (at the
-//!   latest with msync(2), fsync(2) and munmap(2)); what has not arrived when the power is cut is lost.
-//! - **The cut.** From then on every request fails with `EIO` and changes nothing. With [`Keep::Nothing`] all that was not
-//!   durable is forgotten. With [`Keep::Some`] as much of the journal stays as the seed says, always from its beginning, and of
-//!   each file some of the pages that were written since its sync, in any combination, with a size that fits.
-//!
-//! ## What it forgives
-//!
-//! A folder need not be synced if any file is synced after the change to it: ext4 and XFS forgive that too, others need not. Pages
-//! are kept or lost whole: none is torn. With [`Keep::Nothing`] nothing is reordered: a store that orders its writes by luck
-//! alone is found by [`Keep::Some`] only. A sync does what it says: no disk lies.
-//!
-//! ## What it does not forgive
-//!
-//! A file that replaces another by rename, or that was cut off to nothing and written anew, without a sync of it: ext4 flushes
-//! these by a rule of its own (`auto_da_alloc`). sync(2) and syncfs(2) do not reach a file system in user space, so what
-//! relies on them alone is forgotten. Nothing becomes durable by the passing of time.
-//!
-//! # What it needs
-//!
-//! Linux with FUSE, and the right to mount: [`PowerCut::available`] tells. It begins empty and ends with its process. What was
-//! not synced is remembered in memory: what a synced page held before it was changed, until that file is synced again or is
-//! gone for good (nothing for pages that are new or held zeros, but for about fifty bytes), and every change to a name until
-//! any sync. A file of a gigabyte that is cut off takes a gigabyte until its next sync.
-//!
-//! Syncs cost next to nothing here, for nothing has to reach a disk, and every request takes some tens of microseconds more:
-//! how fast a store is cannot be measured on it.
-//!
-//! The process that serves it must not map files of it, and should not have any open when it ends: it would wait for itself.
+//! A file system that forgets, when its power is cut, what was not synced. What it promises is said at [`PowerCut`].
 
 mod content;
 mod files;
@@ -108,7 +61,56 @@ pub struct PowerCutUse {
     pub unsynced: u64,
 }
 
-/// A mounted file system that forgets. It is unmounted when it is dropped, and all that was on it is gone.
+/// A mounted file system that forgets, when its power is cut, what was not synced.
+///
+/// A store says that a write is durable. [`PowerCut`] shows whether it is: the store has its data on a mount of it, the power
+/// is cut ([`PowerCut::power_off`]), the store is killed, and when the power is back ([`PowerOff::power_on`]) there is on the
+/// mount what a disk would hold: what was synced, and of the rest nothing, or a random part.
+///
+/// # The model
+///
+/// It is that of a file system with an ordered journal of metadata, as ext4 has by default, on a disk whose cache is lost:
+///
+/// - **Content.** What was written to a file is durable once that file was synced: by fsync(2), fdatasync(2), msync(2) with
+///   `MS_SYNC`, or a write to what was opened with `O_SYNC` or `O_DSYNC`; close(2) syncs nothing. Its size
+///   belongs to its content: writes beyond the end, ftruncate(2), `O_TRUNC` and fallocate(2) are durable with the next sync of
+///   that file, and not before. Data is remembered in pages of 4096 bytes.
+/// - **Names.** What was done to names and attributes (create, mkdir, rename, link, symlink, unlink, rmdir, chmod, chown, the
+///   times of utimensat) lies in one journal, in order. Any sync of any file or folder makes all of it durable that was done
+///   until then, whoever did it.
+/// - So a new file whose content was not synced may be there after the cut and be empty, a rename over another file is undone
+///   as a whole, and a file that was removed comes back with the content of its last sync.
+/// - Pages that a process has changed by way of a mapping are seen by the file system when the kernel writes them back, at the
+///   latest with a sync, munmap(2) or the end of the process; what has not arrived when the power is cut is lost.
+/// - **The cut.** From then on every request fails with `EIO` and changes nothing. With [`Keep::Nothing`] all that was not
+///   durable is forgotten. With [`Keep::Some`] as much of the journal stays as the seed says, always from its beginning, and of
+///   each file some of the pages that were written since its sync, in any combination, with a size that fits.
+///
+/// ## What it forgives
+///
+/// A folder need not be synced if any file is synced after the change to it: ext4 and XFS forgive that too, others need not.
+/// Pages are kept or lost whole: none is torn. With [`Keep::Nothing`] nothing is reordered: a store that orders its writes by luck
+/// alone is found by [`Keep::Some`] only. A sync does what it says: no disk lies.
+///
+/// ## What it does not forgive
+///
+/// A file that replaces another by rename, or that was cut off to nothing and written anew, without a sync of it: ext4 flushes
+/// these by a rule of its own (`auto_da_alloc`). sync(2) and syncfs(2) do not reach a file system in user space, so what
+/// relies on them alone is forgotten. Nothing becomes durable by the passing of time.
+///
+/// # What it needs
+///
+/// Linux with FUSE, and the right to mount: [`PowerCut::available`] tells. It begins empty and ends with its process. What was
+/// not synced is remembered in memory: what a synced page held before it was changed, until that file is synced again or is
+/// gone for good (nothing for pages that are new or held zeros, but for about fifty bytes), and every change to a name until
+/// any sync. A file of a gigabyte that is cut off takes a gigabyte until its next sync.
+///
+/// Syncs cost next to nothing here, for nothing has to reach a disk, and every request takes some tens of microseconds more:
+/// how fast a store is cannot be measured on it.
+///
+/// The process that serves it must not map files of it, and should not have any open when it ends: it would wait for itself.
+///
+/// It is unmounted when it is dropped, and all that was on it is gone.
 #[derive(Debug)]
 pub struct PowerCut {
     at: Folder,
@@ -245,7 +247,7 @@ impl PowerCut {
     }
 
     /// Cuts the power: from now on every request fails and changes nothing. Whoever uses the file system is to be killed before
-    /// the power is back (and is best stopped before it goes, so that it does not notice).
+    /// the power is back (and is best stopped before it goes, so that it does not notice). To cut it while it is off changes nothing.
     pub fn power_off(&self) -> PowerOff<'_> {
         lock(&self.shared).session = None;
         PowerOff(self)
