@@ -201,17 +201,7 @@ impl Content {
         if !self.changed {
             return left == self.durable;
         }
-        let page = |bytes: &[u8], end: usize, from: usize, length: usize| -> Vec<u8> {
-            (from..from + length).map(|at| if at < end { bytes.get(at).copied().unwrap_or(0) } else { 0 }).collect()
-        };
-        left.len() <= self.live.len().max(self.durable.len())
-            && left.len() >= self.lowest
-            && left.chunks(PAGE as usize).enumerate().all(|(number, left)| {
-                let from = number * PAGE as usize;
-                [(&self.durable, usize::MAX), (&self.durable, self.lowest), (&self.live, usize::MAX)]
-                    .iter()
-                    .any(|(bytes, end)| page(bytes, *end, from, left.len()) == left)
-            })
+        super::super::content::may_become(&self.durable, &self.live, self.lowest, left)
     }
 }
 

@@ -60,6 +60,36 @@ fn files_are_locked_between_processes() {
     fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
 }
 
+const ANOTHER_USER: &str = "
+import os, sys
+os.chdir(sys.argv[1])
+os.setgid(4321)
+os.setuid(1234)
+for line in sys.stdin:
+    open('theirs/x', 'w').close()
+    try:
+        open('ours/x', 'w').close()
+        print('may', flush=True)
+    except PermissionError:
+        print('may not', flush=True)
+";
+
+#[test]
+fn another_user_may_what_the_modes_say() {
+    let Some(place) = Place::new() else { return };
+    for name in ["ours", "theirs"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    std::os::unix::fs::chown(place.path("theirs"), Some(1234), Some(99)).unwrap();
+    fs::set_permissions(place.path("theirs"), fs::Permissions::from_mode(0o2700)).unwrap();
+    let mut worker = Worker::start(ANOTHER_USER, &[place.fs.at().to_str().unwrap()]);
+    assert_eq!(worker.ask(""), "may not");
+    worker.kill();
+    let made = fs::metadata(place.path("theirs/x")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (1234, 99), "the folder gives its group");
+    assert!(!place.path("ours/x").exists());
+}
+
 const APPENDS: &str = "
 import mmap, os, sys
 folder = sys.argv[1]
