@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::powercut::{MARKER, clear_mounts, is_mounted_below};
 use super::process::{Pid, Tree};
 
 /// What a process of Storebench has started and would have ended.
@@ -25,6 +26,9 @@ struct Content {
     /// Folders of control groups.
     #[serde(default)]
     cgroups: Vec<PathBuf>,
+    /// Folders of file systems that this process serves, with all that is in them.
+    #[serde(default)]
+    folders: Vec<PathBuf>,
 }
 
 /// A file that lasts as long as what it names.
@@ -76,6 +80,7 @@ impl Lease {
             files: Vec::new(),
             mounts: Vec::new(),
             cgroups: Vec::new(),
+            folders: Vec::new(),
         };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
@@ -110,12 +115,12 @@ impl Lease {
         self.write()
     }
 
-    /// The lease names this mount as well: say so before it is mounted.
+    /// The lease names this mount as well: what is left of it is unmounted. It need not be there yet.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn mount(&mut self, at: PathBuf) -> io::Result<()> {
-        self.content.mounts.push(at);
+    pub fn mount(&mut self, at: &Path) -> io::Result<()> {
+        self.content.mounts.push(std::path::absolute(at)?);
         self.write()
     }
 
@@ -125,6 +130,17 @@ impl Lease {
     /// Where it cannot be written.
     pub fn cgroup(&mut self, folder: PathBuf) -> io::Result<()> {
         self.content.cgroups.push(folder);
+        self.write()
+    }
+
+    /// The lease names this folder of a [`PowerCut`](super::PowerCut) as well, the one that it is mounted at or the one behind
+    /// it: what is left of it is removed with all that is in it, unless something is mounted below it or it is not marked as
+    /// one of these.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.content.folders.push(std::path::absolute(folder)?);
         self.write()
     }
 
@@ -161,15 +177,28 @@ impl Lease {
             // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
             for at in content.mounts.iter().rev() {
+                let _ = clear_mounts(at);
                 let _ = crate::disk::unmount_now(at);
             }
             for file in &content.files {
                 let _ = fs::remove_file(file);
             }
+            for folder in &content.folders {
+                remove_marked(folder);
+            }
             let _ = fs::remove_file(&path);
             all.push(Leftover { what: content.what, processes: tree.pids().len() });
         }
         Ok(all)
+    }
+}
+
+/// Removes a folder of a file system that nobody serves any more, and no other: who wrote the lease may have been mistaken.
+pub(crate) fn remove_marked(folder: &Path) {
+    let marked = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
+        && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
+    if marked && is_mounted_below(folder).is_ok_and(|mounted| !mounted) {
+        let _ = fs::remove_dir_all(folder);
     }
 }
 
@@ -226,7 +255,7 @@ mod tests {
     fn to_be_killed(folder: &Path) -> ! {
         let mut lease = Lease::begin(folder, "a server").unwrap();
         let at = folder.join("disk");
-        lease.mount(at.clone()).unwrap();
+        lease.mount(&at).unwrap();
         lease.file(folder.join("file")).unwrap();
         let disk = LimitedDisk::loop_file(&at, &folder.join("file"), 8 << 20).unwrap();
         let group = Cgroup::begin("s", Limits::default(), None).unwrap();

@@ -6,6 +6,7 @@
 //! - [`Watcher`], [`host_use`] and [`folder_use`] tell what processes, the machine and a folder of data use.
 //! - [`Link`] is a proxy between a client and a server whose link can be broken.
 //! - [`scrape`] and [`HostMetrics`] read what other machines and stores tell of themselves over HTTP.
+//! - [`PowerCut`] is a file system that forgets what was not synced.
 //! - [`Tree`] is a process with all that it has started.
 //! - [`Cgroup`] limits what a server may use, and [`LimitedDisk`] is a disk that can be full.
 //! - [`drop_caches`] makes the next start a cold one.
@@ -18,6 +19,7 @@ mod lease;
 mod link;
 mod metrics;
 mod mounts;
+mod powercut;
 mod process;
 mod sample;
 mod server;
@@ -27,10 +29,10 @@ mod testing;
 pub use cgroup::{Cgroup, GroupUse, LimitProblem, Limits, available};
 pub use device::{BlockUse, Device};
 pub use disk::{DiskProblem, Dropped, Filler, LimitedDisk, drop_caches};
-
 pub use lease::{Lease, Leftover, leases_folder};
 pub use link::{Link, LinkCounts, LinkState, OneWay};
 pub use metrics::{HostMetrics, Sample, scrape};
+pub use powercut::{Forgotten, Keep, PowerCut, PowerCutUse, PowerOff};
 pub use process::{Pid, Tree};
 pub use sample::{
     FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_use,

@@ -1,0 +1,389 @@
+//! The content of one file, and what it takes to forget what was not synced of it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
+
+/// What a file remembers by. The kernel's pages are as large on most machines; nothing depends on that they are.
+pub(super) const PAGE: u64 = 4096;
+/// As many pages are read at once as one request of the kernel writes.
+const RUN: u64 = 256;
+
+type Page = Box<[u8; PAGE as usize]>;
+
+/// Numbers that look random, and are the same for the same seed (SplitMix64).
+#[derive(Debug)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`, which is not 0. That small ends are favoured by less than 2^-32 does not matter here.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn coin(&mut self) -> bool {
+        self.next() >> 63 == 1
+    }
+}
+
+/// What is known of the content of a file besides the bytes, which lie in its backing file.
+///
+/// `undo` holds every page that has changed since the last sync: what was in it then, or nothing where that was zeros or
+/// beyond the end. A page that is not in it has the content of then.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    size: u64,
+    /// The size at the last sync.
+    durable: u64,
+    /// The least of what was the size since the last sync, and of `durable`.
+    lowest: u64,
+    undo: BTreeMap<u64, Option<Page>>,
+}
+
+/// How much a page of the file reaches beyond this place, in pages.
+fn pages(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE)
+}
+
+/// Reads up to the end of the file; what lies beyond it is zeros.
+fn read_zeros(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, at) {
+            Ok(0) => {
+                buffer.fill(0);
+                break;
+            }
+            Ok(read) => {
+                buffer = &mut buffer[read..];
+                at += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Content {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether it differs from what it was at the last sync.
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.undo.is_empty() || self.size != self.durable
+    }
+
+    /// Bytes of pages that have changed since the last sync.
+    pub(super) fn dirty_bytes(&self) -> u64 {
+        self.undo.len() as u64 * PAGE
+    }
+
+    /// What it holds now is durable.
+    pub(super) fn settle(&mut self) {
+        self.undo.clear();
+        self.durable = self.size;
+        self.lowest = self.size;
+    }
+
+    /// Remembers what was at the last sync in the pages of these bytes.
+    fn remember(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
+        let last = pages(to);
+        let known = last.min(pages(self.durable));
+        let mut page = from / PAGE;
+        let mut buffer = Vec::new();
+        while page < known {
+            if self.undo.contains_key(&page) {
+                page += 1;
+                continue;
+            }
+            let mut end = page + 1;
+            while end < known && end - page < RUN && !self.undo.contains_key(&end) {
+                end += 1;
+            }
+            buffer.resize(((end - page) * PAGE) as usize, 0);
+            read_zeros(file, &mut buffer, page * PAGE)?;
+            let (chunks, _) = buffer.as_chunks::<{ PAGE as usize }>();
+            for (number, old) in (page..end).zip(chunks) {
+                let zeros = old.iter().all(|&byte| byte == 0);
+                self.undo.insert(number, (!zeros).then(|| Box::new(*old)));
+            }
+            page = end;
+        }
+        for page in page..last {
+            self.undo.entry(page).or_insert(None);
+        }
+        Ok(())
+    }
+
+    /// The same of what is to become zeros: holes stay as they are, and a file may have many.
+    fn remember_data(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
+        let to = to.min(self.durable).min(self.size);
+        let mut at = from;
+        while at < to {
+            let start = match seek(file, SeekFrom::Data(at)) {
+                Ok(start) => start.max(at),
+                Err(Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            };
+            let end = seek(file, SeekFrom::Hole(start))?.min(to);
+            if start >= end {
+                break;
+            }
+            self.remember(file, start, end)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Writes. With `undoable`, so that it can be forgotten.
+    pub(super) fn write(&mut self, file: &File, at: u64, data: &[u8], undoable: bool) -> io::Result<()> {
+        let end = at + data.len() as u64;
+        if undoable {
+            self.remember(file, at, end)?;
+        }
+        if let Err(error) = file.write_all_at(data, at) {
+            // Nothing may lie beyond the size: it would be seen when the file grows.
+            let _ = file.set_len(self.size);
+            return Err(error);
+        }
+        self.size = self.size.max(end);
+        Ok(())
+    }
+
+    /// Cuts it off or makes it longer.
+    pub(super) fn resize(&mut self, file: &File, size: u64, undoable: bool) -> io::Result<()> {
+        if size < self.size {
+            if undoable {
+                self.remember_data(file, size, self.size)?;
+            }
+            // Pages that were not there at the last sync and are not there any more.
+            drop(self.undo.split_off(&pages(size).max(pages(self.durable))));
+        }
+        file.set_len(size)?;
+        self.size = size;
+        self.lowest = self.lowest.min(size);
+        Ok(())
+    }
+
+    /// What fallocate(2) does.
+    pub(super) fn allocate(
+        &mut self,
+        file: &File,
+        at: u64,
+        length: u64,
+        mode: FallocateFlags,
+        undoable: bool,
+    ) -> io::Result<()> {
+        let zeros = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+        if !(zeros | FallocateFlags::KEEP_SIZE).contains(mode) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        if undoable && mode.intersects(zeros) {
+            self.remember_data(file, at, at + length)?;
+        }
+        fallocate(file, mode, at, length)?;
+        if !mode.contains(FallocateFlags::KEEP_SIZE) {
+            self.size = self.size.max(at + length);
+        }
+        Ok(())
+    }
+
+    /// Forgets what was not synced; with dice, a random part of it stays: of the pages, and of what became of the size.
+    /// Tells how many bytes were forgotten, in whole pages.
+    pub(super) fn forget(&mut self, file: &File, dice: Option<&mut Dice>) -> io::Result<u64> {
+        let mut size = self.durable;
+        // Nothing that lies beyond it is of then.
+        let mut base = self.durable;
+        let mut undo = std::mem::take(&mut self.undo);
+        if let Some(dice) = dice {
+            // Where it was cut off and that is lost, so is all that was written there since.
+            let lost_cut = self.lowest < self.durable && dice.coin();
+            let end = if lost_cut { self.lowest / PAGE } else { u64::MAX };
+            if !lost_cut {
+                base = self.lowest;
+                size = if dice.coin() { self.size } else { self.lowest };
+            }
+            undo.retain(|&page, _| {
+                let stays = page < end && dice.coin();
+                if stays {
+                    size = size.max(self.size.min((page + 1) * PAGE));
+                }
+                !stays
+            });
+        }
+        let forgotten = undo.len() as u64 * PAGE;
+        for (page, old) in undo {
+            let at = page * PAGE;
+            if at >= size {
+                continue;
+            }
+            let mut then = old.unwrap_or_else(|| Box::new([0; PAGE as usize]));
+            then[base.saturating_sub(at).min(PAGE) as usize..].fill(0);
+            file.write_all_at(&then[..], at)?;
+        }
+        file.set_len(size)?;
+        self.size = size;
+        self.settle();
+        Ok(forgotten)
+    }
+}
+
+/// Whether this may be left of a file after a part of it was forgotten, page by page: with `lowest` the least size since the
+/// sync.
+#[cfg(test)]
+pub(super) fn may_become(durable: &[u8], live: &[u8], lowest: usize, left: &[u8]) -> bool {
+    let byte = |bytes: &[u8], end: usize, at: usize| if at < end { bytes.get(at).copied().unwrap_or(0) } else { 0 };
+    let fits = |end: usize, changed_to: usize| {
+        left.chunks(PAGE as usize).enumerate().all(|(page, left)| {
+            let from = page * PAGE as usize;
+            let same =
+                |bytes: &[u8], end: usize| left.iter().enumerate().all(|(i, &is)| is == byte(bytes, end, from + i));
+            same(durable, end) || (page < changed_to && same(live, usize::MAX))
+        })
+    };
+    // Either it was never cut off, and what came after that is not there either, or it was.
+    let lost_cut = left.len() == durable.len() && fits(usize::MAX, lowest / PAGE as usize);
+    lost_cut || (left.len() >= lowest && left.len() <= live.len() && fits(lowest, usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn bytes(file: &File, content: &Content) -> Vec<u8> {
+        assert_eq!(file.metadata().unwrap().len(), content.size());
+        let mut all = vec![0; content.size() as usize];
+        file.read_exact_at(&mut all, 0).unwrap();
+        all
+    }
+
+    fn random(content: &mut Content, file: &File, dice: &mut Dice, live: &mut Vec<u8>) {
+        let at = dice.below(6 * PAGE);
+        let length = 1 + dice.below(2 * PAGE);
+        match dice.below(5) {
+            0..=2 => {
+                let data = vec![1 + dice.below(255) as u8; length as usize];
+                content.write(file, at, &data, true).unwrap();
+                live.resize(live.len().max((at + length) as usize), 0);
+                live[at as usize..(at + length) as usize].copy_from_slice(&data);
+            }
+            3 => {
+                content.resize(file, at, true).unwrap();
+                live.resize(at as usize, 0);
+            }
+            _ => {
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                content.allocate(file, at, length, mode, true).unwrap();
+                let end = live.len().min((at + length) as usize);
+                live.get_mut(at as usize..end).into_iter().for_each(|hole| hole.fill(0));
+            }
+        }
+        assert_eq!(bytes(file, content), *live);
+    }
+
+    fn new_file() -> File {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::OpenOptions::new().read(true).write(true).create_new(true).open(folder.path().join("x")).unwrap()
+    }
+
+    #[test]
+    fn whatever_is_done_is_forgotten() {
+        let (file, mut content, mut dice) = (new_file(), Content::default(), Dice::new(1));
+        let (mut live, mut durable) = (Vec::new(), Vec::new());
+        for _ in 0..3000 {
+            match dice.below(8) {
+                0 => {
+                    content.settle();
+                    durable.clone_from(&live);
+                }
+                1 => {
+                    content.forget(&file, None).unwrap();
+                    live.clone_from(&durable);
+                    assert_eq!(bytes(&file, &content), durable);
+                }
+                _ => random(&mut content, &file, &mut dice, &mut live),
+            }
+        }
+    }
+
+    #[test]
+    fn of_what_was_not_synced_a_part_stays() {
+        let (file, mut content, mut dice) = (new_file(), Content::default(), Dice::new(2));
+        let mut live = Vec::new();
+        let (mut old, mut new, mut between) = (0, 0, 0);
+        for _ in 0..1000 {
+            for _ in 0..dice.below(4) {
+                random(&mut content, &file, &mut dice, &mut live);
+            }
+            content.settle();
+            let durable = live.clone();
+            for _ in 0..dice.below(4) {
+                random(&mut content, &file, &mut dice, &mut live);
+            }
+            let lowest = content.lowest as usize;
+            content.forget(&file, Some(&mut dice)).unwrap();
+            let left = bytes(&file, &content);
+            assert!(may_become(&durable, &live, lowest, &left));
+            *(if left == durable {
+                &mut old
+            } else if left == live {
+                &mut new
+            } else {
+                &mut between
+            }) += 1;
+            live = left;
+        }
+        assert!(old > 50 && new > 50 && between > 50, "{old} {new} {between}");
+    }
+
+    #[test]
+    fn what_is_written_again_and_again_is_remembered_once() {
+        let (file, mut content) = (new_file(), Content::default());
+        content.write(&file, 0, &[1; 10_000], true).unwrap();
+        content.settle();
+        for _ in 0..10 {
+            content.write(&file, 5000, &[2; 100], true).unwrap();
+            content.write(&file, 20_000, &[2; 100], true).unwrap();
+        }
+        assert_eq!(content.dirty_bytes(), 2 * PAGE);
+        content.resize(&file, 10_000, true).unwrap();
+        assert_eq!(content.dirty_bytes(), PAGE, "what lay beyond the end then and does now is nothing to remember");
+        assert!(content.is_dirty());
+        content.forget(&file, None).unwrap();
+        assert!(!content.is_dirty());
+        assert_eq!(bytes(&file, &content), [1; 10_000]);
+    }
+
+    #[test]
+    fn a_hole_of_a_terabyte_is_cut_off_at_once() {
+        let (file, mut content) = (new_file(), Content::default());
+        content.resize(&file, 1 << 40, true).unwrap();
+        content.write(&file, 1 << 39, b"x", true).unwrap();
+        content.settle();
+        content.resize(&file, 0, true).unwrap();
+        assert_eq!(content.dirty_bytes(), PAGE);
+        content.forget(&file, None).unwrap();
+        assert_eq!(content.size(), 1 << 40);
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 1 << 39).unwrap();
+        assert_eq!(byte, *b"x");
+    }
+}

@@ -1,0 +1,212 @@
+//! Mounts: made, found and taken away.
+
+use std::ffi::{CString, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+const DEVICE: &str = "/dev/fuse";
+/// What mounts of Storebench are known by.
+const FILE_SYSTEM: &str = "fuse.storebench";
+/// CAP_SYS_ADMIN, as a bit of what `/proc/self/status` tells.
+const MAY_MOUNT: u64 = 1 << 21;
+/// How far the kernel reads ahead, in KiB: as much as one request may hold.
+const READ_AHEAD: &str = "1024";
+
+/// An error that names what was done and where.
+pub(super) fn told(what: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} {}: {error}", path.display()))
+}
+
+fn device() -> io::Result<OwnedFd> {
+    match File::options().read(true).write(true).open(DEVICE) {
+        Ok(device) => Ok(device.into()),
+        Err(error) => {
+            let remedy = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "load the kernel's module (`modprobe fuse`), or give the container the device"
+                }
+                io::ErrorKind::PermissionDenied => "run as root, and give the container the device",
+                _ => "the kernel may have no FUSE: `modprobe fuse`",
+            };
+            Err(io::Error::new(error.kind(), format!("{DEVICE} cannot be opened: {error}; {remedy}")))
+        }
+    }
+}
+
+/// Mounts at this folder. Whoever holds what it returns serves it; the mount is dead when it is dropped.
+pub(super) fn attach(at: &Path) -> io::Result<OwnedFd> {
+    let device = device()?;
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let options = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions,allow_other",
+        device.as_raw_fd()
+    );
+    let options = CString::new(options)?;
+    mount("storebench", at, FILE_SYSTEM, MountFlags::NODEV | MountFlags::NOSUID, options.as_c_str()).map_err(
+        |error| {
+            let remedy = match error {
+                rustix::io::Errno::PERM => "; run as root, in a container with the capability SYS_ADMIN",
+                _ => "",
+            };
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("the kernel refuses to mount at {}: {error}{remedy}", at.display()))
+        },
+    )?;
+    Ok(device)
+}
+
+/// Takes the mount away at once: requests that wait for an answer fail, and what still has files of it open keeps nothing but
+/// errors. One that is not there is no error.
+pub(super) fn detach(at: &Path) -> io::Result<()> {
+    match unmount(at, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(told("cannot unmount", at, &error.into())),
+    }
+}
+
+/// A mount of this machine.
+struct Mount {
+    /// The major and minor number of its device.
+    device: String,
+    at: PathBuf,
+    file_system: String,
+}
+
+/// Undoes what `/proc` writes in place of spaces: `\040`.
+fn unescape(text: &str) -> PathBuf {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(out).into()
+}
+
+fn mounts() -> io::Result<Vec<Mount>> {
+    let text = fs::read_to_string("/proc/self/mountinfo")?;
+    let parse = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(2);
+        let device = fields.next()?.to_owned();
+        let at = unescape(fields.nth(1)?);
+        Some(Mount { device, at, file_system: after.split(' ').next()?.to_owned() })
+    };
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// The path with no links in it, without asking what is mounted there: it may not answer any more.
+fn place(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) => Ok(above.canonicalize()?.join(name)),
+        _ => Ok(path),
+    }
+}
+
+/// Whether anything is mounted there or below.
+pub(crate) fn is_mounted_below(path: &Path) -> io::Result<bool> {
+    let path = place(path)?;
+    Ok(mounts()?.iter().any(|mount| mount.at.starts_with(&path)))
+}
+
+/// Takes away what of Storebench is mounted there, and tells whether something was. What others have mounted is left alone.
+pub(crate) fn clear(path: &Path) -> io::Result<bool> {
+    let path = place(path)?;
+    let mut any = false;
+    for mount in mounts()?.iter().rev().filter(|mount| mount.at == path) {
+        if mount.file_system != FILE_SYSTEM {
+            break;
+        }
+        detach(&path)?;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// Takes away mounts of Storebench that nobody serves any more; one that somebody serves is an error.
+pub(super) fn clear_dead(at: &Path) -> io::Result<()> {
+    loop {
+        let path = place(at)?;
+        if !mounts()?.iter().any(|mount| mount.at == path && mount.file_system == FILE_SYSTEM) {
+            return Ok(());
+        }
+        match fs::metadata(at) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => detach(&path)?,
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::ResourceBusy,
+                    format!("{} is mounted by another process; end it, or name another folder", at.display()),
+                ));
+            }
+        }
+    }
+}
+
+/// Has the kernel read far ahead. It is as well without.
+pub(super) fn read_ahead(at: &Path) {
+    if let Some(mount) = mounts().ok().and_then(|mounts| mounts.into_iter().rfind(|mount| mount.at == at)) {
+        let _ = fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", mount.device), READ_AHEAD);
+    }
+}
+
+/// Whether file systems can be mounted here; if not, why, and what to do about it.
+pub(super) fn available() -> Result<(), String> {
+    device().map_err(|error| error.to_string())?;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = capabilities.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    if capabilities.is_some_and(|all| all & MAY_MOUNT == 0) {
+        return Err(
+            "this process may not mount (it has no CAP_SYS_ADMIN): run as root, in a container with `--cap-add \
+                    SYS_ADMIN`"
+                .to_owned(),
+        );
+    }
+    // Whether a sandbox forbids it only a try can tell.
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    let number = TRIES.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("storebench-mount-{}-{number}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|error| told("cannot make", &folder, &error).to_string())?;
+    let tried = place(&folder).and_then(|place| {
+        let device = attach(&place)?;
+        drop(device);
+        detach(&place)
+    });
+    let _ = fs::remove_dir(&folder);
+    tried.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_and_names_are_unescaped() {
+        assert_eq!(unescape("/a\\040b\\134c\\0"), Path::new("/a b\\c\\0"));
+        let mounts = mounts().unwrap();
+        assert!(mounts.iter().any(|mount| mount.at == Path::new("/proc") && mount.file_system == "proc"));
+        assert!(is_mounted_below(Path::new("/")).unwrap());
+    }
+
+    #[test]
+    fn what_others_have_mounted_is_left_alone() {
+        assert!(!clear(Path::new("/proc")).unwrap());
+        assert!(Path::new("/proc/self").exists());
+    }
+}
