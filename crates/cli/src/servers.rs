@@ -1,11 +1,11 @@
 //! Which servers a run controls: those that its study describes, and embedded stores that it breaks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_core::store::AnyStore;
 use storebench_core::workload::Study;
-use storebench_lab::run::Managed;
+use storebench_lab::run::{Disk, Managed};
 use storebench_machine::{Lease, Leftover, leases_folder};
 
 use crate::failure::Failure;
@@ -53,7 +53,17 @@ impl Servers {
                 )));
             }
             let log = self.file(name, "log");
-            return Ok((store, Some(Managed::of(server, spec, log, &self.leases).map_err(refused)?)));
+            let disk = match (study.has_faults_of_disks(), &spec.data, &spec.run) {
+                (false, ..) => None,
+                (true, Some(data), Some(_)) => Some(Disk::mount(data.as_ref(), &self.leases).map_err(refused)?),
+                (true, ..) => {
+                    return Err(Failure::bad_input(format!(
+                        "servers.{server}: the study cuts the power of its disk or fills it; add `data`, a folder that is \
+                         empty or not there, and have it started by `run`, so that all that uses the disk is known"
+                    )));
+                }
+            };
+            return Ok((store, Some(Managed::of(server, spec, log, &self.leases, disk).map_err(refused)?)));
         }
         if !study.has_faults() {
             return Ok((store, None));
@@ -67,9 +77,20 @@ impl Servers {
         let program = std::env::current_exe()
             .map_err(|e| Failure::spoiled(format!("this program does not know where it is: {e}")))?;
         let (socket, log) = (self.file(name, "socket"), self.file(name, "log"));
+        // A store that is broken with its disk lies on one that is made for it.
+        let (disk, url) = match study.has_faults_of_disks() {
+            false => (None, url.to_owned()),
+            true => {
+                let (at, moved) = onto_disk(url).ok_or_else(|| {
+                    Failure::bad_input(format!("{url}: a disk can only be made for a store whose URL is SCHEME:PATH"))
+                })?;
+                (Some(Disk::mount(&at, &self.leases).map_err(refused)?), moved)
+            }
+        };
+        let url = url.as_str();
         let mark = if url.contains('?') { '&' } else { '?' };
         let hosted = stores::open(&format!("hosted+{url}{mark}socket={}", socket.display()))?;
-        let server = Managed::hosting(program, name, url, &socket, log, &self.leases).map_err(refused)?;
+        let server = Managed::hosting(program, name, url, &socket, log, &self.leases, disk).map_err(refused)?;
         self.made += 1;
         Ok((hosted, Some(server)))
     }
@@ -78,5 +99,28 @@ impl Servers {
         // Short, since the address of a socket is.
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
         self.leases.join(format!("{}-{}-{name}.{extension}", std::process::id(), self.made))
+    }
+}
+
+/// Where the disk of an embedded store is mounted, beside where the store would be, and the store's URL on it.
+fn onto_disk(url: &str) -> Option<(PathBuf, String)> {
+    let (scheme, rest) = url.split_once(':')?;
+    let (path, options) = rest.find('?').map_or((rest, ""), |at| rest.split_at(at));
+    let name = Path::new(path).file_name()?.to_str()?;
+    let at = format!("{}.disk", path.trim_end_matches('/'));
+    Some((PathBuf::from(&at), format!("{scheme}:{at}/{name}{options}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_moves_onto_its_disk_with_its_options() {
+        let moved = |url| onto_disk(url).map(|(at, url)| (at.display().to_string(), url));
+        let both = |at: &str, url: &str| Some((at.to_owned(), url.to_owned()));
+        assert_eq!(moved("sqlite:it.db"), both("it.db.disk", "sqlite:it.db.disk/it.db"));
+        assert_eq!(moved("fjall:/a/it/?cache=1MiB"), both("/a/it.disk", "fjall:/a/it.disk/it?cache=1MiB"));
+        assert_eq!(moved("memory:"), None);
     }
 }

@@ -108,13 +108,26 @@ impl Tree {
     /// Ends all of them at once, with no chance to write anything (SIGKILL). They are stopped first, so that none begins
     /// another while the others die.
     pub fn kill(&self) {
-        self.0.iter().for_each(|pid| pid.signal(Signal::STOP));
-        self.0.iter().for_each(|pid| pid.signal(Signal::KILL));
+        self.stopped().0.iter().for_each(|pid| pid.signal(Signal::KILL));
     }
 
     /// Stops all of them where they are (SIGSTOP).
     pub fn pause(&self) {
-        self.0.iter().for_each(|pid| pid.signal(Signal::STOP));
+        self.stopped();
+    }
+
+    /// Stops them, and what they began while they were being stopped; gives all of them.
+    fn stopped(&self) -> Self {
+        let mut tree = self.clone();
+        loop {
+            tree.0.iter().for_each(|pid| pid.signal(Signal::STOP));
+            let now = Self::of(&tree.0);
+            let more = now.0.iter().any(|pid| !tree.0.contains(pid));
+            if !more {
+                return tree;
+            }
+            tree = now;
+        }
     }
 
     /// Lets all of them go on (SIGCONT).

@@ -1,14 +1,29 @@
 //! What tests of this crate share.
 
-/// Whether a test that needs root may run. One that is not root fails, unless `STOREBENCH_NO_ROOT` is set: then it says that
-/// it was skipped.
-pub(crate) fn root(test: &str) -> bool {
-    if std::env::var_os("STOREBENCH_NO_ROOT").is_some() {
-        println!("{test} was skipped: STOREBENCH_NO_ROOT is set");
-        return false;
-    }
-    assert!(rustix::process::geteuid().is_root(), "{test} needs root; set STOREBENCH_NO_ROOT=1 to skip what does");
-    true
+use crate::cgroup::{Limits, available};
+use crate::disk::LimitedDisk;
+
+/// Whether the machine has what a test needs; where it has not, the test is counted as skipped by this line.
+pub(crate) fn here(has: Result<(), String>) -> bool {
+    has.inspect_err(|why| println!("skipped: {why}")).is_ok()
+}
+
+/// Whether this process is root's.
+pub(crate) fn root() -> bool {
+    here(if rustix::process::geteuid().is_root() { Ok(()) } else { Err("it needs root".to_owned()) })
+}
+
+/// Whether processors and memory can be limited.
+pub(crate) fn groups() -> bool {
+    let limits = Limits { cpus: Some(0.5), memory_bytes: Some(1 << 30), ..Limits::default() };
+    root() && here(available(&limits, None))
+}
+
+/// Whether disks of limited size can be made.
+pub(crate) fn disks() -> bool {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("the build's folder can be written");
+    let made = LimitedDisk::loop_file(&folder.path().join("at"), &folder.path().join("file"), 16 << 20);
+    root() && here(made.map(drop).map_err(|problem| problem.to_string()))
 }
 
 /// Waits until something holds, and fails when it does not for a long time.

@@ -10,6 +10,7 @@ mod assets;
 mod compare;
 mod conform;
 mod copies;
+mod disks;
 mod existing;
 mod faults;
 mod generate;

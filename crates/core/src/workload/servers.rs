@@ -78,6 +78,9 @@ pub struct Fault {
     /// How long it lasts: until the server is started again, or goes on; default 0 s.
     #[serde(default, rename = "for", skip_serializing_if = "is_default")]
     pub lasts: Span,
+    /// Of a power cut: a random part of what was not synced survives, drawn by this seed; default: nothing of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u64>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -94,6 +97,10 @@ pub enum FaultKind {
     Restart,
     /// It stands still (SIGSTOP), and goes on (SIGCONT).
     Pause,
+    /// It is ended at once, and what its disk had not synced is forgotten; then it is started again.
+    PowerCut,
+    /// Its disk has no room: no file grows.
+    DiskFull,
 }
 
 impl FaultKind {
@@ -103,7 +110,14 @@ impl FaultKind {
             Self::Kill => "kill",
             Self::Restart => "restart",
             Self::Pause => "pause",
+            Self::PowerCut => "power-cut",
+            Self::DiskFull => "disk-full",
         }
+    }
+
+    /// Whether it is done to the disk, which is made for it then.
+    pub fn is_of_disk(self) -> bool {
+        matches!(self, Self::PowerCut | Self::DiskFull)
     }
 }
 
@@ -112,6 +126,11 @@ impl Study {
     pub fn server_of(&self, store: &str, scheme: &str) -> Option<(&str, &ServerSpec)> {
         let find = |name: &str| self.servers.get_key_value(name).map(|(name, spec)| (name.as_str(), spec));
         find(store).or_else(|| find(scheme))
+    }
+
+    /// Whether a server's disk is cut off or filled: its data are on one that is made for the run, then.
+    pub fn has_faults_of_disks(&self) -> bool {
+        self.phases.iter().flat_map(|phase| &phase.faults).any(|fault| fault.what.is_of_disk())
     }
 
     /// Whether anything is done to a server.
@@ -183,7 +202,10 @@ fn faults(study: &Study, position: usize, phase: &Phase, problems: &mut Vec<Prob
             }
             _ => {}
         }
-        if fault.what == FaultKind::Pause && fault.lasts.0.is_zero() {
+        if fault.keep.is_some() && fault.what != FaultKind::PowerCut {
+            say(nth, "keep", "only a power cut forgets: take `keep` out, or use do = \"power-cut\"".into());
+        }
+        if matches!(fault.what, FaultKind::Pause | FaultKind::DiskFull) && fault.lasts.0.is_zero() {
             say(nth, "do", "for how long? add `for = \"3s\"`".into());
         }
         if phase.loads() || phase.copy.is_some() {

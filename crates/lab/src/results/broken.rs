@@ -24,9 +24,23 @@ pub struct FaultResult {
     /// Clients: from the fault until 95 % of the rate before were answered, and for a second on; null where that was not
     /// reached, or no rate before is known.
     pub recovered_ns: Option<u64>,
+    /// Of a power cut: what the disk forgot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<ForgottenResult>,
     /// Why it could not be done, or mended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// What a disk forgot when its power was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ForgottenResult {
+    /// Files whose content is older than it was.
+    pub files: u64,
+    /// Bytes of pages that had not been synced.
+    pub bytes: u64,
+    /// Operations on names that had not been: files made, renamed, removed.
+    pub names: u64,
 }
 
 /// What the ledger found when it read back what was acknowledged.

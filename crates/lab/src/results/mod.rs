@@ -20,7 +20,7 @@ mod secrets;
 mod store_figures;
 mod tables;
 
-pub use broken::{FaultResult, LedgerReadsResult, LedgerResult};
+pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
 pub use gather::{PhaseFrame, gather_phase};

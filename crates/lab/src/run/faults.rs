@@ -5,6 +5,7 @@ use std::sync::Arc;
 use storebench_core::engine::{Companion, Watch};
 use storebench_core::store::{AnyStore, StoreError};
 use storebench_core::workload::{Fault, FaultKind};
+use storebench_machine::Forgotten;
 
 use super::servers::Managed;
 
@@ -18,6 +19,8 @@ pub(super) struct Happened {
     pub mended_ns: Option<u64>,
     /// When the store answered again.
     pub ready_ns: Option<u64>,
+    /// What a power cut had the disk forget.
+    pub forgotten: Option<Forgotten>,
     /// Why it could not be done, or mended.
     pub problem: Option<String>,
 }
@@ -41,14 +44,17 @@ impl<'a> Breaker<'a> {
             FaultKind::Kill => self.server.kill()?,
             FaultKind::Restart => self.server.stop()?,
             FaultKind::Pause => self.server.pause()?,
+            FaultKind::PowerCut => happened.forgotten = Some(self.server.cut_power(fault.keep)?),
+            FaultKind::DiskFull => self.server.fill_disk(true)?,
         }
         watch.fault_happened();
         // It is mended at its time, whether or not the phase is over by then.
         std::thread::sleep(fault.lasts.0);
         happened.mended_ns = Some(watch.now_ns());
         match fault.what {
-            FaultKind::Kill | FaultKind::Restart => drop(self.server.start(&*self.store)?),
+            FaultKind::Kill | FaultKind::Restart | FaultKind::PowerCut => drop(self.server.start(&*self.store)?),
             FaultKind::Pause => self.server.resume()?,
+            FaultKind::DiskFull => self.server.fill_disk(false)?,
         }
         happened.ready_ns = Some(watch.now_ns());
         Ok(())
@@ -58,8 +64,14 @@ impl<'a> Breaker<'a> {
 impl Companion for Breaker<'_> {
     fn accompany(&mut self, watch: &Watch) {
         for fault in self.faults {
-            let mut happened =
-                Happened { what: fault.what, began_ns: None, mended_ns: None, ready_ns: None, problem: None };
+            let mut happened = Happened {
+                what: fault.what,
+                began_ns: None,
+                mended_ns: None,
+                ready_ns: None,
+                forgotten: None,
+                problem: None,
+            };
             let reached = match (fault.at, fault.after) {
                 (Some(at), _) => watch.wait_until(at.ns()),
                 (None, Some(after)) => watch.wait_for_operations(after.0),

@@ -26,5 +26,5 @@ mod trial;
 pub use error::LabError;
 pub use request::{ArmRequest, Compiled, PrepareMode, RunRequest, compile_documents};
 pub use runner::{RunOutcome, run};
-pub use servers::Managed;
+pub use servers::{Disk, Managed};
 pub use transfers::{TransferProgress, TransferRequest, Transferred, Transfers};

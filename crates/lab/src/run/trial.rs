@@ -28,8 +28,8 @@ use crate::environment::is_here;
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Failure, FaultResult, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult, ResourcesResult,
-    RunResult, SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase, outage,
+    CollectionResult, Failure, FaultResult, ForgottenResult, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult,
+    ResourcesResult, RunResult, SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase, outage,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -93,6 +93,7 @@ fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> 
                 unavailable_by_op_ns: seen.by_op,
                 first_answer_ns: seen.first_answer_ns,
                 recovered_ns: seen.recovered_ns,
+                forgotten: of.forgotten.map(|f| ForgottenResult { files: f.files, bytes: f.bytes, names: f.names }),
                 problem: of.problem,
             }
         })
@@ -427,6 +428,12 @@ impl Session<'_> {
             }
             _ => None,
         };
+        // What was there before is put to no test: time has made it durable.
+        if let Some(server) = &arm.request.server
+            && phase.faults.iter().any(|fault| fault.what.is_of_disk())
+        {
+            server.settle_disk()?;
+        }
         let mut sampling = Sampling::of(self.place(arm), arm.store.paths());
         let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
         // What clients see of a fault is told to the length of an interval.

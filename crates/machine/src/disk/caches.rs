@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn everything_is_dropped() {
-        if !root("everything_is_dropped") {
+        if !root() {
             return;
         }
         let (folder, file) = written();

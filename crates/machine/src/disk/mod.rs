@@ -249,7 +249,7 @@ fn command(program: &str, package: &str, arguments: &[&str], paths: &[&Path]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{root, wait_until};
+    use crate::testing::{disks, wait_until};
     use std::fs::File;
     use std::io::Write as _;
 
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_disk_in_memory_is_full_and_has_room_again() {
-        if !root("a_disk_in_memory_is_full_and_has_room_again") {
+        if !disks() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_disk_in_a_file_is_full_and_has_room_again() {
-        if !root("a_disk_in_a_file_is_full_and_has_room_again") {
+        if !disks() {
             return;
         }
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_disk_in_use_goes_out_of_sight_at_least() {
-        if !root("a_disk_in_use_goes_out_of_sight_at_least") {
+        if !disks() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();

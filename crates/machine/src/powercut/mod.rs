@@ -246,6 +246,13 @@ impl PowerCut {
         Ok(())
     }
 
+    /// Whether the disk is full from now on: no file grows, and who would have it do so is told that there is no space
+    /// (`ENOSPC`). What is there can be written over, read and removed; what is removed gives no space back until the disk is not
+    /// full any more.
+    pub fn full(&self, full: bool) {
+        lock(&self.shared).tree.full = full;
+    }
+
     /// Cuts the power: from now on every request fails and changes nothing. Whoever uses the file system is to be killed before
     /// the power is back (and is best stopped before it goes, so that it does not notice). To cut it while it is off changes nothing.
     pub fn power_off(&self) -> PowerOff<'_> {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use fuser::{Errno, FileType};
 use rustix::fs::FallocateFlags;
 
-use super::content::{Content, Dice};
+use super::content::{Content, Dice, PAGE};
 use super::files::Files;
 use super::{Forgotten, Keep};
 
@@ -111,6 +111,8 @@ pub(super) struct Tree {
     pub(super) files: Files,
     pub(super) written: u64,
     pub(super) syncs: u64,
+    /// Whether no file may grow.
+    pub(super) full: bool,
 }
 
 impl Tree {
@@ -118,7 +120,15 @@ impl Tree {
     pub(super) fn new(files: Files, root: Attributes) -> Self {
         let mut root = Inode::new(Kind::folder(), root);
         root.links = 1;
-        Self { inodes: HashMap::from([(ROOT, root)]), last: ROOT, journal: Vec::new(), files, written: 0, syncs: 0 }
+        Self {
+            inodes: HashMap::from([(ROOT, root)]),
+            last: ROOT,
+            journal: Vec::new(),
+            files,
+            written: 0,
+            syncs: 0,
+            full: false,
+        }
     }
 
     pub(super) fn inode(&self, inode: u64) -> Result<&Inode> {
@@ -404,7 +414,16 @@ impl Tree {
         Ok(())
     }
 
+    /// Whether a file may reach so far: one that is written over takes no more than it has.
+    fn room(&self, inode: u64, end: u64) -> Result<()> {
+        match &self.inode(inode)?.kind {
+            Kind::File(content) if self.full && end > content.size().next_multiple_of(PAGE) => Err(Errno::ENOSPC),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn write(&mut self, inode: u64, at: u64, data: &[u8]) -> Result<()> {
+        self.room(inode, at + data.len() as u64)?;
         self.alter(inode, |content, file, undoable| content.write(file, at, data, undoable))?;
         self.written += data.len() as u64;
         Ok(())
@@ -415,6 +434,7 @@ impl Tree {
     }
 
     pub(super) fn allocate(&mut self, inode: u64, at: u64, length: u64, mode: FallocateFlags) -> Result<()> {
+        self.room(inode, at + length)?;
         self.alter(inode, |content, file, undoable| content.allocate(file, at, length, mode, undoable))
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{root, wait_until};
+use crate::testing::{groups, wait_until};
 use std::process::{Child, Command, Output};
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ fn here() -> &'static Path {
 
 #[test]
 fn a_command_is_inside_from_its_beginning_and_ends_with_the_group() {
-    if !root("a_command_is_inside_from_its_beginning_and_ends_with_the_group") {
+    if !groups() {
         return;
     }
     let group = Cgroup::begin("s", Limits { memory_bytes: Some(64 * MIB), ..Limits::default() }, None).unwrap();
@@ -38,7 +38,7 @@ fn a_command_is_inside_from_its_beginning_and_ends_with_the_group() {
 
 #[test]
 fn what_takes_more_memory_than_its_limit_is_killed_and_counted() {
-    if !root("what_takes_more_memory_than_its_limit_is_killed_and_counted") {
+    if !groups() {
         return;
     }
     let limits = Limits { memory_bytes: Some(24 * MIB), ..Limits::default() };
@@ -63,7 +63,7 @@ fn what_takes_more_memory_than_its_limit_is_killed_and_counted() {
 
 #[test]
 fn memory_in_use_cannot_be_limited_away() {
-    if !root("memory_in_use_cannot_be_limited_away") {
+    if !groups() {
         return;
     }
     let mut group = Cgroup::begin("s", Limits::default(), None).unwrap();
@@ -83,7 +83,7 @@ fn memory_in_use_cannot_be_limited_away() {
 
 #[test]
 fn a_share_of_a_processor_has_it_wait() {
-    if !root("a_share_of_a_processor_has_it_wait") {
+    if !groups() {
         return;
     }
     let mut group = Cgroup::begin("s", Limits { cpus: Some(0.1), ..Limits::default() }, None).unwrap();
@@ -103,7 +103,7 @@ fn a_share_of_a_processor_has_it_wait() {
 
 #[test]
 fn a_slow_disk_takes_at_least_its_time_and_is_fast_again() {
-    if !root("a_slow_disk_takes_at_least_its_time_and_is_fast_again") {
+    if !groups() {
         return;
     }
     let folder = tempfile::tempdir_in(here()).unwrap();
@@ -149,7 +149,7 @@ fn limits_that_cannot_be_are_refused() {
 
 #[test]
 fn what_is_available_is_tried() {
-    if !root("what_is_available_is_tried") {
+    if !groups() {
         return;
     }
     let all = Limits {
@@ -275,7 +275,7 @@ fn version_1_writes_its_files_in_an_order_that_the_kernel_takes() {
 
 #[test]
 fn only_own_groups_are_cleared_up() {
-    if !root("only_own_groups_are_cleared_up") {
+    if !groups() {
         return;
     }
     let group = Cgroup::begin("s", Limits::default(), None).unwrap();

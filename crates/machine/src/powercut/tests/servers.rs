@@ -213,9 +213,8 @@ fn sqlite_loses_what_it_has_committed_where_it_does_not_sync() {
 /// Where the process below is told what to do.
 const FOLDER: &str = "STOREBENCH_TEST_POWER_CUT";
 
-/// Not a test by itself: the next one runs it in a process of its own.
+/// Not a test by itself: the next one runs it in a process of its own, where it is told a folder.
 #[test]
-#[ignore = "is run by another"]
 fn serves_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     let mut lease = Lease::begin(&folder.join("leases"), "a store on a power cut").unwrap();
@@ -234,7 +233,7 @@ fn leave_a_mount(folder: &Path) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = concat!(module_path!(), "::serves_until_it_is_killed");
     let name = name.split_once("::").unwrap().1;
-    command.args([name, "--exact", "--ignored", "--nocapture"]).env(FOLDER, folder).stdout(Stdio::null());
+    command.args([name, "--exact", "--nocapture"]).env(FOLDER, folder).stdout(Stdio::null());
     let mut child = command.spawn().unwrap();
     while !folder.join("ready").exists() {
         assert_eq!(child.try_wait().unwrap(), None);

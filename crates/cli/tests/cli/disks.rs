@@ -1,0 +1,170 @@
+//! Disks that forget what was not synced, and disks that are full: what stores promise, and what they keep.
+
+use serde_json::Value;
+
+use crate::common::{Cli, Done};
+use crate::server::free_port;
+
+fn study(store: &str, durability: &str, faults: &str) -> String {
+    format!(
+        r#"
+title = "On a disk that forgets"
+stores = ["{store}"]
+[collections.docs]
+count = 1_000
+size = "300B"
+[[phases]]
+name = "load"
+load = ["docs"]
+durability = "{durability}"
+[[phases]]
+name = "steady"
+mix = {{ read = 2, upsert = 4, insert = 1, delete = 1 }}
+duration = "2500ms"
+streams = "disjoint"
+ledger = true
+timeout = "2s"
+durability = "{durability}"
+faults = {faults}
+"#
+    )
+}
+
+/// Whether the machine can make such disks; where it cannot, the test is counted as skipped.
+fn can() -> bool {
+    storebench_machine::PowerCut::available().inspect_err(|why| println!("skipped: {why}")).is_ok()
+}
+
+fn run(store: &str, durability: &str, faults: &str, server: &str) -> (Cli, Done) {
+    let cli = Cli::new();
+    cli.write("it.toml", &format!("{}{server}", study(store, durability, faults)));
+    let done = cli.run("run it.toml --json -q --manage-servers");
+    (cli, done)
+}
+
+fn ledger(result: &Value) -> &Value {
+    &result["trials"][0]["phases"][1]["ledger"]
+}
+
+#[track_caller]
+fn nothing_left(cli: &Cli) {
+    let leases = cli.leases();
+    assert!(leases.is_empty(), "{leases:?}");
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&cli.path("").display().to_string()), "{mounts}");
+}
+
+#[track_caller]
+fn kept(store: &str, faults: &str, server: &str) -> Value {
+    let (cli, done) = run(store, "fsync", faults, server);
+    done.assert_measured();
+    let result = done.json();
+    let found = ledger(&result);
+    assert!(found["keys"].as_u64().unwrap() > 500, "{store}: {found}");
+    assert_eq!((&found["lost"], &found["unverifiable"]), (&0.into(), &0.into()), "{store}: {found}");
+    nothing_left(&cli);
+    result
+}
+
+#[track_caller]
+fn lost(store: &str, durability: &str, server: &str) {
+    let (cli, done) = run(store, durability, r#"[{ at = "1500ms", do = "power-cut" }]"#, server);
+    assert_eq!(done.code, 1, "{store}: {}", done.err);
+    let result = done.json();
+    let found = ledger(&result);
+    assert!(found["gone"].as_u64().unwrap() + found["stale"].as_u64().unwrap() > 0, "{store}: {found}");
+    let fault = &result["trials"][0]["phases"][1]["faults"][0];
+    assert!(fault["forgotten"]["bytes"].as_u64().unwrap() > 0, "{store}: {fault}");
+    nothing_left(&cli);
+}
+
+#[test]
+fn what_was_synced_outlasts_the_power() {
+    if !can() {
+        return;
+    }
+    for (seed, store) in ["sqlite:it.db", "redb:it.redb", "fjall:it"].into_iter().enumerate() {
+        kept(store, &format!("[{{ at = \"1{seed}00ms\", do = \"power-cut\", for = \"100ms\" }}]"), "");
+        kept(store, &format!("[{{ at = \"1{seed}50ms\", do = \"power-cut\", keep = {seed} }}]"), "");
+    }
+}
+
+#[test]
+fn what_was_not_synced_is_lost_with_the_power_and_the_run_says_so() {
+    if !can() {
+        return;
+    }
+    for store in ["redb:it.redb", "fjall:it"] {
+        lost(store, "os", "");
+    }
+}
+
+/// What `redis-server` is run with: its folder of programs, and its libraries.
+fn redis() -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
+    let found = std::process::Command::new(script).arg("redis").output().unwrap();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let root = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    let libraries = std::fs::read_dir(format!("{root}/usr/lib")).unwrap().flatten();
+    let libraries: Vec<String> = libraries.map(|folder| folder.path().display().to_string()).collect();
+    format!("env LD_LIBRARY_PATH={} PATH={root}/usr/bin", libraries.join(":"))
+}
+
+#[test]
+fn redis_keeps_what_its_log_has_synced_and_nothing_else() {
+    if !can() {
+        return;
+    }
+    let place = redis();
+    for (fsync, durability) in [("always", "fsync"), ("no", "os")] {
+        let port = free_port();
+        let table = format!(
+            "[servers.redis]\nrun = \"{place} redis-server --port \
+             {{port}} --dir {{data}} --appendonly yes --appendfsync {fsync} --save ''\"\nport = {port}\ndata = \"data\"\n"
+        );
+        let url = format!("redis://127.0.0.1:{port}");
+        match fsync {
+            "always" => drop(kept(&url, r#"[{ at = "1200ms", do = "power-cut" }]"#, &table)),
+            _ => lost(&url, durability, &table),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_in_words_and_takes_nothing_that_was_acknowledged() {
+    if !can() {
+        return;
+    }
+    let result = kept("sqlite:it.db", r#"[{ at = "800ms", do = "disk-full", for = "600ms" }]"#, "");
+    let messages = result["trials"][0]["phases"][1]["messages"].to_string();
+    assert!(messages.contains("the disk is full; free some space"), "{messages}");
+}
+
+#[test]
+fn disks_that_cannot_be_broken_are_refused_before_anything_is_touched() {
+    let cut = r#"[{ at = "100ms", do = "power-cut" }]"#;
+    let given = "[servers.redis]\nstart = \"touch it-ran\"\nstop = \"true\"\n";
+    let without = "[servers.redis]\nrun = \"touch it-ran\"\n";
+    for (store, faults, server, said) in [
+        ("redis://127.0.0.1:1", cut, given, "have it started by `run`"),
+        ("redis://127.0.0.1:1", cut, without, "add `data`"),
+        ("memory:", cut, "", "does not say how"),
+        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "only a power cut forgets"),
+        ("sqlite:it.db", r#"[{ at = "1ms", do = "disk-full" }]"#, "", "for how long?"),
+    ] {
+        let (cli, done) = run(store, "os", faults, server);
+        assert_eq!(done.code, 2, "{}", done.err);
+        assert!(done.err.contains(said), "{said}: {}", done.err);
+        assert!(!cli.path("it-ran").exists() && !cli.path("it.db").exists());
+    }
+    if can() {
+        let cli = Cli::new();
+        cli.write("it.toml", &study("sqlite:it.db", "os", cut));
+        std::fs::create_dir(cli.path("it.db.disk")).unwrap();
+        cli.write("it.db.disk/mine", "is somebody's");
+        let done = cli.run("run it.toml -q");
+        assert_eq!(done.code, 2, "{}", done.err);
+        assert!(done.err.contains("holds what is not of a power cut"), "{}", done.err);
+        assert_eq!(std::fs::read_to_string(cli.path("it.db.disk/mine")).unwrap(), "is somebody's");
+    }
+}
