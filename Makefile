@@ -35,6 +35,8 @@ lint: ## Format, clippy, documentation, licences
 	python3 scripts/licences.py
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	# What `make demo` builds.
+	$(CARGO) clippy -p storebench --bin storebench --no-default-features --features embedded --locked -- -D warnings
 	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
 

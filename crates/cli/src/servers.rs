@@ -6,7 +6,7 @@ use std::sync::Arc;
 use storebench_core::store::AnyStore;
 use storebench_core::workload::Study;
 use storebench_lab::run::{Disk, Managed};
-use storebench_machine::{Lease, Leftover, leases_folder};
+use storebench_machine::{Lease, Leftover, Limits, available, leases_folder};
 
 use crate::failure::Failure;
 use crate::stores;
@@ -51,6 +51,11 @@ impl Servers {
                     "servers.{server}: the study has commands that start, stop and kill the server of `{name}`; read them, \
                      and add --manage-servers to have them run"
                 )));
+            }
+            let limits =
+                Limits { cpus: spec.cpus, memory_bytes: spec.memory.map(|memory| memory.0), ..Limits::default() };
+            if limits != Limits::default() {
+                available(&limits, None).map_err(|why| Failure::bad_input(format!("servers.{server}: {why}")))?;
             }
             let log = self.file(name, "log");
             let disk = match (study.has_faults_of_disks(), &spec.data, &spec.run) {

@@ -2,7 +2,8 @@
 //!
 //! 1. *Nothing*: an open loop that held its rate was not asked for more.
 //! 2. *Client*: its busiest worker computed nearly all the time.
-//! 3. *Processors*: those of the machine that the store shares with the client were nearly all in use.
+//! 3. *Processors*: the server's threads waited for its limited share of them, or those of the machine that it shares with
+//!    the client were nearly all in use.
 //! 4. *Memory*: tasks waited for it.
 //! 5. *Disk*: tasks waited for it for a good part of the time, by the system's own pressure figures.
 //! 6. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
@@ -71,6 +72,8 @@ const FULL: f64 = 0.90;
 const DISK: f64 = 0.30;
 /// The same for memory, of which any waiting is felt.
 const MEMORY: f64 = 0.10;
+/// Threads that had to wait for their share of processors so much of the time were slowed by it.
+const THROTTLED: f64 = 0.30;
 /// Processors that a store on one thread keeps busy: helpers use a little.
 const ONE: (f64, f64) = (0.90, 1.15);
 
@@ -92,6 +95,11 @@ impl Bottleneck {
         let used = phase.resources.as_ref()?;
         let of_store = in_use(used);
         let host = &used.host;
+        let throttled = used.limited.map_or(0.0, |limited| limited.throttled_s * 1e9 / used.span_ns.max(1) as f64);
+        if throttled >= THROTTLED {
+            let evidence = format!("its threads waited {} of the time for its own share of them", percent(throttled));
+            return limit(Limit::Processors, evidence);
+        }
         if host.cpu_busy_share + host.stolen_share >= FULL {
             let busy = percent((host.cpu_busy_share + host.stolen_share).min(1.0));
             let store = of_store.map_or_else(String::new, |(_, cpu)| format!(", {} of them by the store", digits(cpu)));
@@ -140,7 +148,7 @@ fn moved(store: &StoreUseResult, span_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{HostResult, OpResult, RateResult};
+    use crate::results::{HostResult, LimitedResult, OpResult, RateResult};
 
     fn phase(host: HostResult, cpu_s: f64) -> PhaseResult {
         let store = StoreUseResult { whose: Whose::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
@@ -176,6 +184,10 @@ mod tests {
         assert_eq!(limit(&phase(memory, 1.0)), Some(Limit::Memory));
         let full = HostResult { cpu_busy_share: 0.85, stolen_share: 0.1, ..HostResult::default() };
         assert_eq!(limit(&phase(full, 15.0)), Some(Limit::Processors));
+        let mut limited = phase(idle.clone(), 1.0);
+        let throttled = LimitedResult { throttled_s: 6.0, ..LimitedResult::default() };
+        limited.resources.as_mut().unwrap().limited = Some(throttled);
+        assert_eq!(limit(&limited), Some(Limit::Processors));
         let mut client = phase(idle.clone(), 1.0);
         client.client.busiest_worker_share = 0.97;
         assert_eq!(limit(&client), Some(Limit::Client));

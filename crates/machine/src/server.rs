@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::cgroup::{Cgroup, GroupUse, Limits};
 use super::lease::Lease;
 use super::process::{Pid, Tree};
 
@@ -135,6 +136,8 @@ impl fmt::Display for Said<'_> {
 pub struct Server {
     spec: Spec,
     lease: Lease,
+    /// What limits it, once it was limited.
+    group: Option<Cgroup>,
     child: Option<Child>,
     /// Whether the user's own command has started it.
     given_runs: bool,
@@ -151,7 +154,7 @@ impl Server {
         for file in &spec.files {
             lease.file(file.clone())?;
         }
-        Ok(Self { spec, lease, child: None, given_runs: false, paused: false })
+        Ok(Self { spec, lease, group: None, child: None, given_runs: false, paused: false })
     }
 
     /// Its name.
@@ -188,6 +191,37 @@ impl Server {
         Some(Problem::Died { server: self.spec.name.clone(), how: status.to_string(), said: self.said() })
     }
 
+    /// Limits what it may use, from its next start on; what is not named is not limited any more.
+    ///
+    /// # Errors
+    /// Where this machine has no such limits, or it is not a process of this one.
+    pub fn limit(&mut self, limits: Limits) -> Result<(), Problem> {
+        if self.group.is_none() && limits == Limits::default() {
+            return Ok(());
+        }
+        if let Commands::Given { .. } = self.spec.commands {
+            return Err(self.no_way("limited", "run"));
+        }
+        let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
+        match &mut self.group {
+            Some(group) => group.set(limits).map_err(|problem| refused(problem.to_string()))?,
+            None => {
+                let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
+                let group = group.map_err(|problem| refused(problem.to_string()))?;
+                for folder in group.folders() {
+                    self.lease.cgroup(folder.clone()).map_err(|error| refused(format!("its lease: {error}")))?;
+                }
+                self.group = Some(group);
+            }
+        }
+        Ok(())
+    }
+
+    /// How its limits were felt; none where it was never limited.
+    pub fn limited(&self) -> Option<GroupUse> {
+        self.group.as_ref().map(Cgroup::look)
+    }
+
     /// Starts it. Whether it is ready is another question: [`Server::wait_ready`].
     ///
     /// # Errors
@@ -204,6 +238,7 @@ impl Server {
                 self.run("it is prepared", &prepare)?;
             }
         }
+        let enter = self.group.as_ref().map_or_else(String::new, Cgroup::enter_command);
         let mut command = match &self.spec.commands {
             Commands::Given { start, .. } => {
                 let start = start.clone();
@@ -214,12 +249,18 @@ impl Server {
             Commands::Run(line) => {
                 let mut command = Command::new("sh");
                 // So that the process is the server, and not a shell that waits for it.
-                command.args(["-c", &format!("exec {line}")]).stdin(Stdio::null());
+                command.args(["-c", &format!("{enter}exec {line}")]).stdin(Stdio::null());
+                command
+            }
+            Commands::Program(program, arguments) if enter.is_empty() => {
+                let mut command = Command::new(program);
+                command.args(arguments).stdin(Stdio::piped());
                 command
             }
             Commands::Program(program, arguments) => {
-                let mut command = Command::new(program);
-                command.args(arguments).stdin(Stdio::piped());
+                let mut command = Command::new("sh");
+                command.args(["-c", &format!("{enter}exec \"$0\" \"$@\"")]).arg(program).args(arguments);
+                command.stdin(Stdio::piped());
                 command
             }
         };

@@ -33,6 +33,17 @@ mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
 #[cfg(feature = "net")]
+#[cfg_attr(
+    not(any(
+        feature = "postgres",
+        feature = "redis",
+        feature = "memcached",
+        feature = "http",
+        feature = "mongodb",
+        feature = "couchbase"
+    )),
+    allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses little of it")
+)]
 mod net;
 #[cfg(any(feature = "hosted", feature = "memcached", feature = "redis"))]
 mod pipeline;

@@ -130,6 +130,56 @@ fn redis_keeps_what_its_log_has_synced_and_nothing_else() {
     }
 }
 
+/// Not of disks, but run by the same commands.
+#[test]
+fn limits_of_a_server_are_levels_and_are_felt() {
+    let limits = storebench_machine::Limits { cpus: Some(0.1), ..Default::default() };
+    if storebench_machine::available(&limits, None).inspect_err(|why| println!("skipped: {why}")).is_err() {
+        return;
+    }
+    let port = free_port();
+    let table = format!(
+        "[servers.redis]\nrun = \"{} redis-server --port {{port}} --save '' --dir .\"\nport = {port}\n[factors]\n\
+         \"servers.redis.cpus\" = [0.1, 1]\n",
+        redis()
+    );
+    let (cli, done) = run(&format!("redis://127.0.0.1:{port}"), "none", "[]", &table);
+    done.assert_measured();
+    let result = done.json();
+    let trials = result["trials"].as_array().unwrap();
+    let throttled = |cpus: f64| {
+        let trial = trials.iter().find(|trial| trial["levels"]["servers.redis.cpus"] == cpus).unwrap();
+        trial["phases"][1]["resources"]["limited"]["throttled_s"].as_f64().unwrap()
+    };
+    assert_eq!(trials.len(), 2, "{}", result["trials"]);
+    assert!(throttled(0.1) > throttled(1.0), "{} {}", throttled(0.1), throttled(1.0));
+    nothing_left(&cli);
+}
+
+#[test]
+fn the_built_in_study_that_kills_a_store_in_every_way_ends_with_nothing_lost() {
+    if !can() {
+        return;
+    }
+    let cli = Cli::new();
+    let done = cli.run("run what-if-it-dies --preset laptop --store redb:it.redb --json -q");
+    done.assert_measured();
+    let result = done.json();
+    let phases = result["trials"][0]["phases"].as_array().unwrap();
+    let faults: Vec<&str> = phases
+        .iter()
+        .flat_map(|p| p["faults"].as_array().into_iter().flatten())
+        .map(|f| f["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(faults, ["kill", "restart", "pause", "power-cut", "power-cut", "disk-full", "restart"]);
+    for phase in &phases[1..] {
+        let found = &phase["ledger"];
+        assert!(found["keys"].as_u64().unwrap() > 100, "{}: {found}", phase["name"]);
+        assert_eq!((&found["lost"], &found["unverifiable"]), (&0.into(), &0.into()), "{}: {found}", phase["name"]);
+    }
+    nothing_left(&cli);
+}
+
 #[test]
 fn a_full_disk_is_told_in_words_and_takes_nothing_that_was_acknowledged() {
     if !can() {

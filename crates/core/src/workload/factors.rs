@@ -89,9 +89,18 @@ impl StudyArm {
     pub fn levels_of(&self, store: &str) -> Levels {
         let concerns = |path: &str| match kind(path) {
             Kind::Store { store: Some(other), .. } => other == store,
+            Kind::Setting => path.strip_prefix("servers.").is_none_or(|rest| self.is_of_server(store, rest)),
             _ => true,
         };
         self.levels.iter().filter(|(path, _)| concerns(path)).map(|(p, v)| (p.clone(), v.clone())).collect()
+    }
+
+    /// Whether a setting of a server is one of this store's.
+    fn is_of_server(&self, store: &str, setting: &str) -> bool {
+        let url = self.study.stores.0.get(store).map_or("", String::as_str);
+        let scheme = url.split(':').next().and_then(|schemes| schemes.rsplit('+').next()).unwrap_or_default();
+        let server = self.study.server_of(store, scheme).map(|(name, _)| name);
+        server.is_some() && server == setting.split('.').next()
     }
 
     /// The options that this store's URL gets.
@@ -341,7 +350,7 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
         Kind::Setting => {}
     }
     let (root, rest) = path.split_once('.').unwrap_or((path, ""));
-    let known = ["phases", "collections", "scale", "store", "stores"];
+    let known = ["phases", "collections", "scale", "store", "stores", "servers"];
     match root {
         _ if FIXED.contains(&root) => Some(format!("`{root}` is the study's own and takes no levels")),
         "phases" | "collections" => {
@@ -354,6 +363,17 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
                 }
                 _ if key.is_empty() => Some(format!("name a setting of it: {root}.{name}.SETTING")),
                 _ => None,
+            }
+        }
+        "servers" => {
+            let (name, key) = rest.split_once('.').unwrap_or((rest, ""));
+            match key {
+                _ if !study.servers.contains_key(name) => {
+                    Some(no_such("server", name, study.servers.keys().map(String::as_str)))
+                }
+                "cpus" | "memory" => None,
+                // Arms of one store share its server.
+                _ => Some(format!("of a server its limits can be varied: servers.{name}.cpus, servers.{name}.memory")),
             }
         }
         "store" | "stores" => {

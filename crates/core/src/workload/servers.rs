@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::check::Problem;
 use super::phases::Phase;
 use super::study::Study;
-use crate::units::{Count, Span};
+use crate::units::{ByteSize, Count, Span};
 
 /// The server of a store. Its commands are given to `sh -c`, with `{data}`, `{port}` and `{name}` filled in; they are run only
 /// with `--manage-servers`.
@@ -50,6 +50,12 @@ pub struct ServerSpec {
     /// What its commands find in their environment besides.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub env: IndexMap<String, String>,
+    /// Processors that it may use, with all that it has started: 0.5 is half of one. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Memory that it may use, the cache of its files among it. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
     /// How long it may take to be ready; default 60 s.
     #[serde(default = "a_minute")]
     pub ready_within: Span,
@@ -166,6 +172,20 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
                 say("start", "what a command has started another has to stop: add `stop`");
             }
             (None, Some(_)) => {}
+        }
+        for (key, given) in [("cpus", server.cpus.is_some()), ("memory", server.memory.is_some())] {
+            if given && server.run.is_none() {
+                say(
+                    key,
+                    "only what `run` runs can be limited; use it in place of `start`, or limit it where it is started",
+                );
+            }
+        }
+        if server.cpus.is_some_and(|cpus| !(0.01..=1e6).contains(&cpus)) {
+            say("cpus", "processors are 0.01 or more: 0.5 is half of one");
+        }
+        if server.memory.is_some_and(|memory| memory.0 == 0) {
+            say("memory", "nothing runs without memory; use \"256MiB\"");
         }
         if server.pause.is_some() != server.resume.is_some() {
             say("pause", "`pause` and `resume` need each other");

@@ -1,5 +1,6 @@
 //! What became of servers that the study broke, and of what they had acknowledged.
 
+use super::listed;
 use crate::arms::arm_of;
 use crate::human::{count, duration};
 use crate::results::{LedgerResult, RunResult};
@@ -19,9 +20,13 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
             continue;
         }
         arms.push(arm);
-        let mut what: Vec<&str> = done().map(|fault| fault.what.as_str()).collect();
-        what.sort_unstable();
-        what.dedup();
+        // In the order in which they were done.
+        let mut what: Vec<String> = Vec::new();
+        for fault in done() {
+            if !what.iter().any(|known| known == in_words(&fault.what)) {
+                what.push(in_words(&fault.what).to_owned());
+            }
+        }
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
         let silent = match longest {
             0 => "its clients were answered all the time".to_owned(),
@@ -29,10 +34,22 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         };
         let kept = of_arm().filter_map(|phase| phase.ledger.as_ref()).map(of_ledger).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
-        all.push(format!("{arm} after {}: {silent}{kept}.", what.join(" and ")));
+        all.push(format!("{arm} after {}: {silent}{kept}.", listed(&what)));
     }
     all.truncate(MOST);
     all
+}
+
+/// A fault as it is called among people.
+fn in_words(what: &str) -> &str {
+    match what {
+        "kill" => "a kill",
+        "restart" => "a restart",
+        "pause" => "a pause",
+        "power-cut" => "a power cut",
+        "disk-full" => "a full disk",
+        other => other,
+    }
 }
 
 /// How many keys were lost or could not be read, and that in words.
@@ -67,7 +84,7 @@ mod tests {
         assert_eq!(
             text,
             [
-                "sqlite after kill and pause: nobody was answered for up to 700 ms; of 1,200 keys nothing that was acknowledged is lost."
+                "sqlite after a kill and a pause: nobody was answered for up to 700 ms; of 1,200 keys nothing that was acknowledged is lost."
             ]
         );
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();

@@ -95,12 +95,15 @@ impl Lead {
     }
 }
 
-/// Phases that are results, in the order of the study: those that a factor varies alone, where there are such; loads only
-/// where nothing else is there.
+/// Phases that are results, in the order of the study: those that a factor varies alone, where there are such; loads, and
+/// phases in which the server was broken, only where nothing else is there.
 fn told(result: &RunResult) -> Vec<String> {
-    let mut phases: IndexMap<String, bool> = IndexMap::new();
+    // The greatest of these stands aside: 2 of loads, 1 of broken phases.
+    let mut phases: IndexMap<String, u8> = IndexMap::new();
     for phase in result.trials.iter().filter(|t| is_whole(t)).flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
-        phases.entry(phase.name.clone()).or_insert(phase.loads);
+        let aside = if phase.loads { 2 } else { u8::from(!phase.faults.is_empty()) };
+        let known = phases.entry(phase.name.clone()).or_default();
+        *known = aside.max(*known);
     }
     let varied = |name: &str| {
         let of = |path: &String| path.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) == Some(name);
@@ -110,8 +113,8 @@ fn told(result: &RunResult) -> Vec<String> {
     if !by_factor.is_empty() {
         return by_factor;
     }
-    let measured: Vec<String> = phases.iter().filter(|(_, loads)| !**loads).map(|(name, _)| name.clone()).collect();
-    if measured.is_empty() { phases.into_keys().collect() } else { measured }
+    let least = phases.values().copied().min();
+    phases.into_iter().filter(|(_, aside)| Some(*aside) == least).map(|(name, _)| name).collect()
 }
 
 /// The phase that the answer is of, or the first of them.

@@ -34,7 +34,9 @@ pub use model::{
 pub(crate) use outage::outage;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
-pub use resources::{FolderResult, HostResult, ResourcesResult, StoreUseResult, UseSample, UseSamples, Whose};
+pub use resources::{
+    FolderResult, HostResult, LimitedResult, ResourcesResult, StoreUseResult, UseSample, UseSamples, Whose,
+};
 pub use secrets::Secrets;
 pub use tables::Tables;
 

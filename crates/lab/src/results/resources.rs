@@ -7,7 +7,7 @@ use arrow_array::{Float64Array, RecordBatch, StringArray};
 use parquet::errors::ParquetError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_machine::{FolderUse, HostUse, ProcessUse};
+use storebench_machine::{FolderUse, GroupUse, HostUse, ProcessUse};
 
 use super::model::{OpResult, PhaseResult};
 use super::tables::{Place, parquet, places, u64s};
@@ -64,6 +64,31 @@ pub struct ResourcesResult {
     pub host: HostResult,
     /// The store's folder.
     pub folder: Option<FolderResult>,
+    /// How the limits of its server were felt, where it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<LimitedResult>,
+}
+
+/// How the limits of a server were felt over a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LimitedResult {
+    /// Time that its threads had to wait because its share of processors was used up, added up, in seconds.
+    pub throttled_s: f64,
+    /// Processes that were killed because its memory was used up.
+    pub oom_kills: u64,
+    /// The most memory that it had since it was limited, in bytes, with the cache of its files.
+    pub memory_peak_bytes: u64,
+}
+
+impl LimitedResult {
+    /// What lies between two looks.
+    pub fn between(before: &GroupUse, after: &GroupUse) -> Self {
+        Self {
+            throttled_s: after.throttled_ns.saturating_sub(before.throttled_ns) as f64 / 1e9,
+            oom_kills: after.oom_kills.saturating_sub(before.oom_kills),
+            memory_peak_bytes: after.memory_peak_bytes,
+        }
+    }
 }
 
 /// What a store's processes used. Counts are of the phase alone.
@@ -184,6 +209,7 @@ fn gather(used: &UseSamples, done: Done) -> Option<ResourcesResult> {
             files: after.files,
             space_amplification: done.stored.and_then(|(_, bytes)| ratio(after.disk_bytes as f64, bytes)),
         }),
+        limited: None,
     })
 }
 

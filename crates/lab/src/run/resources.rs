@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use storebench_core::engine::{Companion, Watch};
 use storebench_core::measure::thread_cpu_ns;
-use storebench_machine::{Pid, Tree, Watcher, folder_use, host_use};
+use storebench_machine::{Pid, Tree, Watcher, folder_use, host_use, listeners, server_roots};
 
 use super::servers::Managed;
 use crate::results::{UseSample, UseSamples, Whose};
@@ -20,8 +20,10 @@ const PSS_EVERY: u64 = 10;
 /// Where a store's processes and data are.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
-    /// A server of this run.
-    Managed(Managed),
+    /// A server of this run; where a command of the study has had it started by somebody else, whoever listens on this port.
+    Managed(Managed, Option<u16>),
+    /// Whoever listens on this port of this machine.
+    Port(u16),
     /// This process.
     Here,
     /// Nothing is known of its processes.
@@ -34,6 +36,8 @@ pub(super) struct Sampling {
     paths: Vec<PathBuf>,
     watcher: Watcher,
     last_tree: Option<Tree>,
+    /// Who was found to listen.
+    listening: Vec<Pid>,
     pub(super) taken: UseSamples,
 }
 
@@ -41,27 +45,18 @@ impl Sampling {
     /// Of the store at this place, whose data lie at these paths.
     pub(super) fn of(place: Place, paths: Vec<PathBuf>) -> Self {
         let whose = match &place {
-            Place::Managed(_) => Whose::Server,
+            Place::Managed(..) | Place::Port(_) => Whose::Server,
             Place::Here => Whose::ClientAndStore,
             Place::Unknown => Whose::Nobody,
         };
         let taken = UseSamples { whose, ..UseSamples::default() };
-        Self { place, paths, watcher: Watcher::default(), last_tree: None, taken }
+        Self { place, paths, watcher: Watcher::default(), last_tree: None, listening: Vec::new(), taken }
     }
 
     fn look(&mut self, at_ns: u64, pss: bool) {
-        let tree = match &self.place {
-            Place::Managed(server) => {
-                if let Some((tree, data)) = server.seen() {
-                    if let Some(data) = data
-                        && !self.paths.contains(&data)
-                    {
-                        self.paths.push(data);
-                    }
-                    self.last_tree = Some(tree);
-                }
-                self.last_tree.clone()
-            }
+        let tree = match self.place.clone() {
+            Place::Managed(server, port) => self.tree_of(&server, port),
+            Place::Port(port) => self.listening_on(port),
             Place::Here => Pid::own().map(|own| Tree::of(&[own])),
             Place::Unknown => None,
         };
@@ -76,6 +71,30 @@ impl Sampling {
             sum
         });
         self.taken.samples.push(UseSample { at_ns, store, host: host_use(), folder });
+    }
+}
+
+impl Sampling {
+    fn tree_of(&mut self, server: &Managed, port: Option<u16>) -> Option<Tree> {
+        if let Some((tree, data)) = server.seen() {
+            if let Some(data) = data
+                && !self.paths.contains(&data)
+            {
+                self.paths.push(data);
+            }
+            let tree = if tree.pids().is_empty() { port.and_then(|port| self.listening_on(port)) } else { Some(tree) };
+            // While nothing runs, what ran before is what was used.
+            self.last_tree = tree.or(self.last_tree.take());
+        }
+        self.last_tree.clone()
+    }
+
+    /// To find who listens means to look at the open files of every process, so it is done once for as long as they run.
+    fn listening_on(&mut self, port: u16) -> Option<Tree> {
+        if self.listening.is_empty() || self.listening.iter().any(|pid| !pid.runs()) {
+            self.listening = server_roots(&listeners(port));
+        }
+        (!self.listening.is_empty()).then(|| Tree::of(&self.listening))
     }
 }
 
@@ -101,6 +120,19 @@ impl Companion for Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_listens_on_a_port_is_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut sampling = Sampling::of(Place::Port(port), Vec::new());
+        sampling.look(0, false);
+        assert!(sampling.taken.samples[0].store.unwrap().rss_bytes > 0);
+        drop(listener);
+        let mut nobody = Sampling::of(Place::Port(port), Vec::new());
+        nobody.look(0, false);
+        assert_eq!((nobody.taken.samples[0].store, nobody.taken.whose), (None, Whose::Server));
+    }
 
     #[test]
     fn this_process_and_a_folder_are_seen() {

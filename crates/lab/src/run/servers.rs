@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use storebench_core::store::{AnyStore, StoreError};
 use storebench_core::workload::ServerSpec;
-use storebench_machine::{Commands, Forgotten, Keep, Lease, PowerCut, Problem, Server, Spec, Tree};
+use storebench_machine::{Commands, Forgotten, GroupUse, Keep, Lease, Limits, PowerCut, Problem, Server, Spec, Tree};
 
 /// A server that a run controls. Arms that measure one place share it.
 #[derive(Debug, Clone)]
@@ -138,6 +138,16 @@ impl Managed {
         Arc::ptr_eq(&self.server, &other.server)
     }
 
+    /// Limits it from its next start on as a study says, which may differ between arms.
+    pub(super) fn limit(&self, said: Option<&ServerSpec>) -> Result<(), StoreError> {
+        let limits = Limits {
+            cpus: said.and_then(|said| said.cpus),
+            memory_bytes: said.and_then(|said| said.memory).map(|memory| memory.0),
+            ..Limits::default()
+        };
+        self.server().limit(limits).map_err(|problem| StoreError::NotSupported(problem.to_string()))
+    }
+
     /// Starts it, and waits until the store answers. Gives how long that took.
     pub(super) fn start(&self, store: &dyn AnyStore) -> Result<Duration, StoreError> {
         let mut server = self.server();
@@ -191,6 +201,11 @@ impl Managed {
     pub(super) fn fill_disk(&self, full: bool) -> Result<(), StoreError> {
         self.disk()?.full(full);
         Ok(())
+    }
+
+    /// How its limits were felt so far; none where it has none.
+    pub(super) fn limited(&self) -> Option<GroupUse> {
+        self.server().limited()
     }
 
     /// Its processes and its folder as they are now; none while it is being started, stopped or killed.

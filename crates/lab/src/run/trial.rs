@@ -24,12 +24,13 @@ use super::resources::{Place, Sampling};
 use super::runner::{Arm, Session, loads};
 use super::servers::Managed;
 use crate::bottleneck::Bottleneck;
-use crate::environment::is_here;
+use crate::environment::{is_here, port_of};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Failure, FaultResult, ForgottenResult, PhaseFrame, PhaseResult, ProbeResult, QueryPlanResult,
-    ResourcesResult, RunResult, SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase, outage,
+    CollectionResult, Failure, FaultResult, ForgottenResult, LimitedResult, PhaseFrame, PhaseResult, ProbeResult,
+    QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase,
+    outage,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -133,7 +134,9 @@ impl Session<'_> {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
         self.touched.insert(arm.location.clone(), arm.position);
-        let started = arm.request.server.as_ref().map(|server| server.start(&*arm.store)).transpose();
+        let said = arm.study().server_of(&arm.request.store_name, arm.description.scheme).map(|(_, said)| said);
+        let start = |server: &Managed| server.limit(said).and_then(|()| server.start(&*arm.store));
+        let started = arm.request.server.as_ref().map(start).transpose();
         let ready = started.map(|took| result.trials[at].server_ready_ns = took.map(|took| took.as_nanos() as u64));
         match ready.and_then(|()| self.prepare(arm, kept)).and_then(|()| self.sample(arm, journal)) {
             Err(error) => fail(result, "prepare", &error),
@@ -434,6 +437,8 @@ impl Session<'_> {
         {
             server.settle_disk()?;
         }
+        let limited = || arm.request.server.as_ref().and_then(Managed::limited);
+        let limited_before = limited();
         let mut sampling = Sampling::of(self.place(arm), arm.store.paths());
         let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
         // What clients see of a fault is told to the length of an interval.
@@ -487,6 +492,9 @@ impl Session<'_> {
         };
         let mut found = gather_phase(&record, &frame);
         found.resources = ResourcesResult::of(&sampling.taken, &found, self.stored(arm, position));
+        if let Some(used) = &mut found.resources {
+            used.limited = limited_before.zip(limited()).map(|(before, after)| LimitedResult::between(&before, &after));
+        }
         found.bottleneck =
             Bottleneck::of(&found, arm.capabilities.embedded && arm.request.server.is_none(), processors());
         found.faults = breaker.map(|breaker| faults_of(&record, breaker.happened)).unwrap_or_default();
@@ -501,9 +509,9 @@ impl Session<'_> {
     /// Where the processes of an arm's store are.
     fn place(&self, arm: &Arm) -> Place {
         match &arm.request.server {
-            Some(server) => Place::Managed(server.clone()),
+            Some(server) => Place::Managed(server.clone(), port_here(arm)),
             None if arm.capabilities.embedded => Place::Here,
-            None => Place::Unknown,
+            None => port_here(arm).map_or(Place::Unknown, Place::Port),
         }
     }
 
@@ -581,6 +589,11 @@ impl Session<'_> {
         after.disk_bytes = (!paths.is_empty()).then(|| paths.iter().map(|p| disk_bytes(p)).sum());
         after
     }
+}
+
+/// The port that an arm's server listens on, where it is on this machine.
+fn port_here(arm: &Arm) -> Option<u16> {
+    port_of(&arm.description.url).filter(|_| is_here(&arm.description.url) == Some(true))
 }
 
 /// Processors that this process may use.
