@@ -148,6 +148,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     phases.push(measured);
     let study = Study {
         servers: IndexMap::new(),
+        links: IndexMap::new(),
         title: format!("Quick benchmark of {}", redact(&args.url)),
         question: None,
         seed: args.seed,

@@ -7,12 +7,14 @@
 //! - [`Link`] is a proxy between a client and a server whose link can be broken.
 //! - [`scrape`] and [`HostMetrics`] read what other machines and stores tell of themselves over HTTP.
 //! - [`PowerCut`] is a file system that forgets what was not synced.
+//! - [`run_command`] runs a command of the user's own.
 //! - [`Tree`] is a process with all that it has started.
 //! - [`Cgroup`] limits what a server may use, and [`LimitedDisk`] is a disk that can be full.
 //! - [`drop_caches`] makes the next start a cold one.
 //! - [`listeners`] and [`server_roots`] find a server that this process has not started.
 
 mod cgroup;
+mod command;
 mod device;
 mod disk;
 mod lease;
@@ -27,6 +29,7 @@ mod server;
 mod testing;
 
 pub use cgroup::{Cgroup, GroupUse, LimitProblem, Limits, available};
+pub use command::run_command;
 pub use device::{BlockUse, Device};
 pub use disk::{DiskProblem, Dropped, Filler, LimitedDisk, drop_caches};
 pub use lease::{Lease, Leftover, leases_folder};

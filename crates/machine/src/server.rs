@@ -202,18 +202,37 @@ impl Server {
         if let Commands::Given { .. } = self.spec.commands {
             return Err(self.no_way("limited", "run"));
         }
-        let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
         match &mut self.group {
-            Some(group) => group.set(limits).map_err(|problem| refused(problem.to_string()))?,
-            None => {
-                let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
-                let group = group.map_err(|problem| refused(problem.to_string()))?;
-                for folder in group.folders() {
-                    self.lease.cgroup(folder.clone()).map_err(|error| refused(format!("its lease: {error}")))?;
-                }
-                self.group = Some(group);
-            }
+            Some(group) => group.set(limits).map_err(|problem| {
+                let why = problem.to_string();
+                Problem::NoWay { server: self.spec.name.clone(), what: "limited", why }
+            }),
+            None => self.begin_group(limits),
         }
+    }
+
+    /// Makes it such that it can be [limited](Server::limit) while it runs, from its next start on.
+    ///
+    /// # Errors
+    /// Where this machine has no such limits, or it is not a process of this one.
+    pub fn limit_later(&mut self) -> Result<(), Problem> {
+        if self.group.is_some() {
+            return Ok(());
+        }
+        if let Commands::Given { .. } = self.spec.commands {
+            return Err(self.no_way("limited", "run"));
+        }
+        self.begin_group(Limits::default())
+    }
+
+    fn begin_group(&mut self, limits: Limits) -> Result<(), Problem> {
+        let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
+        let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
+        let group = group.map_err(|problem| refused(problem.to_string()))?;
+        for folder in group.folders() {
+            self.lease.cgroup(folder.clone()).map_err(|error| refused(format!("its lease: {error}")))?;
+        }
+        self.group = Some(group);
         Ok(())
     }
 

@@ -63,6 +63,7 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
     checker.problems.extend(super::copies::check(study));
     checker.problems.extend(super::hosts::check(study));
     checker.problems.extend(super::servers::check(study));
+    checker.problems.extend(super::faults::check(study));
     let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
     checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
     checker.problems
@@ -237,7 +238,13 @@ impl Checker<'_> {
             // What a copy may hold is checked with the copies.
             _ if copies => {}
             (true, false) => say("mix", "a phase either loads or runs a mix; make two phases".into()),
-            (false, true) => say("name", format!("the phase `{}` needs `load`, `mix` or `copy`", phase.name)),
+            (false, true) if !phase.rests() => say(
+                "name",
+                format!(
+                    "the phase `{}` needs `load`, `mix`, `copy`, or one of `settle`, `compact` and `restart`",
+                    phase.name
+                ),
+            ),
             _ => {}
         }
         for (key, value, most) in [
@@ -280,6 +287,18 @@ impl Checker<'_> {
             ] {
                 if given {
                     say(key, format!("`{key}` has no meaning for a load, which writes every document once"));
+                }
+            }
+        } else if phase.rests() {
+            for (key, given) in [
+                ("duration", phase.duration.is_some()),
+                ("operations", phase.operations.is_some()),
+                ("rate", phase.rate.is_some()),
+                ("ledger", phase.ledger),
+                ("faults", !phase.faults.is_empty() || phase.random_faults.is_some()),
+            ] {
+                if given {
+                    say(key, format!("`{key}` has no meaning for a phase that sends nothing; add a `mix`"));
                 }
             }
         } else if !copies {

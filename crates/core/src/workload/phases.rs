@@ -9,12 +9,13 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::copies::CopyDirection;
+use super::faults::{Fault, RandomFaults};
 use super::popularity::Popularity;
-use super::servers::Fault;
+use super::servers::RestartSpec;
 use crate::store::{Durability, OpKind, ReadConsistency};
 use crate::units::{ByteSize, Count, Span};
 
-/// One phase. It loads collections, runs a mix of operations, or copies a collection.
+/// One phase. It loads collections, runs a mix of operations, copies a collection, or has the store restart, rest or compact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -112,6 +113,16 @@ pub struct Phase {
     /// What is done to the store's server meanwhile: `[{ at = "5s", do = "kill" }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
+    /// In place of `faults`: such as are drawn by a seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_faults: Option<RandomFaults>,
+    /// Before the phase, the store's server is stopped in order and started again; `"cold"`: what the system has of its data
+    /// in its cache is dropped meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartSpec>,
+    /// After the phase, the store is asked to compact, and waited for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compact: bool,
     /// After the phase, wait at most so long until the store is idle (flush, compaction).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<Span>,
@@ -171,8 +182,17 @@ impl Phase {
             check: default_check(),
             ledger: false,
             faults: Vec::new(),
+            random_faults: None,
+            restart: None,
+            compact: false,
             settle: None,
         }
+    }
+
+    /// Whether it sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
+    pub fn rests(&self) -> bool {
+        let asks = !self.load.is_empty() || !self.mix.is_empty() || self.copy.is_some();
+        !asks && (self.settle.is_some() || self.compact || self.restart.is_some())
     }
 
     /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.

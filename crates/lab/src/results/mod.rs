@@ -20,7 +20,7 @@ mod secrets;
 mod store_figures;
 mod tables;
 
-pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult};
+pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult, RestartedResult};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
 pub use gather::{PhaseFrame, gather_phase};
@@ -31,7 +31,7 @@ pub use model::{
     ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, SearchResult, StoreAfter,
     StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
-pub(crate) use outage::outage;
+pub(crate) use outage::{When, outage};
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{

@@ -317,7 +317,9 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         .map(|phase| PhasePlan::resolve(&request.study, phase, &request.documents.catalog, &capabilities))
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
-    let description = store.describe();
+    let mut description = store.describe();
+    // The place of the store, and not that of the link to it, which is another in each run.
+    description.url = request.links.shown(&description.url);
     // What there is when a later trial begins is then what an earlier one wrote.
     let nothing_there = matches!(found, Namespace::Absent) && mode == PrepareMode::Fresh;
     let prepare = match (found, mode) {

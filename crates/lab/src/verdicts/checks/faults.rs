@@ -1,6 +1,6 @@
 //! `faults`: what was done to the server, and what clients saw of it.
 
-use crate::human::duration;
+use crate::human::{bytes, count, duration};
 use crate::results::FaultResult;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
@@ -55,16 +55,34 @@ fn level(fault: &FaultResult) -> Level {
 /// One fault in words.
 pub(crate) fn told(fault: &FaultResult) -> String {
     let ns = |ns: u64| duration(ns as f64);
-    let Some(began) = fault.began_ns else {
-        return format!("{}: {}", fault.what, fault.problem.as_deref().unwrap_or("not done"));
+    let named = match fault.detail.as_str() {
+        "" => fault.what.clone(),
+        detail => format!("{} ({detail})", fault.what),
     };
-    let mut out = format!("{} at {}: ", fault.what, ns(began));
+    let Some(began) = fault.began_ns else {
+        return format!("{named}: {}", fault.problem.as_deref().unwrap_or("not done"));
+    };
+    let mut out = format!("{named} at {}: ", ns(began));
     match fault.unavailable_ns {
         0 => out += "clients were answered all the time",
         silent => out += &format!("nobody was answered for {}", ns(silent)),
     }
-    if let Some(ready) = fault.ready_ns.zip(fault.mended_ns).map(|(ready, mended)| ready.saturating_sub(mended)) {
-        out += &format!(", {} after it was told to run again the server answered", ns(ready));
+    let since = |from: Option<u64>, to: Option<u64>| to.zip(from).map(|(to, from)| ns(to.saturating_sub(from)));
+    match fault.what.as_str() {
+        "kill" | "restart" | "power-cut" => {
+            if let Some(ready) = since(fault.mended_ns, fault.ready_ns) {
+                let cold = if fault.dropped.is_some() { " with cold caches" } else { "" };
+                out += &format!(", {ready} after it was told to run again{cold} the server answered");
+            }
+        }
+        "run" | "rolling-restart" => {
+            out += &since(fault.began_ns, fault.ready_ns).map_or_else(String::new, |took| format!(", it took {took}"));
+        }
+        _ => {}
+    }
+    if let Some(forgotten) = &fault.forgotten {
+        let (kept, files) = (bytes(forgotten.bytes as f64), count(forgotten.files));
+        out += &format!(", the disk forgot {kept} of {files} files and {} changes of names", count(forgotten.names));
     }
     out += &match fault.recovered_ns {
         Some(after) => format!(", {} after the fault 95 % of the rate before were reached", ns(after)),
@@ -79,6 +97,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::ForgottenResult;
     use crate::verdicts::testing::{CAUTION, INVALID, NOTE, closed, level};
 
     #[test]
@@ -103,5 +122,14 @@ mod tests {
             "kill at 3.00 s: nobody was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
              ms after the fault 95 % of the rate before were reached"
         );
+        let slow = FaultResult { what: "link".into(), detail: "stalled".into(), unavailable_ns: 0, ..kill.clone() };
+        assert_eq!(
+            told(&slow),
+            "link (stalled) at 3.00 s: clients were answered all the time, 900 ms after the fault 95 % of the rate before \
+             were reached"
+        );
+        let forgotten = Some(ForgottenResult { files: 2, bytes: 4_096, names: 3 });
+        let cut = told(&FaultResult { what: "power-cut".into(), forgotten, ..kill });
+        assert!(cut.contains("the disk forgot 4.00 KiB of 2 files and 3 changes of names"), "{cut}");
     }
 }

@@ -1,0 +1,153 @@
+//! Links that a run has between this process and stores, and between servers, so that they can be broken.
+
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use storebench_core::store::StoreError;
+use storebench_core::units::ByteSize;
+use storebench_core::workload::{Fault, LinkSpec, Lost, Study};
+use storebench_machine::{Link, LinkState, OneWay};
+
+use crate::environment::{authority_of, port_of};
+
+/// The links of an arm.
+#[derive(Debug, Clone, Default)]
+pub struct Links {
+    /// Between this process and the store.
+    client: Option<Arc<ClientLink>>,
+    /// Those that the study names.
+    named: Arc<IndexMap<String, Link>>,
+}
+
+/// A link between this process and a store.
+#[derive(Debug)]
+struct ClientLink {
+    link: Link,
+    /// Host and port of the store as its URL has them.
+    of_url: String,
+}
+
+impl Links {
+    /// The links that a study names. They exist as long as this does.
+    ///
+    /// # Errors
+    /// Where a port is in use, or a host has no address.
+    pub fn named(links: &IndexMap<String, LinkSpec>) -> Result<Self, StoreError> {
+        let mut named = IndexMap::new();
+        for (name, spec) in links {
+            let refused = |error: std::io::Error| StoreError::NotSupported(format!("link `{name}`: {error}"));
+            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, spec.listen));
+            let to = address(&spec.to).map_err(|why| StoreError::NotSupported(format!("link `{name}`: {why}")))?;
+            named.insert(name.clone(), Link::begin(listen, to).map_err(refused)?);
+        }
+        Ok(Self { client: None, named: Arc::new(named) })
+    }
+
+    /// The same with a link to the store of this URL; gives the URL that goes over it.
+    ///
+    /// # Errors
+    /// Where the URL names no host, or several, or its host has no address.
+    pub fn with_client(&self, url: &str) -> Result<(Self, String), StoreError> {
+        let refused = |why: String| StoreError::NotSupported(format!("{url}: a link to the store: {why}"));
+        let authority = authority_of(url).filter(|authority| !authority.is_empty()).ok_or_else(|| {
+            refused(
+                "it is in this process or on this machine without a network; only the link to a server breaks".into(),
+            )
+        })?;
+        if authority.contains(',') {
+            return Err(refused("the URL names several hosts; put links between them and name those".into()));
+        }
+        let port = port_of(url).ok_or_else(|| refused("the URL names no port; add it".into()))?;
+        let with_port = match authority.rsplit_once(':') {
+            Some((_, last)) if last.parse::<u16>().is_ok() => authority.to_owned(),
+            _ => format!("{authority}:{port}"),
+        };
+        let to = address(&with_port).map_err(refused)?;
+        let link = Link::begin(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), to).map_err(|e| refused(e.to_string()))?;
+        let over = url.replacen(authority, &link.address().to_string(), 1);
+        let client = Some(Arc::new(ClientLink { link, of_url: authority.to_owned() }));
+        Ok((Self { client, named: Arc::clone(&self.named) }, over))
+    }
+
+    /// A text in which the store's own place stands for that of the link.
+    pub(super) fn shown(&self, text: &str) -> String {
+        self.client
+            .as_ref()
+            .map_or_else(|| text.to_owned(), |client| text.replace(&client.link.address().to_string(), &client.of_url))
+    }
+
+    fn of(&self, fault: &Fault) -> Result<&Link, StoreError> {
+        let none = || StoreError::NotSupported("there is no link that could be broken".to_owned());
+        match &fault.link {
+            Some(name) => self.named.get(name).ok_or_else(none),
+            None => self.client.as_ref().map(|client| &client.link).ok_or_else(none),
+        }
+    }
+
+    /// Has a link be as a fault says.
+    pub(super) fn worsen(&self, study: &Study, fault: &Fault) -> Result<(), StoreError> {
+        let half_open = |way: Lost| fault.half_open == Some(way) || fault.half_open == Some(Lost::Both);
+        let one_way = |half_open: bool, trip: std::time::Duration| OneWay {
+            latency: trip,
+            jitter: fault.jitter.unwrap_or_default().0,
+            bandwidth: fault.bandwidth.and_then(|ByteSize(bytes)| NonZeroU64::new(bytes)),
+            half_open,
+        };
+        let trip = LinkState::round_trip(fault.latency.unwrap_or_default().0);
+        let state = LinkState {
+            to_server: one_way(half_open(Lost::ToServer), trip.to_server.latency),
+            to_client: one_way(half_open(Lost::ToClient), trip.to_client.latency),
+            stall: fault.stall,
+            refuse: fault.refuse,
+            seed: study.seed,
+        };
+        self.set(fault, state)
+    }
+
+    /// Has the link of a fault be whole again.
+    pub(super) fn mend(&self, fault: &Fault) -> Result<(), StoreError> {
+        self.set(fault, LinkState::default())
+    }
+
+    fn set(&self, fault: &Fault, state: LinkState) -> Result<(), StoreError> {
+        self.of(fault)?.set(state).map_err(|error| StoreError::Failed(error.to_string()))
+    }
+
+    /// Resets all connections of a link. Tells how many there were.
+    pub(super) fn reset(&self, fault: &Fault) -> Result<usize, StoreError> {
+        Ok(self.of(fault)?.reset())
+    }
+}
+
+/// The first address of `host:port`.
+fn address(place: &str) -> Result<SocketAddr, String> {
+    let mut found = place.to_socket_addrs().map_err(|error| format!("`{place}` has no address: {error}"))?;
+    found.next().ok_or_else(|| format!("`{place}` has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_goes_over_its_link_and_is_shown_as_it_was() {
+        let links = Links::default();
+        let (links, over) = links.with_client("redis://me:secret@127.0.0.1:7000/3?batch=2").unwrap();
+        let at = links.of(&Fault::default()).unwrap().address();
+        assert_eq!(over, format!("redis://me:secret@{at}/3?batch=2"));
+        assert_eq!(links.shown(&over), "redis://me:secret@127.0.0.1:7000/3?batch=2");
+        let (links, over) = Links::default().with_client("couchdb://localhost").unwrap();
+        assert_eq!(links.of(&Fault::default()).unwrap().to().port(), 5984);
+        assert_eq!(links.shown(&over), "couchdb://localhost");
+    }
+
+    #[test]
+    fn what_has_no_link_is_refused() {
+        for url in ["sqlite:a.db", "memory:", "mongodb://a:1,b:2/x", "redis:///1"] {
+            let refused = Links::default().with_client(url).unwrap_err().to_string();
+            assert!(refused.contains("a link to the store"), "{refused}");
+        }
+    }
+}
