@@ -6,9 +6,12 @@
 //!    the client were nearly all in use.
 //! 4. *Memory*: tasks waited for it.
 //! 5. *Disk*: tasks waited for it for a good part of the time, by the system's own pressure figures.
-//! 6. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
-//! 7. *Waiting*: every slot was busy and nothing else was: the time goes to locks, syncs and ways, and more operations in
+//! 6. *Network*: the machine's fastest interface carried nearly all that it can.
+//! 7. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
+//! 8. *Waiting*: every slot was busy and nothing else was: the time goes to locks, syncs and ways, and more operations in
 //!    flight may bring more.
+//!
+//! Of a store on another machine the same is asked of the figures that its `metrics` endpoints tell.
 //!
 //! It is a hint with its evidence beside it, and not a proof.
 
@@ -32,6 +35,8 @@ pub enum Limit {
     Memory,
     /// Its disk.
     Disk,
+    /// The network of the machine.
+    Network,
     /// One processor of the store.
     StoreThread,
     /// Nothing that is used up: operations waited.
@@ -47,6 +52,7 @@ impl Limit {
             Self::Processors => "processors",
             Self::Memory => "memory",
             Self::Disk => "disk",
+            Self::Network => "network",
             Self::StoreThread => "one thread of the store",
             Self::Waiting => "waiting",
         }
@@ -114,6 +120,9 @@ impl Bottleneck {
             let moved = used.store.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
             return limit(Limit::Disk, format!("something waited for it {share} of the time{moved}"));
         }
+        if let Some((limit, evidence)) = network(used).or_else(|| elsewhere(used)) {
+            return Some(Self { limit, evidence });
+        }
         if let Some((store, cpu)) = of_store
             && (ONE.0..ONE.1).contains(&cpu)
             && processors >= 2.0
@@ -133,6 +142,33 @@ impl Bottleneck {
     }
 }
 
+/// Whether this machine's network is full.
+fn network(used: &ResourcesResult) -> Option<(Limit, String)> {
+    let most = used.network.most_per_s.filter(|most| *most > 0)? as f64;
+    let per_s = |bytes: u64| bytes as f64 * 1e9 / used.span_ns.max(1) as f64;
+    let (way, carried) = match (per_s(used.network.received_bytes), per_s(used.network.sent_bytes)) {
+        (received, sent) if received > sent => ("received", received),
+        (_, sent) => ("sent", sent),
+    };
+    let evidence = || {
+        let bytes = crate::human::bytes;
+        format!("{}/s were {way} of the {}/s that its interface carries", bytes(carried), bytes(most))
+    };
+    (carried / most >= FULL).then(|| (Limit::Network, evidence()))
+}
+
+/// What is at its limit on another machine, by what it tells of itself.
+fn elsewhere(used: &ResourcesResult) -> Option<(Limit, String)> {
+    used.elsewhere.iter().find_map(|of| {
+        let at_least = |share: Option<f64>, least: f64| share.filter(|share| *share >= least).map(percent);
+        let waited = |share: String| format!("something on {} waited for it {share} of the time", of.url);
+        at_least(of.cpu_busy_share, FULL)
+            .map(|busy| (Limit::Processors, format!("{busy} of those of {} were in use", of.url)))
+            .or_else(|| at_least(of.memory_pressure_share, MEMORY).map(|share| (Limit::Memory, waited(share))))
+            .or_else(|| at_least(of.disk_pressure_share, DISK).map(|share| (Limit::Disk, waited(share))))
+    })
+}
+
 /// Processors that a store's processes kept busy.
 fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
     let store = used.store.as_ref()?;
@@ -148,7 +184,7 @@ fn moved(store: &StoreUseResult, span_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{HostResult, LimitedResult, OpResult, RateResult};
+    use crate::results::{ElsewhereResult, HostResult, LimitedResult, NetworkResult, OpResult, RateResult};
 
     fn phase(host: HostResult, cpu_s: f64) -> PhaseResult {
         let store = StoreUseResult { whose: Whose::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
@@ -188,6 +224,20 @@ mod tests {
         let throttled = LimitedResult { throttled_s: 6.0, ..LimitedResult::default() };
         limited.resources.as_mut().unwrap().limited = Some(throttled);
         assert_eq!(limit(&limited), Some(Limit::Processors));
+        let mut sends = phase(idle.clone(), 1.0);
+        let carried = NetworkResult { sent_bytes: 9_500, most_per_s: Some(1_000), ..NetworkResult::default() };
+        sends.resources.as_mut().unwrap().network = carried;
+        let found = Bottleneck::of(&sends, false, 2.0).unwrap();
+        assert_eq!(
+            (found.limit, &*found.evidence),
+            (Limit::Network, "950 B/s were sent of the 1,000 B/s that its interface carries")
+        );
+        let mut far = phase(idle.clone(), 1.0);
+        let there =
+            ElsewhereResult { url: "http://x".into(), cpu_busy_share: Some(0.95), ..ElsewhereResult::default() };
+        far.resources.as_mut().unwrap().elsewhere = vec![there];
+        let found = Bottleneck::of(&far, false, 2.0).unwrap();
+        assert_eq!((found.limit, &*found.evidence), (Limit::Processors, "95 % of those of http://x were in use"));
         let mut client = phase(idle.clone(), 1.0);
         client.client.busiest_worker_share = 0.97;
         assert_eq!(limit(&client), Some(Limit::Client));

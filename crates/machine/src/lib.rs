@@ -38,7 +38,7 @@ pub use metrics::{HostMetrics, Sample, scrape};
 pub use powercut::{Forgotten, Keep, PowerCut, PowerCutUse, PowerOff};
 pub use process::{Pid, Tree};
 pub use sample::{
-    FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_use,
-    server_roots,
+    FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_speed,
+    network_use, server_roots,
 };
 pub use server::{Commands, Problem, Server, Spec};

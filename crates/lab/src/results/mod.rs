@@ -5,6 +5,7 @@
 mod attempts;
 mod broken;
 mod earlier;
+mod elsewhere;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod folder;
@@ -21,6 +22,7 @@ mod store_figures;
 mod tables;
 
 pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult, RestartedResult};
+pub use elsewhere::{ElsewhereResult, Told};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
 pub use gather::{PhaseFrame, gather_phase};
@@ -35,7 +37,8 @@ pub(crate) use outage::{When, outage};
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{
-    FolderResult, HostResult, LimitedResult, ResourcesResult, StoreUseResult, UseSample, UseSamples, Whose,
+    DiskResult, FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, UseSample,
+    UseSamples, Whose,
 };
 pub use secrets::Secrets;
 pub use tables::Tables;

@@ -259,7 +259,9 @@ impl Managed {
             Some(data) => vec![data.to_owned()],
             None => store.paths(),
         };
-        drop_caches(&paths).map_err(StoreError::NotSupported)
+        // What a store removes when it is closed, such as a log, is in no cache.
+        let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
+        drop_caches(&there).map_err(StoreError::NotSupported)
     }
 
     fn disk(&self) -> Result<&PowerCut, StoreError> {

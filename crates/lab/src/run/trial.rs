@@ -444,7 +444,7 @@ impl Session<'_> {
         }
         let limited = || arm.request.server.as_ref().and_then(Managed::limited);
         let limited_before = limited();
-        let mut sampling = Sampling::of(self.place(arm), arm.store.paths());
+        let mut sampling = Sampling::of(self.place(arm), arm.store.paths(), &endpoints(arm));
         let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
         // What clients see of a fault is told to the length of an interval.
         let mut interval = self.request.interval;
@@ -568,6 +568,14 @@ impl Session<'_> {
         }
         plans
     }
+}
+
+/// Where the servers of an arm tell of themselves.
+fn endpoints(arm: &Arm) -> Vec<String> {
+    let study = arm.study();
+    let Some((own, spec)) = study.server_of(&arm.request.store_name, arm.description.scheme) else { return Vec::new() };
+    let nodes = study.nodes_of(own).flat_map(|(_, spec)| &spec.metrics);
+    spec.metrics.iter().chain(nodes).cloned().collect()
 }
 
 /// The port that an arm's server listens on, where it is on this machine.
