@@ -199,7 +199,7 @@ fn disks_that_cannot_be_broken_are_refused_before_anything_is_touched() {
         ("redis://127.0.0.1:1", cut, given, "have it started by `run`"),
         ("redis://127.0.0.1:1", cut, without, "add `data`"),
         ("memory:", cut, "", "does not say how"),
-        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "only a power cut forgets"),
+        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "`keep` is of do = \"power-cut\" only"),
         ("sqlite:it.db", r#"[{ at = "1ms", do = "disk-full" }]"#, "", "for how long?"),
     ] {
         let (cli, done) = run(store, "os", faults, server);
