@@ -1,5 +1,6 @@
 //! Which servers a run controls: those that its study describes, and embedded stores that it breaks.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,10 @@ pub(crate) struct Servers {
     leases: PathBuf,
     made: u32,
     links: Option<Links>,
+    /// By folder: stores with other options lie on the same one, one after the other.
+    disks: HashMap<PathBuf, Arc<Disk>>,
+    /// By what the study says of them: stores may share a server.
+    described: HashMap<String, Managed>,
 }
 
 /// A store, its server where the run controls it, and the links that can be broken.
@@ -32,12 +37,26 @@ pub(crate) struct Served {
 impl Servers {
     /// `managed` allows the commands of studies.
     pub(crate) fn new(managed: bool) -> Self {
-        Self { managed: Some(managed), leases: leases_folder(), made: 0, links: None }
+        Self {
+            managed: Some(managed),
+            leases: leases_folder(),
+            made: 0,
+            links: None,
+            disks: HashMap::new(),
+            described: HashMap::new(),
+        }
     }
 
     /// For whoever only wants to know of stores.
     pub(crate) fn none() -> Self {
-        Self { managed: None, leases: PathBuf::new(), made: 0, links: None }
+        Self {
+            managed: None,
+            leases: PathBuf::new(),
+            made: 0,
+            links: None,
+            disks: HashMap::new(),
+            described: HashMap::new(),
+        }
     }
 
     /// Ends what an earlier process of this program was killed before it could end.
@@ -99,8 +118,28 @@ impl Servers {
         Ok(self.links.insert(links).clone())
     }
 
+    /// The disk that is made at a folder.
+    fn disk(&mut self, at: &Path, url: &str) -> Result<Arc<Disk>, Failure> {
+        if let Some(disk) = self.disks.get(at) {
+            return Ok(Arc::clone(disk));
+        }
+        let disk = Disk::mount(at, &self.leases).map_err(|error| Failure::of_store(url, &error))?;
+        Ok(Arc::clone(self.disks.entry(at.to_owned()).or_insert(Arc::new(disk))))
+    }
+
     /// A server that the study describes.
     fn described(&mut self, study: &Study, server: &str, spec: &ServerSpec, url: &str) -> Result<Managed, Failure> {
+        // Limits differ between arms, and are set anew for each.
+        let unlimited = ServerSpec { cpus: None, memory: None, ..spec.clone() };
+        let key = format!("{server} {}", serde_json::to_string(&unlimited).unwrap_or_default());
+        if let Some(known) = self.described.get(&key) {
+            return Ok(known.clone());
+        }
+        let made = self.new_described(study, server, spec, url)?;
+        Ok(self.described.entry(key).or_insert(made).clone())
+    }
+
+    fn new_described(&mut self, study: &Study, server: &str, spec: &ServerSpec, url: &str) -> Result<Managed, Failure> {
         let refused = |error| Failure::of_store(url, &error);
         let limits = Limits { cpus: spec.cpus, memory_bytes: spec.memory.map(|memory| memory.0), ..Limits::default() };
         let asked = study.limits_of_faults(server);
@@ -115,7 +154,7 @@ impl Servers {
         let of_disk = study.has_faults_of_disks() && spec.node_of.is_none();
         let disk = match (of_disk, &spec.data, &spec.run) {
             (false, ..) => None,
-            (true, Some(data), Some(_)) => Some(Disk::mount(data.as_ref(), &self.leases).map_err(refused)?),
+            (true, Some(data), Some(_)) => Some(self.disk(data.as_ref(), url)?),
             (true, ..) => {
                 return Err(Failure::bad_input(format!(
                     "servers.{server}: the study cuts the power of its disk or fills it; add `data`, a folder that is empty \
@@ -142,7 +181,7 @@ impl Servers {
                 let (at, moved) = onto_disk(url).ok_or_else(|| {
                     Failure::bad_input(format!("{url}: a disk can only be made for a store whose URL is SCHEME:PATH"))
                 })?;
-                (Some(Disk::mount(&at, &self.leases).map_err(refused)?), moved)
+                (Some(self.disk(&at, url)?), moved)
             }
         };
         let url = url.as_str();

@@ -101,9 +101,10 @@ impl Bottleneck {
         let used = phase.resources.as_ref()?;
         let of_store = in_use(used);
         let host = &used.host;
-        let throttled = used.limited.map_or(0.0, |limited| limited.throttled_s * 1e9 / used.span_ns.max(1) as f64);
+        let throttled = used.limited.map_or(0.0, |limited| limited.throttled_share);
         if throttled >= THROTTLED {
-            let evidence = format!("its threads waited {} of the time for its own share of them", percent(throttled));
+            let evidence =
+                format!("its own share of them was used up in {} of the periods of 100 ms", percent(throttled));
             return limit(Limit::Processors, evidence);
         }
         if host.cpu_busy_share + host.stolen_share >= FULL {
@@ -221,7 +222,7 @@ mod tests {
         let full = HostResult { cpu_busy_share: 0.85, stolen_share: 0.1, ..HostResult::default() };
         assert_eq!(limit(&phase(full, 15.0)), Some(Limit::Processors));
         let mut limited = phase(idle.clone(), 1.0);
-        let throttled = LimitedResult { throttled_s: 6.0, ..LimitedResult::default() };
+        let throttled = LimitedResult { throttled_share: 0.6, ..LimitedResult::default() };
         limited.resources.as_mut().unwrap().limited = Some(throttled);
         assert_eq!(limit(&limited), Some(Limit::Processors));
         let mut sends = phase(idle.clone(), 1.0);
@@ -230,7 +231,7 @@ mod tests {
         let found = Bottleneck::of(&sends, false, 2.0).unwrap();
         assert_eq!(
             (found.limit, &*found.evidence),
-            (Limit::Network, "950 B/s were sent of the 1,000 B/s that its interface carries")
+            (Limit::Network, "950 B/s were sent of the 1000 B/s that its interface carries")
         );
         let mut far = phase(idle.clone(), 1.0);
         let there =

@@ -205,7 +205,7 @@ fn links_limits_and_commands_are_felt_and_mended() {
     assert_eq!(named, ["link", "link", "reset", "run", "restart"]);
     assert!(all.iter().all(|fault| fault["began_ns"].as_u64().is_some() && fault["problem"].is_null()), "{all:?}");
     // Answers that were 40 ms late: as slow as asked for, each way half of it, give or take the jitter.
-    assert!(phase["ops"]["read"]["service_ns"]["max"].as_u64().unwrap() >= 600_000_000, "{}", phase["ops"]["read"]);
+    assert!(phase["all"]["service_ns"]["max"].as_u64().unwrap() >= 600_000_000, "{}", phase["all"]);
     assert!(all[1]["unavailable_ns"].as_u64().unwrap() >= 500_000_000, "{}", all[1]);
     assert!(phase["connection_events"]["disconnects"].as_u64().unwrap() >= 2, "{}", phase["connection_events"]);
     assert_eq!(std::fs::read_to_string(cli.path("ran")).unwrap().trim(), server.port.to_string());
@@ -216,6 +216,33 @@ fn links_limits_and_commands_are_felt_and_mended() {
     assert_eq!(phase["ledger"]["lost"], 0);
     // What is said names the server, and not the link to it.
     assert_eq!(result["trials"][0]["url"], server.url.as_str());
+    nothing_left(&cli);
+}
+
+/// What was measured before a server ended by itself is kept, with what the ledger says of it.
+#[test]
+fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
+    let cli = Cli::new();
+    let store = format!("sqlite:ends-{}.db", std::process::id());
+    let faults = format!(r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f 'host {store}'" }}]"#);
+    let text = study(&store, &faults, "1s", "fsync") + "[[phases]]\nname = \"later\"\nrestart = \"warm\"\n";
+    cli.write("ends.toml", &text);
+    let run = |cli: &Cli| cli.run("run ends.toml --json -q --manage-servers");
+    let done = run(&cli);
+    assert_eq!(done.code, 1, "{}", done.err);
+    let result = done.json();
+    let phase = steady(&result);
+    assert!(phase["ledger"]["keys"].as_u64().unwrap() > 1_000, "{phase}");
+    assert!(phase["partial"].as_str().unwrap().contains("has ended by itself"), "{}", phase["partial"]);
+    nothing_left(&cli);
+    // Started again by a fault, it has ended by itself all the same.
+    let faults = faults.replace("}]", "}, { at = \"900ms\", do = \"restart\" }]");
+    cli.write("ends.toml", &study(&store, &faults, "2s", "fsync"));
+    let result = run(&cli).json();
+    let restart = &steady(&result)["faults"][1];
+    assert!(restart["problem"].as_str().unwrap().contains("has ended by itself"), "{restart}");
+    assert!(restart["ready_ns"].as_u64().is_some(), "{restart}");
+    assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
     nothing_left(&cli);
 }
 

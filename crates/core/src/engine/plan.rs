@@ -258,7 +258,7 @@ impl PhasePlan {
             on_disconnect: phase.on_disconnect,
             drain_ns: phase.drain.ns(),
             check: phase.check,
-            ledger: phase.ledger,
+            ledger: phase.ledger.is_kept(),
         };
         plan.has_documents(catalog, false)?;
         Ok(plan)

@@ -28,7 +28,10 @@ pub use faults::{Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use hosts::{at_host, leaves_host_open};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;
-pub use phases::{ArrivalSpec, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
+pub use phases::{
+    ArrivalSpec, Draw, LedgerSample, LedgerSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry,
+    Streams,
+};
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
 pub use servers::{LinkSpec, RestartSpec, ServerSpec};

@@ -107,9 +107,10 @@ pub struct Phase {
     #[serde(default = "default_check")]
     pub check: f64,
     /// Keeps the latest acknowledged version of each key written, and reads them all back at the
-    /// end. Needs `streams = "disjoint"`: each key has one writer.
+    /// end. Needs `streams = "disjoint"`: each key has one writer. `{ share = 0.1 }` follows a seeded sample of the keys;
+    /// default: all, or so many that a million are.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ledger: bool,
+    pub ledger: LedgerSpec,
     /// What is done to the store's server meanwhile: `[{ at = "5s", do = "kill" }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -180,7 +181,7 @@ impl Phase {
             on_disconnect: OnDisconnect::default(),
             drain: Span::default(),
             check: default_check(),
-            ledger: false,
+            ledger: LedgerSpec::default(),
             faults: Vec::new(),
             random_faults: None,
             restart: None,
@@ -198,6 +199,45 @@ impl Phase {
     /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.
     pub fn loads(&self) -> bool {
         !self.load.is_empty() || self.copy == Some(CopyDirection::In)
+    }
+}
+
+/// Whether a phase keeps a ledger, and of how many keys.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LedgerSpec {
+    /// Whether it does; of all keys, or so many that a million are.
+    Kept(bool),
+    /// It does, of this share of the keys.
+    Sample(LedgerSample),
+}
+
+/// The share of the keys that a ledger follows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LedgerSample {
+    /// Above 0, up to 1.
+    pub share: f64,
+}
+
+impl Default for LedgerSpec {
+    fn default() -> Self {
+        Self::Kept(false)
+    }
+}
+
+impl LedgerSpec {
+    /// Whether it is kept.
+    pub fn is_kept(self) -> bool {
+        self != Self::Kept(false)
+    }
+
+    /// The share of the keys, where one is said.
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Self::Kept(_) => None,
+            Self::Sample(LedgerSample { share }) => Some(share),
+        }
     }
 }
 

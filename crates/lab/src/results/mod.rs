@@ -33,7 +33,7 @@ pub use model::{
     ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, SearchResult, StoreAfter,
     StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
-pub(crate) use outage::{When, outage};
+pub(crate) use outage::{Course, When};
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{

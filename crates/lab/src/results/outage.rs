@@ -37,34 +37,51 @@ pub(crate) struct When {
     pub next_ns: u64,
 }
 
-/// What clients saw of a fault.
-pub(crate) fn outage(record: &PhaseRecord, when: When) -> Outage {
-    let began_ns = when.began_ns;
-    let seen: Vec<Seen> = record.intervals.iter().map(Seen::of).collect();
-    let all: Vec<Answered> = seen.iter().map(|s| s.all).collect();
-    let least_ns = record.intervals.first().map_or(0, |i| i.to_ns.saturating_sub(i.from_ns));
-    let end_ns = record.sending_ns;
-    let found = gap(&all, when, end_ns, least_ns);
-    let (mut by_op, mut first_by_op) = (IndexMap::new(), IndexMap::new());
-    for (nth, label) in record.labels.iter().enumerate() {
-        let own: Vec<Answered> = seen.iter().map(|s| s.by_op[nth]).collect();
-        if let Some((from_ns, to_ns, ended)) = gap(&own, when, end_ns, least_ns) {
-            by_op.insert(label.name.clone(), to_ns - from_ns);
-            if ended {
-                first_by_op.insert(label.name.clone(), to_ns.saturating_sub(began_ns));
-            }
+/// When clients were answered in a phase: read once, since intervals are kept packed.
+pub(crate) struct Course {
+    seen: Vec<Seen>,
+    names: Vec<String>,
+    end_ns: u64,
+    /// The length of an interval.
+    least_ns: u64,
+}
+
+impl Course {
+    /// Of what was recorded.
+    pub(crate) fn of(record: &PhaseRecord) -> Self {
+        Self {
+            seen: record.intervals.iter().map(Seen::of).collect(),
+            names: record.labels.iter().map(|label| label.name.clone()).collect(),
+            end_ns: record.sending_ns,
+            least_ns: record.intervals.first().map_or(0, |i| i.to_ns.saturating_sub(i.from_ns)),
         }
     }
-    let Some((from_ns, to_ns, ended)) = found else {
-        let recovered_ns = recovered(&seen, began_ns, began_ns);
-        return Outage { by_op, first_by_op, recovered_ns, ..Outage::default() };
-    };
-    Outage {
-        unavailable_ns: to_ns - from_ns,
-        by_op,
-        first_by_op,
-        first_answer_ns: ended.then(|| to_ns.saturating_sub(began_ns)),
-        recovered_ns: ended.then(|| recovered(&seen, began_ns, to_ns)).flatten(),
+
+    /// What clients saw of a fault.
+    pub(crate) fn outage(&self, when: When) -> Outage {
+        let (seen, began_ns) = (&self.seen, when.began_ns);
+        let found = gap(seen.iter().map(|s| s.all), when, self.end_ns, self.least_ns);
+        let (mut by_op, mut first_by_op) = (IndexMap::new(), IndexMap::new());
+        for (nth, name) in self.names.iter().enumerate() {
+            let own = seen.iter().map(|s| s.by_op[nth]);
+            if let Some((from_ns, to_ns, ended)) = gap(own, when, self.end_ns, self.least_ns) {
+                by_op.insert(name.clone(), to_ns - from_ns);
+                if ended {
+                    first_by_op.insert(name.clone(), to_ns.saturating_sub(began_ns));
+                }
+            }
+        }
+        let Some((from_ns, to_ns, ended)) = found else {
+            let recovered_ns = recovered(seen, began_ns, began_ns);
+            return Outage { by_op, first_by_op, recovered_ns, ..Outage::default() };
+        };
+        Outage {
+            unavailable_ns: to_ns - from_ns,
+            by_op,
+            first_by_op,
+            first_answer_ns: ended.then(|| to_ns.saturating_sub(began_ns)),
+            recovered_ns: ended.then(|| recovered(seen, began_ns, to_ns)).flatten(),
+        }
     }
 }
 
@@ -94,7 +111,7 @@ impl Seen {
 
 /// The longest time without an answer that touches the fault: its begin, its end, and whether an answer ended it. Times that
 /// lie within one interval are not seen, so that they have to be as long as one.
-fn gap(answers: &[Answered], when: When, end_ns: u64, least_ns: u64) -> Option<(u64, u64, bool)> {
+fn gap(answers: impl Iterator<Item = Answered>, when: When, end_ns: u64, least_ns: u64) -> Option<(u64, u64, bool)> {
     let When { began_ns, over_ns, next_ns } = when;
     let mut before_ns = 0;
     let mut longest: Option<(u64, u64, bool)> = None;
@@ -106,7 +123,7 @@ fn gap(answers: &[Answered], when: When, end_ns: u64, least_ns: u64) -> Option<(
             longest = Some((from_ns, to_ns, ended));
         }
     };
-    for answered in answers.iter().filter(|answered| answered.ever()) {
+    for answered in answers.filter(|answered| answered.ever()) {
         take(before_ns, answered.first_ns, true);
         before_ns = before_ns.max(answered.last_ns);
     }
@@ -164,7 +181,8 @@ mod tests {
             over_ns: over * MS,
             next_ns: next.saturating_mul(MS),
         };
-        let gap = |began: u64, over: u64, next: u64| gap(&answers, when(began, over, next), 600 * MS, 100 * MS);
+        let gap =
+            |began: u64, over: u64, next: u64| gap(answers.into_iter(), when(began, over, next), 600 * MS, 100 * MS);
         assert_eq!(gap(151, 300, u64::MAX), Some((150 * MS, 450 * MS, true)));
         assert_eq!(gap(460, 470, u64::MAX), None, "what is shorter than an interval is not seen");
         assert_eq!(gap(101, 120, 151), None, "it is of the next fault");
@@ -172,7 +190,7 @@ mod tests {
         // It never comes back.
         let answers = [answered(1, 99), none, none];
         assert_eq!(
-            super::gap(&answers, when(100, 120, u64::MAX), 300 * MS, 100 * MS),
+            super::gap(answers.into_iter(), when(100, 120, u64::MAX), 300 * MS, 100 * MS),
             Some((99 * MS, 300 * MS, false))
         );
     }

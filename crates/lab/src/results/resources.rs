@@ -94,7 +94,11 @@ pub struct ResourcesResult {
 /// How the limits of a server were felt over a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitedResult {
-    /// Time that its threads had to wait because its share of processors was used up, added up, in seconds.
+    /// Of the periods of 100 ms in which it had anything to do, the share in which it had to wait because its share of
+    /// processors was used up.
+    #[serde(default)]
+    pub throttled_share: f64,
+    /// Time that it had to wait for that, added up over processors, in seconds.
     pub throttled_s: f64,
     /// Processes that were killed because its memory was used up.
     pub oom_kills: u64,
@@ -106,6 +110,11 @@ impl LimitedResult {
     /// What lies between two looks.
     pub fn between(before: &GroupUse, after: &GroupUse) -> Self {
         Self {
+            throttled_share: ratio(
+                after.throttled_periods.saturating_sub(before.throttled_periods) as f64,
+                after.periods.saturating_sub(before.periods) as f64,
+            )
+            .unwrap_or(0.0),
             throttled_s: after.throttled_ns.saturating_sub(before.throttled_ns) as f64 / 1e9,
             oom_kills: after.oom_kills.saturating_sub(before.oom_kills),
             memory_peak_bytes: after.memory_peak_bytes,

@@ -1,9 +1,9 @@
 //! What a phase does to its store's servers and links, at its time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use storebench_core::engine::{Companion, Watch};
+use storebench_core::engine::{Companion, Stop, Watch};
 use storebench_core::store::{AnyStore, StoreError};
 use storebench_core::workload::{Condition, Fault, FaultKind, Study};
 use storebench_machine::{Forgotten, run_command};
@@ -13,6 +13,8 @@ use super::servers::{Managed, Started};
 
 /// How often the store is asked for a figure that a fault waits for.
 const ASK_EVERY_NS: u64 = 100_000_000;
+/// How often is looked whether the user still waits.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a command may take where the study does not say.
 const COMMAND_WITHIN: Duration = Duration::from_secs(3600);
 
@@ -40,25 +42,17 @@ pub(super) struct Happened {
 
 /// Breaks a store's servers and links, and mends them.
 pub(super) struct Breaker<'a> {
-    study: &'a Study,
-    server: Option<Managed>,
-    links: Links,
-    store: Arc<dyn AnyStore>,
-    faults: Vec<Fault>,
+    pub study: &'a Study,
+    pub server: Option<Managed>,
+    pub links: Links,
+    pub store: Arc<dyn AnyStore>,
+    /// Set where the user does not wait: what is broken is mended at once.
+    pub stop: Arc<Stop>,
+    pub faults: Vec<Fault>,
     pub happened: Vec<Happened>,
 }
 
-impl<'a> Breaker<'a> {
-    pub(super) fn new(
-        study: &'a Study,
-        server: Option<Managed>,
-        links: Links,
-        store: Arc<dyn AnyStore>,
-        faults: Vec<Fault>,
-    ) -> Self {
-        Self { study, server, links, store, faults, happened: Vec::new() }
-    }
-
+impl Breaker<'_> {
     /// Whether a disk is cut off or filled.
     pub(super) fn is_of_disks(&self) -> bool {
         self.faults.iter().any(|fault| fault.what.is_of_disk())
@@ -71,28 +65,50 @@ impl<'a> Breaker<'a> {
 
     fn fault(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
         happened.began_ns = Some(watch.now_ns());
-        match fault.what {
-            FaultKind::Kill => self.server(fault)?.kill()?,
-            FaultKind::Restart => self.server(fault)?.stop_one()?,
-            FaultKind::RollingRestart => {}
-            FaultKind::Pause => self.server(fault)?.pause()?,
-            FaultKind::PowerCut => happened.forgotten = Some(self.server(fault)?.cut_power(fault.keep)?),
-            FaultKind::DiskFull => self.server(fault)?.fill_disk(true)?,
-            FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault))?,
-            FaultKind::Link => self.links.worsen(self.study, fault)?,
-            FaultKind::Reset => drop(self.links.reset(fault)?),
-            FaultKind::Run => {}
-        }
+        let broken = self.begin(fault, watch, happened);
+        // It is mended whatever went wrong: a server that stays away says nothing about the store.
+        let mended = self.mend(fault, watch, happened);
+        broken.and(mended)
+    }
+
+    fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+        let begun = match fault.what {
+            FaultKind::Kill => self.server(fault).and_then(Managed::kill),
+            FaultKind::Restart => self.server(fault).and_then(Managed::stop_one),
+            FaultKind::RollingRestart => self.server(fault)?.roll(&*self.store),
+            FaultKind::Pause => self.server(fault).and_then(Managed::pause),
+            FaultKind::PowerCut => {
+                self.server(fault)?.cut_power(fault.keep).map(|forgotten| happened.forgotten = Some(forgotten))
+            }
+            FaultKind::DiskFull => self.server(fault)?.fill_disk(true),
+            FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault)),
+            FaultKind::Link => self.links.worsen(self.study, fault),
+            FaultKind::Reset => self.links.reset(fault).map(drop),
+            FaultKind::Run => self.run(fault),
+        };
         watch.fault_happened();
-        match fault.what {
-            FaultKind::Run => self.run(fault)?,
-            FaultKind::RollingRestart => self.server(fault)?.roll(&*self.store)?,
-            // It is mended at its time, whether or not the phase is over by then.
-            _ => std::thread::sleep(fault.lasts.0),
+        begun?;
+        if !matches!(fault.what, FaultKind::Run | FaultKind::RollingRestart) {
+            // At its time, whether or not the phase is over by then.
+            self.pause(fault.lasts.0);
         }
         if fault.cold {
             happened.dropped = Some(self.server(fault)?.go_cold(&*self.store)?.to_string());
         }
+        Ok(())
+    }
+
+    fn pause(&self, length: Duration) {
+        let began = Instant::now();
+        while let Some(left) = length.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+            if self.stop.asked() {
+                return;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    fn mend(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
         let mended_ns = watch.now_ns();
         happened.mended_ns = Some(mended_ns);
         match fault.what {
@@ -104,11 +120,12 @@ impl<'a> Breaker<'a> {
                 happened.ready_ns = Some(mended_ns + ready.as_nanos() as u64);
                 return Ok(());
             }
+            FaultKind::RollingRestart => drop(self.server(fault)?.start(&*self.store)?),
             FaultKind::Pause => self.server(fault)?.resume()?,
             FaultKind::DiskFull => self.server(fault)?.fill_disk(false)?,
             FaultKind::Limit => self.server(fault)?.squeeze(self.study, None)?,
             FaultKind::Link => self.links.mend(fault)?,
-            FaultKind::RollingRestart | FaultKind::Reset | FaultKind::Run => {}
+            FaultKind::Reset | FaultKind::Run => {}
         }
         happened.ready_ns = Some(watch.now_ns());
         Ok(())

@@ -66,7 +66,9 @@ impl Links {
         };
         let to = address(&with_port).map_err(refused)?;
         let link = Link::begin(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), to).map_err(|e| refused(e.to_string()))?;
-        let over = url.replacen(authority, &link.address().to_string(), 1);
+        // A host may be called as its scheme is, or its user.
+        let at = authority.as_ptr() as usize - url.as_ptr() as usize;
+        let over = format!("{}{}{}", &url[..at], link.address(), &url[at + authority.len()..]);
         let client = Some(Arc::new(ClientLink { link, of_url: authority.to_owned() }));
         Ok((Self { client, named: Arc::clone(&self.named) }, over))
     }
@@ -141,6 +143,9 @@ mod tests {
         let (links, over) = Links::default().with_client("couchdb://localhost").unwrap();
         assert_eq!(links.of(&Fault::default()).unwrap().to().port(), 5984);
         assert_eq!(links.shown(&over), "couchdb://localhost");
+        let (links, over) = Links::default().with_client("postgres://localhost:pass@localhost/localhost").unwrap();
+        let at = links.of(&Fault::default()).unwrap().address();
+        assert_eq!(over, format!("postgres://localhost:pass@{at}/localhost"));
     }
 
     #[test]

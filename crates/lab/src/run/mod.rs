@@ -10,6 +10,7 @@ mod disk;
 mod error;
 mod faults;
 mod foreign;
+mod ledgers;
 mod links;
 mod observe;
 mod request;

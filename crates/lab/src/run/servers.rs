@@ -51,7 +51,7 @@ impl Managed {
         said: &ServerSpec,
         log: PathBuf,
         leases: &Path,
-        disk: Option<Disk>,
+        disk: Option<Arc<Disk>>,
     ) -> Result<Self, StoreError> {
         let places = places(study, name, said);
         let fill = |text: &String| filled(text, &places);
@@ -92,7 +92,7 @@ impl Managed {
         socket: &Path,
         log: PathBuf,
         leases: &Path,
-        disk: Option<Disk>,
+        disk: Option<Arc<Disk>>,
     ) -> Result<Self, StoreError> {
         let arguments = ["host", url, "--socket", &socket.display().to_string(), "--until-input-ends"];
         let spec = Spec {
@@ -110,12 +110,12 @@ impl Managed {
         Self::new(spec, leases, disk)
     }
 
-    fn new(spec: Spec, leases: &Path, disk: Option<Disk>) -> Result<Self, StoreError> {
+    fn new(spec: Spec, leases: &Path, disk: Option<Arc<Disk>>) -> Result<Self, StoreError> {
         let name = spec.name.clone();
         let made = Server::new(spec, leases).map_err(|error| {
             StoreError::Failed(format!("server `{name}` cannot be named in a lease, so it is not started: {error}"))
         })?;
-        let (disk, places) = (disk.map(Arc::new), vec![("{name}".to_owned(), name.clone())]);
+        let places = vec![("{name}".to_owned(), name.clone())];
         Ok(Self { name, server: Arc::new(Mutex::new(made)), port: None, disk, nodes: Vec::new(), places })
     }
 

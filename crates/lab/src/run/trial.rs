@@ -1,5 +1,6 @@
 //! One trial: a store is made ready, goes through the phases, and is closed.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, R
 use super::error::kind;
 use super::faults::{Breaker, Happened};
 use super::foreign;
+use super::ledgers::ledger_share;
 use super::observe::Journal;
 use super::resources::{Place, Sampling};
 use super::runner::{Arm, Session, loads};
@@ -25,8 +27,9 @@ use crate::environment::{is_here, port_of};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Failure, FaultResult, ForgottenResult, LimitedResult, PhaseFrame, PhaseResult, ProbeResult,
-    QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When, gather_phase, outage,
+    CollectionResult, Course, Failure, FaultResult, ForgottenResult, LimitedResult, PhaseFrame, PhaseResult,
+    ProbeResult, QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When,
+    gather_phase,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -76,6 +79,10 @@ const FAULT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What was done to the server, with what clients saw of it.
 fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> {
+    if happened.is_empty() {
+        return Vec::new();
+    }
+    let course = Course::of(record);
     let begins: Vec<Option<u64>> = happened.iter().map(|of| of.began_ns).collect();
     happened
         .into_iter()
@@ -84,7 +91,7 @@ fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> 
             let over = of.ready_ns.or(of.mended_ns);
             let next_ns = begins[nth + 1..].iter().flatten().next().copied().unwrap_or(u64::MAX);
             let when = |began_ns| When { began_ns, over_ns: over.unwrap_or(began_ns), next_ns };
-            let seen = of.began_ns.map(|began_ns| outage(record, when(began_ns))).unwrap_or_default();
+            let seen = of.began_ns.map(|began_ns| course.outage(when(began_ns))).unwrap_or_default();
             FaultResult {
                 what: of.what.name().to_owned(),
                 detail: of.detail,
@@ -219,7 +226,7 @@ impl Session<'_> {
             return Book::default();
         }
         let catalog = self.catalog(arm);
-        Book::new(arm.study().seed, catalog.iter().map(Documents::count).sum(), None)
+        Book::new(arm.study().seed, catalog.iter().map(Documents::count).sum(), ledger_share(arm.study()))
     }
 
     fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
@@ -434,7 +441,16 @@ impl Session<'_> {
         let faults = arm.study().faults_of(phase);
         let mut breaker = (!faults.is_empty()).then(|| {
             let (server, links) = (arm.request.server.clone(), arm.request.links.clone());
-            Breaker::new(arm.study(), server, links, Arc::clone(&arm.store), faults)
+            let stop = Arc::clone(&self.stop);
+            Breaker {
+                study: arm.study(),
+                server,
+                links,
+                store: Arc::clone(&arm.store),
+                stop,
+                faults,
+                happened: Vec::new(),
+            }
         });
         // What was there before is put to no test: time has made it durable.
         if let Some(server) = &arm.request.server
@@ -452,6 +468,13 @@ impl Session<'_> {
             interval = interval.min(FAULT_INTERVAL);
             companions.push(breaker);
         }
+        let died = RefCell::new(None);
+        let gone = || {
+            let now = arm.request.server.as_ref().and_then(Managed::died);
+            let mut died = died.borrow_mut();
+            *died = now.or(died.take());
+            died.is_some()
+        };
         let context = PhaseContext {
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
@@ -460,14 +483,22 @@ impl Session<'_> {
             interval,
             written: &mut self.written,
             companions,
+            gone: &gone,
             observer: &mut *journal,
         };
         let record = run_phase(&arm.store, plan, context);
         // A server that has gone by itself explains what went wrong better than those who asked it.
-        if let Some(died) = arm.request.server.as_ref().and_then(Managed::died) {
-            return Err(died);
+        gone();
+        let died = died.into_inner();
+        let mut record = match (record, &died) {
+            (Ok(record), _) => record,
+            (Err(_), Some(died)) => return Err(died.clone()),
+            (Err(error), None) => return Err(error),
+        };
+        // What was measured until then, and what was lost, is kept all the same.
+        if let Some(died) = died {
+            record.partial = Some(Partial { cause: PartialCause::Disconnected, why: died.to_string() });
         }
-        let mut record = record?;
         if phase.rate.is_none()
             && let Some((Rate::Constant(per_s), _)) = plan.rate
         {
