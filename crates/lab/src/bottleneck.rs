@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human::{digits, percent, rate};
-use crate::results::{PhaseResult, ResourcesResult, StoreUseResult, Whose};
+use crate::results::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, Whose};
 
 /// What was at its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +118,7 @@ impl Bottleneck {
         }
         if host.disk_pressure_share >= DISK {
             let share = percent(host.disk_pressure_share);
-            let moved = used.store.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
+            let moved = used.disk.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
             return limit(Limit::Disk, format!("something waited for it {share} of the time{moved}"));
         }
         if let Some((limit, evidence)) = network(used).or_else(|| elsewhere(used)) {
@@ -176,10 +176,10 @@ fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
     (used.span_ns > 0).then(|| (store, (store.cpu_user_s + store.cpu_system_s) * 1e9 / used.span_ns as f64))
 }
 
-/// What went to and from storage each second.
-fn moved(store: &StoreUseResult, span_ns: u64) -> String {
+/// What went to and from a disk each second.
+fn moved(disk: &DiskResult, span_ns: u64) -> String {
     let per_s = |bytes: u64| crate::human::bytes(bytes as f64 * 1e9 / span_ns.max(1) as f64);
-    format!(", {}/s were written and {}/s read", per_s(store.write_bytes), per_s(store.read_bytes))
+    format!(", {}/s were written and {}/s read", per_s(disk.write_bytes), per_s(disk.read_bytes))
 }
 
 #[cfg(test)]
@@ -198,6 +198,7 @@ mod tests {
                 span_ns: 10_000_000_000,
                 host,
                 store: Some(store),
+                disk: Some(DiskResult { read_bytes: 1_000, ..DiskResult::default() }),
                 ..ResourcesResult::default()
             }),
             ..PhaseResult::default()
@@ -216,7 +217,7 @@ mod tests {
         let disk = HostResult { disk_pressure_share: 0.62, ..idle.clone() };
         let found = Bottleneck::of(&phase(disk, 9.8), false, 2.0).unwrap();
         assert_eq!(found.limit, Limit::Disk);
-        assert!(found.evidence.starts_with("something waited for it 62 % of the time, "), "{}", found.evidence);
+        assert_eq!(found.evidence, "something waited for it 62 % of the time, 0 B/s were written and 100 B/s read");
         let memory = HostResult { memory_pressure_share: 0.2, ..idle.clone() };
         assert_eq!(limit(&phase(memory, 1.0)), Some(Limit::Memory));
         let full = HostResult { cpu_busy_share: 0.85, stolen_share: 0.1, ..HostResult::default() };

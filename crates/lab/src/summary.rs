@@ -271,11 +271,9 @@ fn used(phase: &PhaseResult) -> Vec<String> {
         );
         facts.push(format!("peak memory {}", bytes(store.rss_max_bytes as f64)));
     }
-    let amplified = store.write_amplification;
-    facts.extend(amplified.map(|by| format!("it sent ×{} of the documents' bytes to disk", digits(by))));
     let disk = phase.resources.as_ref().and_then(|used| used.disk.as_ref());
-    let written = disk.and_then(|disk| disk.write_amplification).filter(|_| amplified.is_some());
-    facts.extend(written.map(|by| format!("×{} arrived there, with what others wrote", digits(by))));
+    let written = disk.and_then(|disk| disk.write_amplification);
+    facts.extend(written.map(|by| format!("×{} of what was written reached the disk", digits(by))));
     facts
 }
 

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::{ArmsTable, Cell, Column, ColumnKind, Shown, find, over};
 use crate::arms::arm_of;
 use crate::bottleneck::Limit;
-use crate::figures::{DISK_WRITES, SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
+use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration};
 use crate::results::{ArmResult, RunResult, Whose};
 
@@ -26,11 +26,10 @@ pub fn resources_beside(result: &RunResult) -> Vec<ArmsTable> {
 
 fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
     let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
-    let all: [Shown; 5] = [
+    let all: [Shown; 4] = [
         (STORE_CPU, "CPU/op", duration as fn(f64) -> String),
         (STORE_MEMORY, "memory", bytes),
-        (WRITE_AMPLIFICATION, "written by it", times),
-        (DISK_WRITES, "written to disk", times),
+        (WRITE_AMPLIFICATION, "written to disk", times),
         (SPACE_AMPLIFICATION, "kept on disk", times),
     ]
     .map(|(measure, title, show)| (measure.name.to_owned(), title.to_owned(), ColumnKind::Less, show));
@@ -92,12 +91,8 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     }
     if has(WRITE_AMPLIFICATION.name) {
         notes.push(
-            "written by it: bytes that its processes sent to storage for each byte of documents written".to_owned(),
-        );
-    }
-    if has(DISK_WRITES.name) {
-        notes.push(
-            "written to disk: the same by the disk's own counters, with what file systems and others wrote to it"
+            "written to disk: by the disk's own counters, for each byte of documents written; what others wrote there \
+             meanwhile is in it"
                 .to_owned(),
         );
     }

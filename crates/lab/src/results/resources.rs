@@ -141,10 +141,9 @@ pub struct StoreUseResult {
     pub memory_per_document_bytes: Option<f64>,
     /// Bytes that storage had to read.
     pub read_bytes: u64,
-    /// Bytes that were sent to storage, as pages became dirty.
+    /// Bytes that were sent to storage, as the kernel counts them: whole groups of pages as they become dirty, which may be many
+    /// times what was written to them.
     pub write_bytes: u64,
-    /// Bytes to storage for each byte of documents that was written. Null where none was.
-    pub write_amplification: Option<f64>,
     /// Calls that read.
     pub read_calls: u64,
     /// Calls that write.
@@ -318,7 +317,6 @@ fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: Done) -
         memory_per_document_bytes: done.stored.and_then(|(documents, _)| ratio(memory as f64, documents as f64)),
         read_bytes: count(|p| p.read_bytes),
         write_bytes,
-        write_amplification: ratio(write_bytes as f64, done.written_bytes as f64),
         read_calls: count(|p| p.read_calls),
         write_calls: count(|p| p.write_calls),
         minor_faults: count(|p| p.minor_faults),
@@ -480,7 +478,7 @@ mod tests {
         assert_eq!((found.span_ns, found.samples, found.cost_s), (4_000_000_000, 3, 0.001));
         let store = found.store.unwrap();
         assert_eq!((store.cpu_user_s, store.cpu_us_per_op), (2.0, Some(2_000.0)));
-        assert_eq!((store.write_bytes, store.write_amplification), (4_000, Some(4.0)));
+        assert_eq!(store.write_bytes, 4_000);
         assert_eq!((store.rss_max_bytes, store.memory_per_document_bytes), (5_000, Some(250.0)));
         assert_eq!((found.host.cpu_busy_share, found.host.disk_pressure_share), (0.25, 0.5));
         assert_eq!(found.host.available_min_bytes, 95);

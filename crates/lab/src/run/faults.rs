@@ -139,7 +139,7 @@ impl Breaker<'_> {
             None => command.to_owned(),
         };
         let within = if fault.lasts.0.is_zero() { COMMAND_WITHIN } else { fault.lasts.0 };
-        run_command(&command, within).map_err(StoreError::Failed)
+        run_command(&command, within, &|| self.stop.asked()).map_err(StoreError::Failed)
     }
 
     /// Waits until a figure of the store is as said; false where the phase is over before.
