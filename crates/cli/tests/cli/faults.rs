@@ -224,7 +224,7 @@ fn links_limits_and_commands_are_felt_and_mended() {
 fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
     let cli = Cli::new();
     let store = format!("sqlite:ends-{}.db", std::process::id());
-    let faults = format!(r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f 'host {store}'" }}]"#);
+    let faults = format!(r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f 'hos[t] {store}'" }}]"#);
     let text = study(&store, &faults, "1s", "fsync") + "[[phases]]\nname = \"later\"\nrestart = \"warm\"\n";
     cli.write("ends.toml", &text);
     let run = |cli: &Cli| cli.run("run ends.toml --json -q --manage-servers");
