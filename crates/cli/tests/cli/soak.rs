@@ -136,8 +136,10 @@ fn disk_agrees(cli: &Cli, name: &str, url: &str, server: &str, disk: &LimitedDis
     let run = |command: String| format!(r#"[{{ at = "0s", do = "run", command = "{command}" }}]"#);
     let sync = format!("sync -f {}", disk.at().display());
     let look = |file: &str| format!("cat {stat} > {}", cli.path(file).display());
-    // What the load left is written before, and what the phase left behind it.
-    let (synced, before, after) = (run(sync.clone()), run(look("before")), run(format!("{sync} && {}", look("after"))));
+    // What the load left is written before the phase, and what the phase left at its end.
+    let (synced, after) = (run(sync.clone()), run(format!("{sync} && {}", look("after"))));
+    let end = format!(r#", {{ at = "19500ms", do = "run", command = "{sync}" }}]"#);
+    let before = run(look("before")).replace(']', &end);
     let text = format!(
         r#"
 title = "What goes to disk"
