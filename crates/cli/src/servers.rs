@@ -68,9 +68,10 @@ impl Servers {
 
     /// The store of a URL. Nothing is started yet.
     pub(crate) fn serve(&mut self, study: &Study, name: &str, url: &str) -> Result<Served, Failure> {
-        let store = stores::open(url)?;
         let plain = |store| Served { store, server: None, links: Links::default() };
-        let Some(managed) = self.managed else { return Ok(plain(store)) };
+        let Some(managed) = self.managed else {
+            return Ok(plain(stores::open(&Links::default().with_addresses(study, url))?));
+        };
         let refused = |error| Failure::of_store(url, &error);
         if study.has_commands() && !managed {
             return Err(Failure::bad_input(
@@ -78,13 +79,20 @@ impl Servers {
                  run",
             ));
         }
+        if !study.servers.is_empty() && !managed && study.servers.values().any(|server| server.namespace) {
+            return Err(Failure::bad_input(
+                "servers run in namespaces of their own; add --manage-servers to have them run",
+            ));
+        }
         let links = self.links(study)?;
+        let url = &links.with_addresses(study, url);
+        let store = stores::open(url)?;
         let scheme = store.describe().scheme;
         let (links, over) = match study.has_faults_of_links() {
             true => links.with_client(url).map_err(refused)?,
             false => (links, url.to_owned()),
         };
-        let store = if over == url { store } else { stores::open(&over)? };
+        let store = if over == *url { store } else { stores::open(&over)? };
         if let Some((server, spec)) = study.server_of(name, scheme) {
             if !managed {
                 return Err(Failure::bad_input(format!(
@@ -114,7 +122,7 @@ impl Servers {
         if let Some(links) = &self.links {
             return Ok(links.clone());
         }
-        let links = Links::named(&study.links).map_err(|error| Failure::bad_input(format!("links: {error}")))?;
+        let links = Links::of(study, &self.leases).map_err(|error| Failure::bad_input(format!("links: {error}")))?;
         Ok(self.links.insert(links).clone())
     }
 
@@ -162,7 +170,8 @@ impl Servers {
                 )));
             }
         };
-        Managed::of(study, server, spec, log, &self.leases, disk).map_err(refused)
+        let links = self.links(study)?;
+        Managed::of(study, server, spec, log, &self.leases, disk, &links).map_err(refused)
     }
 
     /// An embedded store in a process of its own.

@@ -180,6 +180,74 @@ fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
     nothing_left(&cli);
 }
 
+/// The programs of PostgreSQL, to be run as somebody who is not root.
+fn postgres() -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
+    let found = std::process::Command::new(script).arg("postgres").output().unwrap();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let root = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    let libraries = std::fs::read_dir(format!("{root}/usr/lib")).unwrap().flatten();
+    let libraries: Vec<String> = libraries.map(|folder| folder.path().display().to_string()).collect();
+    let own = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    format!("{own} env LD_LIBRARY_PATH={} {root}/usr/lib/postgresql/15/bin", libraries.join(":"))
+}
+
+/// Two nodes that do not reach each other: what waits for both is not acknowledged until they do.
+#[test]
+fn commits_that_wait_for_a_standby_stop_while_the_network_is_partitioned() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if let Err(why) = storebench_machine::Network::available() {
+        println!("skipped: {why}");
+        return;
+    }
+    let cli = Cli::new();
+    std::fs::set_permissions(cli.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let programs = postgres();
+    let run = format!(
+        "{programs}/postgres -D {{data}} -c listen_addresses={{address}} -c unix_socket_directories= -c \
+         synchronous_standby_names=* -c max_wal_senders=5"
+    );
+    let own = "chown 65534:65534 {data} && chmod 700 {data} &&";
+    let table = format!(
+        r#"
+[servers.postgres]
+namespace = true
+run       = "{run}"
+prepare   = "{own} {programs}/initdb -U storebench --auth=trust --no-sync -D {{data}} && echo 'host all,replication all samenet trust' >> {{data}}/pg_hba.conf"
+data      = "primary"
+port      = 5432
+[servers.standby]
+node_of   = "postgres"
+namespace = true
+run       = "{run}"
+prepare   = "{own} {programs}/pg_basebackup -h {{address.postgres}} -U storebench -D {{data}} -R --checkpoint=fast --no-sync"
+data      = "standby"
+port      = 5432
+"#
+    );
+    let durability = r#"{ acknowledged_by = 2, persisted = "disk", on = 2 }"#;
+    let faults = r#"[{ at = "1500ms", do = "partition", groups = [["postgres"], ["standby"]], for = "1s" }]"#;
+    let url = "postgres://storebench@{address.postgres}:5432/postgres";
+    let text = study(url, faults, "6s", "-").replace("\"-\"", durability);
+    // Paths of data are those of the test's folder, wherever servers are started.
+    let there = |name: &str| format!("data      = \"{}\"", cli.path(name).display());
+    let table = table
+        .replace(r#"data      = "primary""#, &there("primary"))
+        .replace(r#"data      = "standby""#, &there("standby"));
+    cli.write("cut.toml", &(text + &table));
+    let done = cli.run("run cut.toml --json -q --manage-servers");
+    done.assert_measured();
+    let result = done.json();
+    let fault = &steady(&result)["faults"][0];
+    assert_eq!((&fault["what"], &fault["detail"]), (&"partition".into(), &"postgres apart from standby".into()));
+    let began = fault["began_ns"].as_u64().unwrap();
+    assert!(fault["mended_ns"].as_u64().unwrap() - began >= 1_000_000_000, "{fault}");
+    // Reads go on, writes wait as long as the partition lasts, to the length of an interval.
+    assert!(fault["unavailable_by_op_ns"]["upsert"].as_u64().unwrap() >= 900_000_000, "{fault}");
+    assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
+    nothing_left(&cli);
+}
+
 /// What is done over a link, on a figure and by a command needs no server that is controlled, the limit and the restart do.
 #[test]
 fn links_limits_and_commands_are_felt_and_mended() {

@@ -74,6 +74,15 @@ pub struct Fault {
     /// Of a link: new connections are refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refuse: bool,
+    /// Of a partition: names of servers that reach each other; those of no group are one more group together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<String>>,
+    /// Of a partition: which servers this process reaches; default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients_reach: Option<ClientsReach>,
+    /// Of a partition of two groups: only what the first sends to the second vanishes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub one_way: bool,
     /// Of a run: the command, given to `sh -c` with `{data}`, `{port}` and `{name}` filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -106,6 +115,8 @@ pub enum FaultKind {
     Link,
     /// All connections over the link are reset.
     Reset,
+    /// Servers do not reach each other.
+    Partition,
     /// A command of the user's own is run: a node is added, a rebalance is done.
     Run,
 }
@@ -123,6 +134,7 @@ impl FaultKind {
             Self::Limit => "limit",
             Self::Link => "link",
             Self::Reset => "reset",
+            Self::Partition => "partition",
             Self::Run => "run",
         }
     }
@@ -144,8 +156,20 @@ impl FaultKind {
 
     /// Whether it is nothing where it lasts no time.
     fn has_to_last(self) -> bool {
-        matches!(self, Self::Pause | Self::DiskFull | Self::Limit | Self::Link)
+        matches!(self, Self::Pause | Self::DiskFull | Self::Limit | Self::Link | Self::Partition)
     }
+}
+
+/// Which servers of a partitioned network this process reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientsReach {
+    /// All of them.
+    All,
+    /// Those of the first group.
+    First,
+    /// None of them.
+    None,
 }
 
 /// A direction of a link, or both.
@@ -408,6 +432,12 @@ fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&s
     }
     of("link", fault.link.is_some(), &[Link, FaultKind::Reset], say);
     of("command", fault.command.is_some(), &[Run], say);
+    of("groups", !fault.groups.is_empty(), &[FaultKind::Partition], say);
+    of("clients_reach", fault.clients_reach.is_some(), &[FaultKind::Partition], say);
+    of("one_way", fault.one_way, &[FaultKind::Partition], say);
+    if fault.what == FaultKind::Partition {
+        check_groups(study, fault, say);
+    }
     if fault.what == Link && !link.iter().any(|(_, given)| *given) {
         say(
             "do",
@@ -457,6 +487,24 @@ fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&s
     }
 }
 
+fn check_groups(study: &Study, fault: &Fault, say: &mut dyn FnMut(&str, String)) {
+    if fault.groups.is_empty() || fault.groups.iter().any(Vec::is_empty) {
+        say("do", "who does not reach whom? add groups = [[\"a\"], [\"b\"]], names of servers".into());
+    }
+    if fault.one_way && fault.groups.len() != 2 {
+        say("one_way", "one way leads from one group to another: give two".into());
+    }
+    for name in fault.groups.iter().flatten() {
+        match study.servers.get(name) {
+            None => say("groups", no_such("server", name, study.servers.keys().map(String::as_str))),
+            Some(server) if !server.namespace => {
+                say("groups", format!("`{name}` shares the network of this machine; add `namespace = true` to it"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 impl Fault {
     /// The limits that it sets: processors, bytes of memory, bytes read and bytes written in a second.
     fn limits(&self) -> [Option<f64>; 4] {
@@ -488,6 +536,9 @@ impl Fault {
         add(self.memory.map(|bytes| format!("{bytes} of memory")));
         add(self.disk_read.map(|bytes| format!("{bytes}/s read")));
         add(self.disk_write.map(|bytes| format!("{bytes}/s written")));
+        let apart = self.groups.iter().map(|group| group.join(" and ")).collect::<Vec<_>>();
+        let sign = if self.one_way { " not heard by " } else { " apart from " };
+        add((!apart.is_empty()).then(|| apart.join(sign)));
         add(self.command.as_ref().map(|command| format!("`{command}`")));
         all.join(", ")
     }

@@ -24,7 +24,7 @@ pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use errors::{StudyError, StudyErrors};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_name, short_names, shown_level};
-pub use faults::{Condition, Fault, FaultKind, Lost, RandomFaults};
+pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use hosts::{at_host, leaves_host_open};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;

@@ -49,6 +49,9 @@ pub struct ServerSpec {
     /// What stands for `{port}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// It runs in a network namespace of its own, at an address of its own: what stands for `{address}`. Partitions need it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub namespace: bool,
     /// Where the server, or the machine that it is on, tells of itself in Prometheus' text format:
     /// `"http://10.0.0.1:9100/metrics"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,6 +71,10 @@ pub struct ServerSpec {
     /// How long it may take to stop in order; default 60 s.
     #[serde(default = "a_minute")]
     pub stop_within: Span,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn a_minute() -> Span {
@@ -135,6 +142,9 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
                 say("start", "what a command has started another has to stop: add `stop`");
             }
             (None, Some(_)) => {}
+        }
+        if server.namespace && server.run.is_none() {
+            say("namespace", "only what `run` runs can be put into one; use it in place of `start`");
         }
         for (key, given) in [("cpus", server.cpus.is_some()), ("memory", server.memory.is_some())] {
             if given && server.run.is_none() {

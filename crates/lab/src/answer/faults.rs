@@ -52,6 +52,7 @@ fn in_words(what: &str) -> &str {
         "limit" => "less of the machine",
         "link" => "a bad link",
         "reset" => "a reset of connections",
+        "partition" => "a partition",
         "run" => "a command",
         other => other,
     }

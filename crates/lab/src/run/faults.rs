@@ -84,6 +84,7 @@ impl Breaker<'_> {
             FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault)),
             FaultKind::Link => self.links.worsen(self.study, fault),
             FaultKind::Reset => self.links.reset(fault).map(drop),
+            FaultKind::Partition => self.links.partition(Some(fault)),
             FaultKind::Run => self.run(fault),
         };
         watch.fault_happened();
@@ -125,6 +126,7 @@ impl Breaker<'_> {
             FaultKind::DiskFull => self.server(fault)?.fill_disk(false)?,
             FaultKind::Limit => self.server(fault)?.squeeze(self.study, None)?,
             FaultKind::Link => self.links.mend(fault)?,
+            FaultKind::Partition => self.links.partition(None)?,
             FaultKind::Reset | FaultKind::Run => {}
         }
         happened.ready_ns = Some(watch.now_ns());

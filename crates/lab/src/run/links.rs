@@ -1,14 +1,15 @@
 //! Links that a run has between this process and stores, and between servers, so that they can be broken.
 
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indexmap::IndexMap;
 use storebench_core::store::StoreError;
 use storebench_core::units::ByteSize;
-use storebench_core::workload::{Fault, LinkSpec, Lost, Study};
-use storebench_machine::{Link, LinkState, OneWay};
+use storebench_core::workload::{ClientsReach, Fault, Lost, Study};
+use storebench_machine::{ClientSees, Link, LinkState, Network, OneWay, Partition};
 
 use crate::environment::{authority_of, port_of};
 
@@ -19,6 +20,8 @@ pub struct Links {
     client: Option<Arc<ClientLink>>,
     /// Those that the study names.
     named: Arc<IndexMap<String, Link>>,
+    /// The network of the servers that have a namespace of their own.
+    network: Option<Arc<Mutex<Network>>>,
 }
 
 /// A link between this process and a store.
@@ -30,19 +33,73 @@ struct ClientLink {
 }
 
 impl Links {
-    /// The links that a study names. They exist as long as this does.
+    /// The links that a study names, and the network of those of its servers that have a namespace. They exist as long as this
+    /// does; `leases` names them meanwhile.
     ///
     /// # Errors
-    /// Where a port is in use, or a host has no address.
-    pub fn named(links: &IndexMap<String, LinkSpec>) -> Result<Self, StoreError> {
+    /// Where a port is in use, a host has no address, or this machine lets nobody have such a network.
+    pub fn of(study: &Study, leases: &Path) -> Result<Self, StoreError> {
         let mut named = IndexMap::new();
-        for (name, spec) in links {
+        for (name, spec) in &study.links {
             let refused = |error: std::io::Error| StoreError::NotSupported(format!("link `{name}`: {error}"));
             let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, spec.listen));
             let to = address(&spec.to).map_err(|why| StoreError::NotSupported(format!("link `{name}`: {why}")))?;
             named.insert(name.clone(), Link::begin(listen, to).map_err(refused)?);
         }
-        Ok(Self { client: None, named: Arc::new(named) })
+        let nodes = study.servers.iter().filter(|(_, spec)| spec.namespace).map(|(name, _)| name.as_str());
+        let nodes: Vec<&str> = nodes.collect();
+        let network = match nodes.is_empty() {
+            true => None,
+            false => {
+                let made = Network::begin(leases, &nodes).map_err(|e| StoreError::NotSupported(e.to_string()))?;
+                Some(Arc::new(Mutex::new(made)))
+            }
+        };
+        Ok(Self { client: None, named: Arc::new(named), network })
+    }
+
+    fn network(&self) -> Option<MutexGuard<'_, Network>> {
+        self.network.as_ref().map(|network| network.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The address of a server in its namespace; none of one that has none.
+    pub fn address(&self, server: &str) -> Option<IpAddr> {
+        self.network()?.address(server)
+    }
+
+    /// A text, such as the URL of a store, with the addresses of servers in place of `{address.NAME}`.
+    #[must_use]
+    pub fn with_addresses(&self, study: &Study, text: &str) -> String {
+        study.servers.keys().fold(text.to_owned(), |text, name| {
+            let address = self.address(name).unwrap_or(Ipv4Addr::LOCALHOST.into());
+            text.replace(&format!("{{address.{name}}}"), &address.to_string())
+        })
+    }
+
+    /// What the command of a server has to be preceded by, so that it runs in its namespace; nothing where it has none.
+    pub(super) fn enter(&self, server: &str) -> String {
+        self.network().and_then(|network| network.enter_command(server)).unwrap_or_default()
+    }
+
+    /// Has servers not reach each other, or all of them again.
+    pub(super) fn partition(&self, fault: Option<&Fault>) -> Result<(), StoreError> {
+        let none = || StoreError::NotSupported("no server has a network namespace of its own".to_owned());
+        let mut network = self.network().ok_or_else(none)?;
+        let done = match fault {
+            None => network.heal(),
+            Some(fault) => network.partition(&match &fault.groups[..] {
+                [from, to] if fault.one_way => Partition::OneWay { from: from.clone(), to: to.clone() },
+                groups => Partition::Groups {
+                    groups: groups.to_vec(),
+                    client_sees: match fault.clients_reach {
+                        None | Some(ClientsReach::All) => ClientSees::All,
+                        Some(ClientsReach::First) => ClientSees::Group(0),
+                        Some(ClientsReach::None) => ClientSees::Nobody,
+                    },
+                },
+            }),
+        };
+        done.map_err(|problem| StoreError::Failed(problem.to_string()))
     }
 
     /// The same with a link to the store of this URL; gives the URL that goes over it.
@@ -70,7 +127,7 @@ impl Links {
         let at = authority.as_ptr() as usize - url.as_ptr() as usize;
         let over = format!("{}{}{}", &url[..at], link.address(), &url[at + authority.len()..]);
         let client = Some(Arc::new(ClientLink { link, of_url: authority.to_owned() }));
-        Ok((Self { client, named: Arc::clone(&self.named) }, over))
+        Ok((Self { client, ..self.clone() }, over))
     }
 
     /// A text in which the store's own place stands for that of the link.
@@ -80,7 +137,7 @@ impl Links {
             .map_or_else(|| text.to_owned(), |client| text.replace(&client.link.address().to_string(), &client.of_url))
     }
 
-    fn of(&self, fault: &Fault) -> Result<&Link, StoreError> {
+    fn link_of(&self, fault: &Fault) -> Result<&Link, StoreError> {
         let none = || StoreError::NotSupported("there is no link that could be broken".to_owned());
         match &fault.link {
             Some(name) => self.named.get(name).ok_or_else(none),
@@ -114,12 +171,12 @@ impl Links {
     }
 
     fn set(&self, fault: &Fault, state: LinkState) -> Result<(), StoreError> {
-        self.of(fault)?.set(state).map_err(|error| StoreError::Failed(error.to_string()))
+        self.link_of(fault)?.set(state).map_err(|error| StoreError::Failed(error.to_string()))
     }
 
     /// Resets all connections of a link. Tells how many there were.
     pub(super) fn reset(&self, fault: &Fault) -> Result<usize, StoreError> {
-        Ok(self.of(fault)?.reset())
+        Ok(self.link_of(fault)?.reset())
     }
 }
 
@@ -137,14 +194,14 @@ mod tests {
     fn a_url_goes_over_its_link_and_is_shown_as_it_was() {
         let links = Links::default();
         let (links, over) = links.with_client("redis://me:secret@127.0.0.1:7000/3?batch=2").unwrap();
-        let at = links.of(&Fault::default()).unwrap().address();
+        let at = links.link_of(&Fault::default()).unwrap().address();
         assert_eq!(over, format!("redis://me:secret@{at}/3?batch=2"));
         assert_eq!(links.shown(&over), "redis://me:secret@127.0.0.1:7000/3?batch=2");
         let (links, over) = Links::default().with_client("couchdb://localhost").unwrap();
-        assert_eq!(links.of(&Fault::default()).unwrap().to().port(), 5984);
+        assert_eq!(links.link_of(&Fault::default()).unwrap().to().port(), 5984);
         assert_eq!(links.shown(&over), "couchdb://localhost");
         let (links, over) = Links::default().with_client("postgres://localhost:pass@localhost/localhost").unwrap();
-        let at = links.of(&Fault::default()).unwrap().address();
+        let at = links.link_of(&Fault::default()).unwrap().address();
         assert_eq!(over, format!("postgres://localhost:pass@{at}/localhost"));
     }
 

@@ -1,6 +1,6 @@
 //! Servers that a run starts and stops: what a study says of them, and embedded stores in a process of their own.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use storebench_machine::{
 };
 
 use super::disk::Disk;
+use super::links::Links;
 
 /// How long a connection may take that only tells whether anybody listens.
 const LISTENS_WITHIN: Duration = Duration::from_millis(200);
@@ -23,7 +24,7 @@ pub struct Managed {
     name: String,
     server: Arc<Mutex<Server>>,
     /// Where it listens, as far as it is known.
-    port: Option<u16>,
+    listens: Option<SocketAddr>,
     /// Goes after the server, which has files of it open.
     disk: Option<Arc<Disk>>,
     nodes: Vec<Managed>,
@@ -52,11 +53,12 @@ impl Managed {
         log: PathBuf,
         leases: &Path,
         disk: Option<Arc<Disk>>,
+        links: &Links,
     ) -> Result<Self, StoreError> {
-        let places = places(study, name, said);
+        let places = places(study, name, said, links);
         let fill = |text: &String| filled(text, &places);
         let commands = match (&said.run, &said.start, &said.stop) {
-            (Some(run), ..) => Commands::Run(fill(run)),
+            (Some(run), ..) => Commands::Run(links.enter(name) + &fill(run)),
             (None, Some(start), Some(stop)) => Commands::Given {
                 start: fill(start),
                 stop: fill(stop),
@@ -78,7 +80,9 @@ impl Managed {
             ready_within: said.ready_within.0,
             stop_within: said.stop_within.0,
         };
-        Ok(Self { port: said.port, places, ..Self::new(spec, leases, disk)? })
+        let address = links.address(name).unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let port = said.port.map(|port| SocketAddr::from((address, port)));
+        Ok(Self { listens: port, places, ..Self::new(spec, leases, disk)? })
     }
 
     /// An embedded store in a process of its own: `program host URL --socket FILE`.
@@ -116,7 +120,7 @@ impl Managed {
             StoreError::Failed(format!("server `{name}` cannot be named in a lease, so it is not started: {error}"))
         })?;
         let places = vec![("{name}".to_owned(), name.clone())];
-        Ok(Self { name, server: Arc::new(Mutex::new(made)), port: None, disk, nodes: Vec::new(), places })
+        Ok(Self { name, server: Arc::new(Mutex::new(made)), listens: None, disk, nodes: Vec::new(), places })
     }
 
     /// The same with the further nodes of its store, in the order in which they are started.
@@ -201,14 +205,13 @@ impl Managed {
         server.start().map_err(failed)?;
         let mut listening = None;
         let mut answers = || {
-            if let (None, Some(port)) = (listening, self.port) {
-                if let Err(error) =
-                    TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), LISTENS_WITHIN)
-                    && store.is_none()
-                {
-                    return Err(format!("nobody listens on port {port}: {error}"));
+            if let (None, Some(address)) = (listening, self.listens) {
+                match TcpStream::connect_timeout(&address, LISTENS_WITHIN) {
+                    Ok(_) => listening = Some(began.elapsed()),
+                    Err(error) if store.is_none() => return Err(format!("nobody listens on {address}: {error}")),
+                    // The store itself says whether it answers.
+                    Err(_) => {}
                 }
-                listening = Some(began.elapsed());
             }
             store.map_or(Ok(()), |store| store.inspect().map(drop).map_err(|e| e.to_string()))
         };
@@ -327,9 +330,11 @@ fn limits_of(said: &ServerSpec) -> Limits {
 }
 
 /// What stands for placeholders in the commands of a server: its own name, port and data, and those of the others by name.
-fn places(study: &Study, name: &str, said: &ServerSpec) -> Vec<(String, String)> {
+fn places(study: &Study, name: &str, said: &ServerSpec, links: &Links) -> Vec<(String, String)> {
     let port = |of: &ServerSpec| of.port.map(|port| port.to_string()).unwrap_or_default();
+    let address = |of: &str| links.address(of).map_or_else(|| "127.0.0.1".to_owned(), |address| address.to_string());
     let mut all = vec![
+        ("{address}".to_owned(), address(name)),
         ("{data}".to_owned(), said.data.clone().unwrap_or_default()),
         ("{port}".to_owned(), port(said)),
         ("{name}".to_owned(), name.to_owned()),
@@ -337,6 +342,7 @@ fn places(study: &Study, name: &str, said: &ServerSpec) -> Vec<(String, String)>
     for (other, of) in &study.servers {
         all.push((format!("{{data.{other}}}"), of.data.clone().unwrap_or_default()));
         all.push((format!("{{port.{other}}}"), port(of)));
+        all.push((format!("{{address.{other}}}"), address(other)));
     }
     all
 }
