@@ -146,6 +146,8 @@ pub struct Server {
     child: Option<Child>,
     /// Whether the user's own command has started it.
     given_runs: bool,
+    /// Whether the user's own command has failed to end it, so that it may run still.
+    given_left: bool,
     paused: bool,
 }
 
@@ -159,7 +161,7 @@ impl Server {
         for file in &spec.files {
             lease.file(file.clone())?;
         }
-        Ok(Self { spec, lease, group: None, child: None, given_runs: false, paused: false })
+        Ok(Self { spec, lease, group: None, child: None, given_runs: false, given_left: false, paused: false })
     }
 
     /// Its name.
@@ -343,7 +345,8 @@ impl Server {
     /// Stops it in order; one that takes too long is killed.
     ///
     /// # Errors
-    /// Where its command fails, or it had to be killed. It does not run then either.
+    /// Where its command fails, or it had to be killed, or has ended by itself. It counts as ended then too; where a command has
+    /// failed, it is stopped once more when this value is dropped.
     pub fn stop(&mut self) -> Result<(), Problem> {
         if !self.is_started() {
             return Ok(());
@@ -353,12 +356,12 @@ impl Server {
             return Err(died);
         }
         if self.paused {
-            self.resume()?;
+            // Where that fails it has to be stopped all the same.
+            let _ = self.resume();
         }
         if let Commands::Given { stop, .. } = &self.spec.commands {
             let stop = stop.clone();
-            self.given_runs = false;
-            return self.run("it is stopped", &stop, self.spec.stop_within);
+            return self.end_given("it is stopped", &stop);
         }
         let tree = self.tree();
         tree.terminate();
@@ -383,8 +386,7 @@ impl Server {
     pub fn kill(&mut self) -> Result<(), Problem> {
         if let Commands::Given { kill, .. } = &self.spec.commands {
             let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
-            self.given_runs = false;
-            return self.run("it is killed", &kill, self.spec.stop_within);
+            return self.end_given("it is killed", &kill);
         }
         let died = self.died();
         let tree = self.tree();
@@ -428,6 +430,14 @@ impl Server {
         let text = String::from_utf8_lossy(&text[text.len().saturating_sub(8 << 10)..]).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+    }
+
+    /// Ends it by the user's own command.
+    fn end_given(&mut self, what: &'static str, line: &str) -> Result<(), Problem> {
+        (self.given_runs, self.paused) = (false, false);
+        let ended = self.run(what, line, self.spec.stop_within);
+        self.given_left = ended.is_err();
+        ended
     }
 
     fn end(&mut self, tree: &Tree) {
@@ -484,13 +494,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let tree = self.tree();
-        self.end(&tree);
-        if let Commands::Given { stop, .. } = &self.spec.commands
-            && self.given_runs
-        {
+        if let Commands::Given { .. } = self.spec.commands {
+            self.given_runs |= self.given_left;
             // Whoever stops it in order hears how that went; here nobody is left who could.
-            let _ = self.run("it is stopped", &stop.clone(), self.spec.stop_within);
+            let _ = self.stop();
+        } else {
+            let tree = self.tree();
+            self.end(&tree);
         }
         for file in &self.spec.files {
             let _ = fs::remove_file(file);
@@ -642,6 +652,54 @@ mod tests {
         let mut server = lab.server(given(None), |_| ());
         assert!(server.kill().unwrap_err().to_string().contains("add `kill`"));
         assert!(server.pause().unwrap_err().to_string().contains("add `pause`"));
+    }
+
+    #[test]
+    fn commands_that_fail_leave_nothing_running_or_standing_still() {
+        let lab = Lab::new();
+        let say = |what: &str| format!("echo {what} >> $FOLDER/did; test ! -e $FOLDER/no-{what}");
+        let given = || Commands::Given {
+            start: say("start"),
+            stop: say("stop"),
+            kill: Some(say("kill")),
+            pause: Some(say("pause")),
+            resume: Some(say("resume")),
+        };
+        let did = || {
+            let all = fs::read_to_string(lab.path("did")).unwrap();
+            fs::remove_file(lab.path("did")).unwrap();
+            all.replace('\n', " ")
+        };
+        // What was killed while it stood still does not stand still when it is started again.
+        let mut server = lab.server(given(), |_| ());
+        server.start().unwrap();
+        server.pause().unwrap();
+        server.kill().unwrap();
+        server.start().unwrap();
+        server.stop().unwrap();
+        assert_eq!(did(), "start pause kill start stop ");
+        // One that cannot be let go on is stopped all the same.
+        fs::write(lab.path("no-resume"), "").unwrap();
+        server.start().unwrap();
+        server.pause().unwrap();
+        server.stop().unwrap();
+        assert_eq!(did(), "start pause resume stop ");
+        // Nor is one dropped as it stands still, which could not stop in order.
+        server.start().unwrap();
+        server.pause().unwrap();
+        drop(server);
+        assert_eq!(did(), "start pause resume stop ");
+        // Whoever could not be ended may run still.
+        for (what, end) in [("stop", Server::stop as fn(&mut Server) -> _), ("kill", Server::kill)] {
+            let mut server = lab.server(given(), |_| ());
+            server.start().unwrap();
+            let no = lab.path(&format!("no-{what}"));
+            fs::write(&no, "").unwrap();
+            assert!(end(&mut server).is_err());
+            fs::remove_file(no).unwrap();
+            drop(server);
+            assert_eq!(did(), format!("start {what} stop "));
+        }
     }
 
     #[test]

@@ -1,6 +1,11 @@
-//! A server on another machine, controlled over ssh with the commands that the documentation shows: the other machine is this
+//! A server on another machine, controlled over ssh by the very commands that `docs/servers.md` shows: the other machine is this
 //! one, over an sshd of the test's own.
-#![allow(clippy::unwrap_used, reason = "this is a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these are tests; what they share is not marked as one"
+)]
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -8,9 +13,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use storebench_machine::{Commands, Problem, Server, Spec};
+use storebench_machine::{Commands, Pid, Problem, Server, Spec, Tree};
 
 fn place(name: &str) -> PathBuf {
     let found = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where")).arg(name).output().unwrap();
@@ -34,6 +39,8 @@ struct Sshd {
     port: u16,
     folder: tempfile::TempDir,
     root: PathBuf,
+    /// The port of the Redis over there.
+    redis: u16,
 }
 
 impl Sshd {
@@ -44,7 +51,11 @@ impl Sshd {
             println!("skipped: an sshd of the test's own needs root");
             return None;
         }
-        let root = place("ssh");
+        if Command::new("pgrep").arg("-V").output().is_err() {
+            println!("skipped: pgrep and pkill (procps) are not on this machine");
+            return None;
+        }
+        let (root, redis) = (place("ssh"), place("redis"));
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for key in ["host", "client"] {
@@ -55,21 +66,39 @@ impl Sshd {
                 .status();
             assert!(made.unwrap().success());
         }
+        // What stands for the machine over there: its programs, and the folder of its data.
+        for folder in ["bin", "there"] {
+            fs::create_dir(path(folder)).unwrap();
+        }
+        for program in ["redis-server", "redis-cli"] {
+            let file = path("bin").join(program);
+            let from = redis.join("usr/bin").join(program);
+            let script =
+                format!("#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexec {} \"$@\"\n", libraries(&redis), from.display());
+            fs::write(&file, script).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         let port = free_port();
+        let host_key = fs::read_to_string(path("host.pub")).unwrap();
+        fs::write(path("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         let config = format!(
             "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes \
-             no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n",
+             no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nSetEnv PATH={}:/usr/bin:/bin\n",
             path("host").display(),
-            path("client.pub").display()
+            path("client.pub").display(),
+            path("bin").display()
         );
         fs::write(path("config"), config).unwrap();
-        // As root it wants a user of its own: one that only it sees.
+        // As root it wants a user and a folder of its own, and that root's password is not locked: as only it sees them.
         let users = fs::read_to_string("/etc/passwd").unwrap();
         fs::write(path("users"), users + "sshd:x:65533:65534::/:/usr/sbin/nologin\n").unwrap();
+        fs::write(path("passwords"), "root:*:20000:0:99999:7:::\n").unwrap();
         fs::set_permissions(path("users"), fs::Permissions::from_mode(0o644)).unwrap();
         let script = format!(
-            "mount --bind {} /etc/passwd && mkdir -p /run/sshd && exec {} -D -e -f {}",
+            "mount --bind {} /etc/passwd && mount --bind {} /etc/shadow && mount -t tmpfs none /run && mkdir -m 755 \
+             /run/sshd && exec {} -D -e -f {}",
             path("users").display(),
+            path("passwords").display(),
             root.join("usr/sbin/sshd").display(),
             path("config").display()
         );
@@ -82,7 +111,7 @@ impl Sshd {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut sshd = Self { process, port, folder, root };
+        let mut sshd = Self { process, port, folder, root, redis: free_port() };
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let ended = sshd.process.try_wait().unwrap();
             assert!(ended.is_none(), "{}", fs::read_to_string(sshd.path("log")).unwrap());
@@ -95,56 +124,90 @@ impl Sshd {
         self.folder.path().join(name)
     }
 
-    /// The client's command, to be followed by what is run over there.
-    fn ssh(&self) -> String {
-        format!(
-            "LD_LIBRARY_PATH={} {} -p {} -i {} -o BatchMode=yes -o ConnectTimeout=5 -o StrictHostKeyChecking=no -o \
-             UserKnownHostsFile=/dev/null -o LogLevel=ERROR root@127.0.0.1",
-            libraries(&self.root),
-            self.root.join("usr/bin/ssh").display(),
+    /// The server of the documentation, with the address, the folder and the port of this test.
+    fn spec(&self) -> Spec {
+        let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md")).unwrap();
+        let section = page.split("## Over ssh").nth(1).unwrap();
+        let shown = section.split("```").nth(1).unwrap().strip_prefix("toml").unwrap();
+        let shown: toml::Table = shown.parse().unwrap();
+        let server = &shown["servers"]["redis"];
+        let address = format!(
+            "-F /dev/null -o UserKnownHostsFile={} -p {} -i {} root@127.0.0.1",
+            self.path("known").display(),
             self.port,
             self.path("client").display()
-        )
-    }
-
-    /// Redis over there, by the commands of the documentation.
-    fn redis(&self, port: u16, folder: &Path) -> Spec {
-        let (ssh, data, root) = (self.ssh(), folder.display(), place("redis"));
-        let server =
-            format!("env LD_LIBRARY_PATH={} {}", libraries(&root), root.join("usr/bin/redis-server").display());
-        // The name that it gives itself is cut to 15 signs.
-        let signal = |name: &str| format!("{ssh} 'pkill -{name} -F {data}/pid redis-server'");
+        );
+        let fill = |text: &toml::Value| {
+            let text = text.as_str().unwrap().replace("/srv/redis", &self.path("there").display().to_string());
+            let text = text.replace("-p 22 -i ~/.ssh/bench bench@10.0.0.7", &address);
+            text.replace("{port}", &self.redis.to_string()).replace("{name}", "redis")
+        };
+        let mut env: Vec<(String, String)> =
+            server["env"].as_table().unwrap().iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+        assert!(env.iter().any(|(_, value)| value.contains(&address)), "the address of the documentation is another");
+        // Only the client is in need of them: over there nothing is known of this environment.
+        let on = &mut env.iter_mut().find(|(name, _)| name == "ON").unwrap().1;
+        let client =
+            format!("env LD_LIBRARY_PATH={} {}", libraries(&self.root), self.root.join("usr/bin/ssh").display());
+        *on = on.replacen("ssh", &client, 1);
         Spec {
             name: "redis".into(),
             commands: Commands::Given {
-                start: format!(
-                    "{ssh} 'cd {data} && {{ setsid {server} --port {port} --appendonly yes </dev/null >log 2>&1 & echo $! >pid; \
-                     }}'"
-                ),
-                stop: format!(
-                    "{}; {ssh} 'while pkill -0 -F {data}/pid redis-server; do sleep 0.1; done'",
-                    signal("TERM")
-                ),
-                kill: Some(signal("KILL")),
-                pause: Some(signal("STOP")),
-                resume: Some(signal("CONT")),
+                start: fill(&server["start"]),
+                stop: fill(&server["stop"]),
+                kill: Some(fill(&server["kill"])),
+                pause: Some(fill(&server["pause"])),
+                resume: Some(fill(&server["resume"])),
             },
             prepare: None,
             data: None,
-            ready: None,
-            env: Vec::new(),
+            ready: Some(fill(&server["ready"])),
+            env,
             log: self.path("commands.log"),
             ready_within: Duration::from_secs(60),
             stop_within: Duration::from_secs(60),
             files: Vec::new(),
         }
     }
+
+    fn server(&self) -> Server {
+        let leases = self.path("leases");
+        fs::create_dir_all(&leases).unwrap();
+        fs::set_permissions(&leases, fs::Permissions::from_mode(0o700)).unwrap();
+        Server::new(self.spec(), &leases).unwrap()
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.path("there/redis.pid")
+    }
+
+    /// The process whose number stands in the file.
+    fn redis(&self) -> Pid {
+        Pid::of(fs::read_to_string(self.pid_file()).unwrap().trim().parse().unwrap()).unwrap()
+    }
+
+    /// What runs in the folder of data: the server, as it is no child of anybody's.
+    fn left(&self) -> Vec<Pid> {
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let there = fs::canonicalize(self.path("there")).unwrap();
+        let inside = |number: &u32| fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|at| at.starts_with(&there));
+        numbers.filter(inside).filter_map(Pid::of).filter(|pid| pid.runs()).collect()
+    }
 }
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        // Sessions are its children.
+        Tree::of(Pid::of(self.process.id()).as_slice()).kill();
         let _ = self.process.wait();
+        let left = self.left();
+        Tree::of(&left).kill();
+        if std::thread::panicking() {
+            eprintln!("sshd said:\n{}", fs::read_to_string(self.path("log")).unwrap_or_default());
+        } else {
+            assert!(left.is_empty(), "left running: {left:?}");
+        }
     }
 }
 
@@ -161,62 +224,95 @@ fn ask(port: u16) -> Result<(), String> {
 #[test]
 fn a_server_is_started_paused_killed_and_stopped_over_ssh() {
     let Some(sshd) = Sshd::start() else { return };
-    let leases = tempfile::tempdir().unwrap();
-    fs::set_permissions(leases.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let there = sshd.path("there");
-    fs::create_dir(&there).unwrap();
-    let port = free_port();
-    let mut server = Server::new(sshd.redis(port, &there), leases.path()).unwrap();
-    let pid = || fs::read_to_string(there.join("pid")).unwrap().trim().parse::<u32>().unwrap();
-    let runs = |pid: u32| {
-        fs::read_to_string(format!("/proc/{pid}/stat"))
-            .is_ok_and(|stat| !stat.contains(") Z ") && stat.contains("redis"))
-    };
-
+    let mut server = sshd.server();
+    let asked = || ask(sshd.redis);
     server.start().unwrap();
-    server.wait_ready(&mut || ask(port)).unwrap();
-    let first = pid();
-    assert!(runs(first));
+    server.wait_ready(&mut || asked()).unwrap();
+    let first = sshd.redis();
+    assert_eq!(sshd.left(), [first], "what the test takes for left is the server");
 
     server.pause().unwrap();
-    assert!(ask(port).is_err(), "it stands still");
+    assert!(first.is_paused() && asked().is_err(), "it stands still");
     server.resume().unwrap();
-    server.wait_ready(&mut || ask(port)).unwrap();
+    asked().unwrap();
 
     server.kill().unwrap();
-    while runs(first) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(ask(port).is_err());
+    assert!(!first.runs() && asked().is_err());
+    let log = || fs::read_to_string(sshd.path("there/redis.log")).unwrap();
+    assert!(!log().contains("Received SIGTERM"), "it was given no chance");
 
     server.start().unwrap();
-    server.wait_ready(&mut || ask(port)).unwrap();
-    let second = pid();
-    assert!(second != first && runs(second));
+    server.wait_ready(&mut || asked()).unwrap();
+    let second = sshd.redis();
+    assert!(second != first && second.runs());
     server.stop().unwrap();
-    assert!(!runs(second) && ask(port).is_err());
+    assert!(!second.runs() && asked().is_err());
+    assert!(log().contains("Received SIGTERM") && log().contains("ready to exit, bye bye"), "{}", log());
 
-    // Whoever has its number now is not touched: the name has to be right, too.
-    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
-    fs::write(there.join("pid"), other.id().to_string()).unwrap();
-    assert!(matches!(server.kill(), Err(Problem::Command { .. })), "there is no such server");
-    assert!(other.try_wait().unwrap().is_none());
-    other.kill().unwrap();
-    other.wait().unwrap();
+    // Also one that stands still when nobody is left who would let it go on.
+    server.start().unwrap();
+    server.pause().unwrap();
+    drop(server);
+    assert_eq!(sshd.left(), []);
 }
 
 #[test]
-fn a_command_that_fails_over_there_is_shown_with_what_it_said() {
+fn no_other_process_is_touched_over_ssh() {
     let Some(sshd) = Sshd::start() else { return };
+    let mut server = sshd.server();
+    // Another program, and the same program on another port.
+    let another = free_port();
+    let mut others = [
+        Command::new("sleep").arg("600").spawn().unwrap(),
+        Command::new(sshd.path("bin/redis-server"))
+            .args(["--port", &another.to_string()])
+            .current_dir(sshd.path("bin"))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    ];
+    let began = Instant::now();
+    while ask(another).is_err() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let untouched = others.each_mut().map(|other| {
+        fs::write(sshd.pid_file(), other.id().to_string()).unwrap();
+        let failed = [Server::kill, Server::pause, Server::resume].map(|end| end(&mut server));
+        let failed = failed.iter().all(|done| matches!(done, Err(Problem::Command { .. })));
+        let pid = Pid::of(other.id()).unwrap();
+        let runs = pid.runs() && !pid.is_paused();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        (failed, runs)
+    });
+    assert_eq!(untouched, [(true, true), (true, true)]);
+    // A file that names nobody any more does not keep it from being started, one that runs does.
+    server.start().unwrap();
+    let mut again = sshd.server();
+    let problem = again.start().unwrap_err().to_string();
+    assert!(problem.contains("it runs already"), "{problem}");
+    drop(again);
+    assert!(sshd.redis().runs(), "whoever did not start it does not stop it");
+}
+
+#[test]
+fn a_start_that_fails_over_there_is_shown_with_what_was_said() {
+    let Some(sshd) = Sshd::start() else { return };
+    let mut server = sshd.server();
+    let taken = TcpListener::bind(("127.0.0.1", sshd.redis)).unwrap();
+    let problem = server.start().unwrap_err().to_string();
+    assert!(problem.contains("it is started") && problem.contains("Address already in use"), "{problem}");
+    drop(taken);
+    assert!(!server.is_started());
+    fs::rename(sshd.path("there"), sshd.path("elsewhere")).unwrap();
+    let problem = server.start().unwrap_err().to_string();
+    assert!(problem.contains("No such file or directory"), "{problem}");
+    fs::rename(sshd.path("elsewhere"), sshd.path("there")).unwrap();
+    // Nobody is there who would let us in.
+    let spec = sshd.spec();
+    drop(sshd);
     let leases = tempfile::tempdir().unwrap();
     fs::set_permissions(leases.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let mut spec = sshd.redis(1, Path::new("/nowhere"));
-    let mut server = Server::new(spec.clone(), leases.path()).unwrap();
-    let problem = server.start().unwrap_err().to_string();
-    assert!(problem.contains("it is started") && problem.contains("/nowhere"), "{problem}");
-    // Nobody is there who would let us in.
-    drop(sshd);
-    spec.name = "gone".into();
     let problem = Server::new(spec, leases.path()).unwrap().start().unwrap_err().to_string();
     assert!(problem.contains("ended with exit status: 255") && problem.contains("refused"), "{problem}");
 }
