@@ -163,8 +163,18 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         if server.pause.is_some() != server.resume.is_some() {
             say("pause", "`pause` and `resume` need each other");
         }
-        let commands = [&server.run, &server.start, &server.stop, &server.kill, &server.prepare, &server.ready];
-        let named = |what: &str| commands.iter().any(|c| c.as_ref().is_some_and(|c| c.contains(what)));
+        let commands = [
+            &server.run,
+            &server.start,
+            &server.stop,
+            &server.kill,
+            &server.pause,
+            &server.resume,
+            &server.prepare,
+            &server.ready,
+        ];
+        let texts = || commands.iter().filter_map(|command| command.as_ref()).chain(server.env.values());
+        let named = |what: &str| texts().any(|text| text.contains(what));
         if named("{port}") && server.port.is_none() {
             say("port", "a command names {port}; add `port`");
         }
