@@ -29,6 +29,9 @@ struct Content {
     /// Folders of file systems that this process serves, with all that is in them.
     #[serde(default)]
     folders: Vec<PathBuf>,
+    /// Names of networks of nodes.
+    #[serde(default)]
+    networks: Vec<String>,
 }
 
 /// A file that lasts as long as what it names.
@@ -81,6 +84,7 @@ impl Lease {
             mounts: Vec::new(),
             cgroups: Vec::new(),
             folders: Vec::new(),
+            networks: Vec::new(),
         };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
@@ -144,6 +148,16 @@ impl Lease {
         self.write()
     }
 
+    /// The lease names this network of nodes as well, by the name of the namespace in its middle: what is left of it is
+    /// removed, and what runs in it is killed. It need not be there yet.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn network(&mut self, name: &str) -> io::Result<()> {
+        self.content.networks.push(name.to_owned());
+        self.write()
+    }
+
     /// In one step, so that a kill leaves the old one or the new one.
     fn write(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
@@ -176,6 +190,7 @@ impl Lease {
             tree.kill();
             // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
+            crate::netns::clear(&content.networks, content.owner.number);
             for at in content.mounts.iter().rev() {
                 let _ = clear_mounts(at);
                 let _ = crate::disk::unmount_now(at);
@@ -321,6 +336,7 @@ mod tests {
         let old = r#"{"owner":{"number":1,"began":2},"what":"x","processes":[],"files":["/a"]}"#;
         let content: Content = serde_json::from_str(old).unwrap();
         assert!(content.mounts.is_empty() && content.cgroups.is_empty() && content.files.len() == 1);
+        assert!(content.networks.is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! - [`PowerCut`] is a file system that forgets what was not synced.
 //! - [`Tree`] is a process with all that it has started.
 //! - [`Cgroup`] limits what a server may use, and [`LimitedDisk`] is a disk that can be full.
+//! - [`Network`] has nodes of a store in network namespaces, so that the network between them can be partitioned.
 //! - [`drop_caches`] makes the next start a cold one.
 //! - [`listeners`] and [`server_roots`] find a server that this process has not started.
 
@@ -19,6 +20,7 @@ mod lease;
 mod link;
 mod metrics;
 mod mounts;
+mod netns;
 mod powercut;
 mod process;
 mod sample;
@@ -32,6 +34,7 @@ pub use disk::{DiskProblem, Dropped, Filler, LimitedDisk, drop_caches};
 pub use lease::{Lease, Leftover, leases_folder};
 pub use link::{Link, LinkCounts, LinkState, OneWay};
 pub use metrics::{HostMetrics, Sample, scrape};
+pub use netns::{ClientSees, Network, NetworkProblem, Partition};
 pub use powercut::{Forgotten, Keep, PowerCut, PowerCutUse, PowerOff};
 pub use process::{Pid, Tree};
 pub use sample::{

@@ -1,5 +1,8 @@
 //! What tests of this crate share.
 
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::cgroup::{Limits, available};
 use crate::disk::LimitedDisk;
 
@@ -24,6 +27,23 @@ pub(crate) fn disks() -> bool {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("the build's folder can be written");
     let made = LimitedDisk::loop_file(&folder.path().join("at"), &folder.path().join("file"), 16 << 20);
     root() && here(made.map(drop).map_err(|problem| problem.to_string()))
+}
+
+/// Whether the machine has what networks of nodes are made of. It is asked without them, so that they cannot be what is
+/// missing.
+pub(crate) fn networks() -> bool {
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    let name = format!("storebench-try-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed));
+    let parts = format!(
+        "set -e; ip netns add {name}; trap 'ip netns delete {name}' EXIT; cd /; export LC_ALL=C
+         ip -netns {name} link add x0 type veth peer name x1; ip -netns {name} rule add iif x0 lookup 9
+         nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'"
+    );
+    let tried = || {
+        let out = Command::new("sh").args(["-c", &parts]).output().map_err(|error| error.to_string())?;
+        if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).trim().replace('\n', "; ")) }
+    };
+    root() && here(tried())
 }
 
 /// Waits until something holds, and fails when it does not for a long time.

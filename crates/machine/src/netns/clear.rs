@@ -1,0 +1,74 @@
+//! What is left of a network is removed, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::ip::{batch, file, ip, namespaces};
+use super::{HUB_TO_CLIENT, PREFIX};
+use crate::process::{Pid, Tree};
+
+/// How long processes of a namespace may take to end after they were killed, before it is removed around them.
+const END_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Removes networks that a process of this number has left: their names say whose they are.
+pub(crate) fn clear(networks: &[String], owner: u32) {
+    networks.iter().filter(|name| is_of(name, owner)).for_each(|name| remove(name));
+}
+
+fn is_of(network: &str, owner: u32) -> bool {
+    let number = network.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(&format!("{owner}-")));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Kills what runs in the namespaces of a network and removes them; interfaces go with them.
+pub(super) fn remove(network: &str) {
+    let below = format!("{network}-");
+    let mut names = namespaces();
+    names.retain(|name| name == network || name.starts_with(&below));
+    let until = Instant::now() + END_WITHIN;
+    loop {
+        let inside: Vec<Pid> = names.iter().flat_map(|name| processes(&file(name))).collect();
+        if inside.is_empty() || Instant::now() > until {
+            break;
+        }
+        Tree::of(&inside).kill();
+        std::thread::sleep(LOOK_EVERY);
+    }
+    if names.iter().any(|name| name == network) {
+        // With its other end, which is this machine's. The kernel removes what is in a namespace later than its name.
+        let _ = batch(Some(network), &[format!("link delete {HUB_TO_CLIENT}")]);
+    }
+    for name in names {
+        let _ = ip(&["netns", "delete", &name]);
+    }
+}
+
+/// The processes that are in a namespace now; none where this one is among them.
+pub(super) fn processes(namespace: &Path) -> Vec<Pid> {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    let Some(wanted) = identity(namespace) else { return Vec::new() };
+    if identity(Path::new("/proc/self/ns/net")) == Some(wanted) {
+        return Vec::new();
+    }
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let inside = |number: &u32| identity(Path::new(&format!("/proc/{number}/ns/net"))) == Some(wanted);
+    numbers.filter(inside).filter_map(Pid::of).filter(|pid| pid.runs()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_networks_of_the_owner_are_its_own() {
+        assert!(is_of("storebench-12-0", 12) && is_of("storebench-12-34", 12));
+        for other in ["storebench-12-", "storebench-12", "storebench-123-0", "storebench-12-0-a", "x-12-0", "", "../x"]
+        {
+            assert!(!is_of(other, 12), "{other}");
+        }
+    }
+}
