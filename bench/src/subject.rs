@@ -87,6 +87,7 @@ impl Subject {
             interval: Duration::from_secs(1),
             written: &mut Written::default(),
             companions: Vec::new(),
+            gone: &|| false,
             observer: &mut |_: &Event<'_>| {},
         };
         let record = run_phase(store, &plan, context)?;

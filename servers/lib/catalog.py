@@ -14,6 +14,7 @@ from . import (
     ravendb,
     redis,
     report_tools,
+    ssh,
     vega_datasets,
 )
 
@@ -35,7 +36,12 @@ SERVERS = {
 }
 
 # What tests read, build and look with: installed with the servers.
-DATA = {"vega-datasets": vega_datasets.install, "chromium": chromium.install, "report-tools": report_tools.install}
+DATA = {
+    "vega-datasets": vega_datasets.install,
+    "chromium": chromium.install,
+    "report-tools": report_tools.install,
+    "ssh": ssh.install,
+}
 # Large, and of one soak test: `servers/install all` leaves them out.
 BY_NAME_ONLY = {"minidfs"}
 

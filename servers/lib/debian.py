@@ -58,6 +58,7 @@ LIBRARIES = {
     "libsystemd.so.0": "libsystemd0",
     "libtasn1.so.6": "libtasn1-6",
     "libunistring.so.2": "libunistring2",
+    "libwrap.so.0": "libwrap0",
     "libxml2.so.2": "libxml2",
     "libxslt.so.1": "libxslt1.1",
     "libzstd.so.1": "libzstd1",

@@ -190,6 +190,17 @@ def kill(folder, node):
     (folder / f"{node}.pid").unlink(missing_ok=True)
 
 
+def send(folder, node, number):
+    """Sends a signal to a node and all that it started."""
+    record = _read(folder, node)
+    if record is not None and alive(folder, node):
+        for pid in _family(record["pid"]):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+
 def _record(folder, node, pid, stop):
     record = {"pid": pid, "started": _started(pid), "stop": int(stop)}
     unfinished = folder / f".{node}.record"

@@ -7,8 +7,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
-    BadLines, Collection, Database, Design, ExistingDocuments, MixEntry, OpName, Phase, RateSpec, Size, Stores,
-    Streams, Study, did_you_mean,
+    BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, OpName, Phase, RateSpec, Size,
+    Stores, Streams, Study, did_you_mean,
 };
 use storebench_lab::results::{redact, without_password};
 
@@ -140,7 +140,6 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
             duration: Some(length),
             operations: None,
             rate: None,
-            ledger: false,
             ..measured.clone()
         };
         phases.push(warm_up);
@@ -148,6 +147,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     phases.push(measured);
     let study = Study {
         servers: IndexMap::new(),
+        links: IndexMap::new(),
         title: format!("Quick benchmark of {}", redact(&args.url)),
         question: None,
         seed: args.seed,
@@ -259,7 +259,7 @@ fn measured(args: &BenchArgs) -> Phase {
         on_disconnect: args.on_disconnect.into(),
         drain: args.drain,
         check: args.check,
-        ledger: args.ledger,
+        ledger: LedgerSpec::Kept(args.ledger),
         ..Phase::named("bench")
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use storebench_core::store::AnyStore;
 use storebench_core::workload::{Override, Study, StudyArm, StudyErrors, at_host, leaves_host_open};
-use storebench_lab::run::{ArmRequest, Compiled, LabError, compile_documents};
+use storebench_lab::run::{ArmRequest, Compiled, LabError, Links, compile_documents};
 
 use crate::args::StudyArgs;
 use crate::failure::{BAD_INPUT, Failure};
@@ -109,7 +109,7 @@ impl Opened {
             for host in hosts {
                 let url = host.map_or_else(|| url.clone(), |host| at_host(url, host));
                 let url = stores::with_options(&url, at.options_of(name));
-                let (store, server) = match open.get(&url) {
+                let Served { store, server, links } = match open.get(&url) {
                     Some(served) => served.clone(),
                     None => {
                         let served = servers.serve(&at.study, name, &url)?;
@@ -117,7 +117,8 @@ impl Opened {
                         served
                     }
                 };
-                let arm = ArmRequest { host: host.cloned(), server, ..self.arm(name, store, at, &mut compiled)? };
+                let arm =
+                    ArmRequest { host: host.cloned(), server, links, ..self.arm(name, store, at, &mut compiled)? };
                 // Levels of another store's options make no arm of this one.
                 let same = |other: &ArmRequest| (&other.store_name, &other.host) == (name, &arm.host);
                 if !arms.iter().any(|other| same(other) && other.levels == arm.levels) {
@@ -144,7 +145,17 @@ impl Opened {
         // Stores may have been typed: the result names those that ran.
         let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
         let levels = at.levels_of(name);
-        Ok(ArmRequest { store_name: name.to_owned(), store, server: None, host: None, levels, study, documents, scale })
+        Ok(ArmRequest {
+            store_name: name.to_owned(),
+            store,
+            server: None,
+            links: Links::default(),
+            host: None,
+            levels,
+            study,
+            documents,
+            scale,
+        })
     }
 }
 

@@ -90,6 +90,7 @@ impl Lab {
             interval: Duration::from_millis(20),
             written: &mut self.written.borrow_mut(),
             companions: Vec::new(),
+            gone: &|| false,
             observer: &mut observer,
         };
         run_phase(store, &plan, context).unwrap()

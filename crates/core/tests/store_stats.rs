@@ -82,6 +82,7 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
         interval: Duration::from_millis(100),
         written: &mut Written::default(),
         companions: Vec::new(),
+        gone: &|| false,
         observer: &mut |_: &storebench_core::engine::Event<'_>| {},
     };
     run_phase(&store, &plan, context).unwrap()

@@ -6,9 +6,12 @@
 //!    the client were nearly all in use.
 //! 4. *Memory*: tasks waited for it.
 //! 5. *Disk*: tasks waited for it for a good part of the time, by the system's own pressure figures.
-//! 6. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
-//! 7. *Waiting*: every slot was busy and nothing else was: the time goes to locks, syncs and ways, and more operations in
+//! 6. *Network*: the machine's fastest interface carried nearly all that it can.
+//! 7. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
+//! 8. *Waiting*: every slot was busy and nothing else was: the time goes to locks, syncs and ways, and more operations in
 //!    flight may bring more.
+//!
+//! Of a store on another machine the same is asked of the figures that its `metrics` endpoints tell.
 //!
 //! It is a hint with its evidence beside it, and not a proof.
 
@@ -16,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human::{digits, percent, rate};
-use crate::results::{PhaseResult, ResourcesResult, StoreUseResult, Whose};
+use crate::results::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, Whose};
 
 /// What was at its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +35,8 @@ pub enum Limit {
     Memory,
     /// Its disk.
     Disk,
+    /// The network of the machine.
+    Network,
     /// One processor of the store.
     StoreThread,
     /// Nothing that is used up: operations waited.
@@ -47,6 +52,7 @@ impl Limit {
             Self::Processors => "processors",
             Self::Memory => "memory",
             Self::Disk => "disk",
+            Self::Network => "network",
             Self::StoreThread => "one thread of the store",
             Self::Waiting => "waiting",
         }
@@ -95,9 +101,10 @@ impl Bottleneck {
         let used = phase.resources.as_ref()?;
         let of_store = in_use(used);
         let host = &used.host;
-        let throttled = used.limited.map_or(0.0, |limited| limited.throttled_s * 1e9 / used.span_ns.max(1) as f64);
+        let throttled = used.limited.map_or(0.0, |limited| limited.throttled_share);
         if throttled >= THROTTLED {
-            let evidence = format!("its threads waited {} of the time for its own share of them", percent(throttled));
+            let evidence =
+                format!("its own share of them was used up in {} of the periods of 100 ms", percent(throttled));
             return limit(Limit::Processors, evidence);
         }
         if host.cpu_busy_share + host.stolen_share >= FULL {
@@ -111,8 +118,11 @@ impl Bottleneck {
         }
         if host.disk_pressure_share >= DISK {
             let share = percent(host.disk_pressure_share);
-            let moved = used.store.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
+            let moved = used.disk.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
             return limit(Limit::Disk, format!("something waited for it {share} of the time{moved}"));
+        }
+        if let Some((limit, evidence)) = network(used).or_else(|| elsewhere(used)) {
+            return Some(Self { limit, evidence });
         }
         if let Some((store, cpu)) = of_store
             && (ONE.0..ONE.1).contains(&cpu)
@@ -133,22 +143,49 @@ impl Bottleneck {
     }
 }
 
+/// Whether this machine's network is full.
+fn network(used: &ResourcesResult) -> Option<(Limit, String)> {
+    let most = used.network.most_per_s.filter(|most| *most > 0)? as f64;
+    let per_s = |bytes: u64| bytes as f64 * 1e9 / used.span_ns.max(1) as f64;
+    let (way, carried) = match (per_s(used.network.received_bytes), per_s(used.network.sent_bytes)) {
+        (received, sent) if received > sent => ("received", received),
+        (_, sent) => ("sent", sent),
+    };
+    let evidence = || {
+        let bytes = crate::human::bytes;
+        format!("{}/s were {way} of the {}/s that its interface carries", bytes(carried), bytes(most))
+    };
+    (carried / most >= FULL).then(|| (Limit::Network, evidence()))
+}
+
+/// What is at its limit on another machine, by what it tells of itself.
+fn elsewhere(used: &ResourcesResult) -> Option<(Limit, String)> {
+    used.elsewhere.iter().find_map(|of| {
+        let at_least = |share: Option<f64>, least: f64| share.filter(|share| *share >= least).map(percent);
+        let waited = |share: String| format!("something on {} waited for it {share} of the time", of.url);
+        at_least(of.cpu_busy_share, FULL)
+            .map(|busy| (Limit::Processors, format!("{busy} of those of {} were in use", of.url)))
+            .or_else(|| at_least(of.memory_pressure_share, MEMORY).map(|share| (Limit::Memory, waited(share))))
+            .or_else(|| at_least(of.disk_pressure_share, DISK).map(|share| (Limit::Disk, waited(share))))
+    })
+}
+
 /// Processors that a store's processes kept busy.
 fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
     let store = used.store.as_ref()?;
     (used.span_ns > 0).then(|| (store, (store.cpu_user_s + store.cpu_system_s) * 1e9 / used.span_ns as f64))
 }
 
-/// What went to and from storage each second.
-fn moved(store: &StoreUseResult, span_ns: u64) -> String {
+/// What went to and from a disk each second.
+fn moved(disk: &DiskResult, span_ns: u64) -> String {
     let per_s = |bytes: u64| crate::human::bytes(bytes as f64 * 1e9 / span_ns.max(1) as f64);
-    format!(", {}/s were written and {}/s read", per_s(store.write_bytes), per_s(store.read_bytes))
+    format!(", {}/s were written and {}/s read", per_s(disk.write_bytes), per_s(disk.read_bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{HostResult, LimitedResult, OpResult, RateResult};
+    use crate::results::{ElsewhereResult, HostResult, LimitedResult, NetworkResult, OpResult, RateResult};
 
     fn phase(host: HostResult, cpu_s: f64) -> PhaseResult {
         let store = StoreUseResult { whose: Whose::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
@@ -161,6 +198,7 @@ mod tests {
                 span_ns: 10_000_000_000,
                 host,
                 store: Some(store),
+                disk: Some(DiskResult { read_bytes: 1_000, ..DiskResult::default() }),
                 ..ResourcesResult::default()
             }),
             ..PhaseResult::default()
@@ -179,15 +217,29 @@ mod tests {
         let disk = HostResult { disk_pressure_share: 0.62, ..idle.clone() };
         let found = Bottleneck::of(&phase(disk, 9.8), false, 2.0).unwrap();
         assert_eq!(found.limit, Limit::Disk);
-        assert!(found.evidence.starts_with("something waited for it 62 % of the time, "), "{}", found.evidence);
+        assert_eq!(found.evidence, "something waited for it 62 % of the time, 0 B/s were written and 100 B/s read");
         let memory = HostResult { memory_pressure_share: 0.2, ..idle.clone() };
         assert_eq!(limit(&phase(memory, 1.0)), Some(Limit::Memory));
         let full = HostResult { cpu_busy_share: 0.85, stolen_share: 0.1, ..HostResult::default() };
         assert_eq!(limit(&phase(full, 15.0)), Some(Limit::Processors));
         let mut limited = phase(idle.clone(), 1.0);
-        let throttled = LimitedResult { throttled_s: 6.0, ..LimitedResult::default() };
+        let throttled = LimitedResult { throttled_share: 0.6, ..LimitedResult::default() };
         limited.resources.as_mut().unwrap().limited = Some(throttled);
         assert_eq!(limit(&limited), Some(Limit::Processors));
+        let mut sends = phase(idle.clone(), 1.0);
+        let carried = NetworkResult { sent_bytes: 9_500, most_per_s: Some(1_000), ..NetworkResult::default() };
+        sends.resources.as_mut().unwrap().network = carried;
+        let found = Bottleneck::of(&sends, false, 2.0).unwrap();
+        assert_eq!(
+            (found.limit, &*found.evidence),
+            (Limit::Network, "950 B/s were sent of the 1000 B/s that its interface carries")
+        );
+        let mut far = phase(idle.clone(), 1.0);
+        let there =
+            ElsewhereResult { url: "http://x".into(), cpu_busy_share: Some(0.95), ..ElsewhereResult::default() };
+        far.resources.as_mut().unwrap().elsewhere = vec![there];
+        let found = Bottleneck::of(&far, false, 2.0).unwrap();
+        assert_eq!((found.limit, &*found.evidence), (Limit::Processors, "95 % of those of http://x were in use"));
         let mut client = phase(idle.clone(), 1.0);
         client.client.busiest_worker_share = 0.97;
         assert_eq!(limit(&client), Some(Limit::Client));

@@ -174,6 +174,14 @@ fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) 
 fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     let paint = layout.paint;
     let operations: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.count));
+    if phase.ops.is_empty() {
+        out.push_str(&in_lines(
+            &format!("{}: ", paint.bold(&phase.name)),
+            &rested(phase),
+            layout.width + paint.signs(),
+        ));
+        return;
+    }
     if phase.warm_up {
         let _ = writeln!(
             out,
@@ -232,16 +240,40 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     }
 }
 
+/// A phase that sends nothing, in facts.
+fn rested(phase: &PhaseResult) -> Vec<String> {
+    let took = |ns: u64| duration(ns as f64);
+    let mut facts = vec!["nothing is sent".to_owned()];
+    if let Some(of) = &phase.restarted {
+        facts.push(format!("stopped in {}", took(of.stop_ns)));
+        facts.extend(of.dropped.clone());
+        facts.extend(of.listening_ns.map(|ns| format!("listening {} after the start", took(ns))));
+        facts.push(format!("ready after {}", took(of.ready_ns)));
+    }
+    if let Some(after) = &phase.store_after {
+        facts.extend(after.compact_ns.map(|ns| format!("compacted in {}", took(ns))));
+        let rested = if after.settled == Some(true) { "at rest after" } else { "not at rest after" };
+        facts.extend(after.settle_ns.map(|ns| format!("{rested} {}", took(ns))));
+        facts.extend(after.disk_bytes.map(|disk| format!("on disk {}", bytes(disk as f64))));
+        facts.extend(after.disk_peak_bytes.map(|peak| format!("meanwhile up to {}", bytes(peak as f64))));
+    }
+    facts
+}
+
 /// What the store's processes used; nothing of one that shares the client's, of which all is told already.
 fn used(phase: &PhaseResult) -> Vec<String> {
     let Some(store) = phase.resources.as_ref().and_then(|used| used.store.as_ref()) else { return Vec::new() };
     let mut facts = Vec::new();
     if store.whose == Whose::Server {
-        facts.extend(store.cpu_us_per_op.map(|us| format!("server {} CPU/op", duration(us * 1e3))));
+        // Below the kernel's ticks nothing is known.
+        facts.extend(
+            store.cpu_us_per_op.filter(|us| *us > 0.0).map(|us| format!("server {} CPU/op", duration(us * 1e3))),
+        );
         facts.push(format!("peak memory {}", bytes(store.rss_max_bytes as f64)));
     }
-    let amplified = store.write_amplification;
-    facts.extend(amplified.map(|by| format!("×{} of what was written went to disk", digits(by))));
+    let disk = phase.resources.as_ref().and_then(|used| used.disk.as_ref());
+    let written = disk.and_then(|disk| disk.write_amplification);
+    facts.extend(written.map(|by| format!("×{} of what was written reached the disk", digits(by))));
     facts
 }
 

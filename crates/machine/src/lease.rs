@@ -65,16 +65,9 @@ impl Lease {
     /// # Errors
     /// Where the folder cannot be made or written, or belongs to somebody else.
     pub fn begin(folder: &Path, what: &str) -> io::Result<Self> {
-        use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+        use std::os::unix::fs::DirBuilderExt as _;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        // Whoever may write there may have processes ended that are not theirs.
-        let metadata = fs::metadata(folder)?;
-        if metadata.uid() != rustix::process::getuid().as_raw() || metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                format!("{} can be written by others; remove it", folder.display()),
-            ));
-        }
+        is_own(folder, &fs::symlink_metadata(folder)?)?;
         let owner = Pid::own().ok_or_else(|| io::Error::other("/proc does not tell of this process"))?;
         let content = Content {
             owner,
@@ -171,15 +164,16 @@ impl Lease {
     /// # Errors
     /// Where the folder cannot be read. One that is not there holds nothing.
     pub fn clear_up(folder: &Path) -> io::Result<Vec<Leftover>> {
-        let entries = match fs::read_dir(folder) {
+        match fs::symlink_metadata(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other?,
-        };
+            found => is_own(folder, &found?)?,
+        }
         let mut all = Vec::new();
-        for path in entries.flatten().map(|entry| entry.path()) {
+        for path in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
             if path.extension().is_none_or(|extension| extension != "lease") {
                 continue;
             }
+            is_own(&path, &fs::symlink_metadata(&path)?)?;
             let Ok(bytes) = fs::read(&path) else { continue };
             // Of one that cannot be read nothing can be known: it may be about to be written.
             let Ok(content) = serde_json::from_slice::<Content>(&bytes) else { continue };
@@ -193,7 +187,10 @@ impl Lease {
             crate::netns::clear(&content.networks, content.owner.number);
             for at in content.mounts.iter().rev() {
                 let _ = clear_mounts(at);
-                let _ = crate::disk::unmount_now(at);
+                // Whatever else is mounted there now is somebody else's.
+                if content.files.iter().any(|file| is_loop_of(at, file)) {
+                    let _ = crate::disk::unmount_now(at);
+                }
             }
             for file in &content.files {
                 let _ = fs::remove_file(file);
@@ -208,12 +205,49 @@ impl Lease {
     }
 }
 
-/// Removes a folder of a file system that nobody serves any more, and no other: who wrote the lease may have been mistaken.
+/// Whether it belongs to this user and nobody else may write it: whoever may could have any process ended and any file removed.
+fn is_own(path: &Path, found: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = found.uid() == rustix::process::getuid().as_raw() && found.mode() & 0o022 == 0;
+    if own && (found.is_dir() || found.is_file()) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{} can be written by others, and nothing that it says is believed; remove it", path.display()),
+    ))
+}
+
+/// Whether the file system at a place lies in this file, through a loop device.
+fn is_loop_of(at: &Path, file: &Path) -> bool {
+    let Some(mount) = crate::mounts::read().into_iter().rev().find(|mount| mount.point == at) else { return false };
+    let Some(name) = mount.source.file_name().and_then(|name| name.to_str()) else { return false };
+    let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+    backing.is_ok_and(|backing| Path::new(backing.trim_end()) == file)
+}
+
+/// Removes what this program has put into a folder of a file system that nobody serves any more, and the folder if nothing else
+/// is in it: somebody may have put something of theirs there meanwhile.
 pub(crate) fn remove_marked(folder: &Path) {
     let marked = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
         && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
     if marked && is_mounted_below(folder).is_ok_and(|mounted| !mounted) {
-        let _ = fs::remove_dir_all(folder);
+        // The folder behind the one that is mounted at holds the content of files by their numbers.
+        let is_backing = folder.to_str().is_some_and(|path| path.ends_with("backing"));
+        let only_ours = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+            name == MARKER || is_backing && name.to_str().is_some_and(is_number)
+        };
+        let entries: Vec<fs::DirEntry> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
+        if !entries.iter().all(only_ours) {
+            let _ = fs::remove_file(folder.join(MARKER));
+            return;
+        }
+        for entry in entries {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(folder);
     }
 }
 
@@ -344,5 +378,65 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert!(Lease::begin(folder.path(), "x").unwrap_err().to_string().contains("written by others"));
+        assert!(Lease::clear_up(folder.path()).unwrap_err().to_string().contains("written by others"));
+        assert_eq!(Lease::clear_up(&folder.path().join("nothing")).unwrap(), []);
+    }
+
+    /// A lease of a process that does not run any more, in a folder of its own.
+    fn left(what: impl FnOnce(&mut Lease)) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let mut lease = Lease::begin(folder.path(), "something").unwrap();
+        what(&mut lease);
+        lease.content.owner.began += 1;
+        lease.write().unwrap();
+        std::mem::forget(lease);
+        folder
+    }
+
+    #[test]
+    fn a_lease_that_others_could_have_written_is_not_believed() {
+        let precious = tempfile::NamedTempFile::new().unwrap();
+        let folder = left(|lease| lease.file(precious.path().to_owned()).unwrap());
+        let lease = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        fs::set_permissions(&lease, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        assert!(Lease::clear_up(folder.path()).unwrap_err().to_string().contains("is believed"));
+        // Nor where it is a link to one of somebody else's.
+        let moved = folder.path().join("moved");
+        fs::rename(&lease, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &lease).unwrap();
+        assert!(Lease::clear_up(folder.path()).is_err());
+        assert!(precious.path().exists());
+    }
+
+    #[test]
+    fn what_somebody_has_put_where_a_disk_was_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let (at, backing) = (place.path().join("it.disk"), place.path().join("it.disk.backing"));
+        for folder in [&at, &backing] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join(MARKER), "").unwrap();
+        }
+        fs::write(at.join("theirs"), "precious").unwrap();
+        fs::write(backing.join("17"), "content").unwrap();
+        let folder = left(|lease| {
+            lease.folder(&at).unwrap();
+            lease.folder(&backing).unwrap();
+        });
+        assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
+        assert_eq!(fs::read_to_string(at.join("theirs")).unwrap(), "precious");
+        assert!(!at.join(MARKER).exists() && !backing.exists());
+    }
+
+    #[test]
+    fn what_somebody_has_mounted_where_a_disk_was_stays() {
+        if !disks() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let theirs = LimitedDisk::tmpfs(&place.path().join("disk"), 1 << 20).unwrap();
+        let folder = left(|lease| lease.mount(theirs.at()).unwrap());
+        assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
+        assert!(crate::mounts::read().iter().any(|mount| mount.point == theirs.at()));
     }
 }

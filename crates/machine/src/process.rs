@@ -95,6 +95,15 @@ impl Tree {
         Self(all)
     }
 
+    /// The processes of this group, but its leader. As long as one of them is there, or the leader was not waited for, no other group
+    /// has this number.
+    pub(crate) fn of_group(group: u32) -> Self {
+        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let others = numbers.filter(|number| *number != group).filter_map(|number| Some((number, stat(number)?)));
+        Self(others.filter(|(_, of)| of.group == group).map(|(number, of)| Pid { number, began: of.began }).collect())
+    }
+
     /// The processes, the oldest first.
     pub fn pids(&self) -> &[Pid] {
         &self.0

@@ -4,15 +4,20 @@ use std::fmt;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
 use super::cgroup::{Cgroup, GroupUse, Limits};
+use super::command::{self, Failed};
 use super::lease::Lease;
 use super::process::{Pid, Tree};
 
 /// How often is looked whether something has happened.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long what is run once before the first start may take: data may have to be copied.
+const PREPARED_WITHIN: Duration = Duration::from_secs(3600);
 /// Lines of a server's output that an error shows.
 const LAST_LINES: usize = 15;
 
@@ -141,6 +146,8 @@ pub struct Server {
     child: Option<Child>,
     /// Whether the user's own command has started it.
     given_runs: bool,
+    /// Whether the user's own command has failed to end it, so that it may run still.
+    given_left: bool,
     paused: bool,
 }
 
@@ -154,7 +161,7 @@ impl Server {
         for file in &spec.files {
             lease.file(file.clone())?;
         }
-        Ok(Self { spec, lease, group: None, child: None, given_runs: false, paused: false })
+        Ok(Self { spec, lease, group: None, child: None, given_runs: false, given_left: false, paused: false })
     }
 
     /// Its name.
@@ -185,10 +192,20 @@ impl Server {
 
     /// How it has died, if it has though it was not asked to.
     pub fn died(&mut self) -> Option<Problem> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
-        self.child = None;
-        let _ = self.lease.processes(&[]);
+        let status = self.ended()?;
+        self.forget();
         Some(Problem::Died { server: self.spec.name.clone(), how: status.to_string(), said: self.said() })
+    }
+
+    /// How its process has ended, if it has. What it has started and left behind is no server any more, and is ended too.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        let child = self.child.as_mut()?;
+        let process = rustix::process::Pid::from_raw(child.id().cast_signed())?;
+        // Not waited for yet, so that its number stays that of its group.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(process), look).ok()??;
+        Tree::of_group(child.id()).kill();
+        child.try_wait().ok()?
     }
 
     /// Limits what it may use, from its next start on; what is not named is not limited any more.
@@ -202,18 +219,37 @@ impl Server {
         if let Commands::Given { .. } = self.spec.commands {
             return Err(self.no_way("limited", "run"));
         }
-        let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
         match &mut self.group {
-            Some(group) => group.set(limits).map_err(|problem| refused(problem.to_string()))?,
-            None => {
-                let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
-                let group = group.map_err(|problem| refused(problem.to_string()))?;
-                for folder in group.folders() {
-                    self.lease.cgroup(folder.clone()).map_err(|error| refused(format!("its lease: {error}")))?;
-                }
-                self.group = Some(group);
-            }
+            Some(group) => group.set(limits).map_err(|problem| {
+                let why = problem.to_string();
+                Problem::NoWay { server: self.spec.name.clone(), what: "limited", why }
+            }),
+            None => self.begin_group(limits),
         }
+    }
+
+    /// Makes it such that it can be [limited](Server::limit) while it runs, from its next start on.
+    ///
+    /// # Errors
+    /// Where this machine has no such limits, or it is not a process of this one.
+    pub fn limit_later(&mut self) -> Result<(), Problem> {
+        if self.group.is_some() {
+            return Ok(());
+        }
+        if let Commands::Given { .. } = self.spec.commands {
+            return Err(self.no_way("limited", "run"));
+        }
+        self.begin_group(Limits::default())
+    }
+
+    fn begin_group(&mut self, limits: Limits) -> Result<(), Problem> {
+        let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
+        let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
+        let group = group.map_err(|problem| refused(problem.to_string()))?;
+        for folder in group.folders() {
+            self.lease.cgroup(folder.clone()).map_err(|error| refused(format!("its lease: {error}")))?;
+        }
+        self.group = Some(group);
         Ok(())
     }
 
@@ -235,14 +271,14 @@ impl Server {
             made.map_err(|e| self.failed("its data folder is made", &data.display().to_string(), e.to_string()))?;
             let empty = fs::read_dir(&data).is_ok_and(|mut entries| entries.next().is_none());
             if let Some(prepare) = self.spec.prepare.clone().filter(|_| empty) {
-                self.run("it is prepared", &prepare)?;
+                self.run("it is prepared", &prepare, PREPARED_WITHIN)?;
             }
         }
         let enter = self.group.as_ref().map_or_else(String::new, Cgroup::enter_command);
         let mut command = match &self.spec.commands {
             Commands::Given { start, .. } => {
                 let start = start.clone();
-                self.run("it is started", &start)?;
+                self.run("it is started", &start, self.spec.ready_within)?;
                 self.given_runs = true;
                 return Ok(());
             }
@@ -288,7 +324,8 @@ impl Server {
                 return Err(died);
             }
             let ready = self.spec.ready.clone();
-            let asked = ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready));
+            let left = self.spec.ready_within.saturating_sub(began.elapsed()).max(LOOK_EVERY);
+            let asked = ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready, left));
             let why = match asked.map_err(|e| e.to_string()).and_then(|()| answers()) {
                 Ok(()) => return Ok(began.elapsed()),
                 Err(why) => why,
@@ -308,26 +345,30 @@ impl Server {
     /// Stops it in order; one that takes too long is killed.
     ///
     /// # Errors
-    /// Where its command fails, or it had to be killed. It does not run then either.
+    /// Where its command fails, or it had to be killed, or has ended by itself. It counts as ended then too; where a command has
+    /// failed, it is stopped once more when this value is dropped.
     pub fn stop(&mut self) -> Result<(), Problem> {
         if !self.is_started() {
             return Ok(());
         }
+        // Whoever stops one that has ended already would take its crash for an end in order.
+        if let Some(died) = self.died() {
+            return Err(died);
+        }
         if self.paused {
-            self.resume()?;
+            // Where that fails it has to be stopped all the same.
+            let _ = self.resume();
         }
         if let Commands::Given { stop, .. } = &self.spec.commands {
             let stop = stop.clone();
-            self.given_runs = false;
-            return self.run("it is stopped", &stop);
+            return self.end_given("it is stopped", &stop);
         }
         let tree = self.tree();
         tree.terminate();
         let began = Instant::now();
         while began.elapsed() < self.spec.stop_within {
-            let ended = self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()));
-            if ended {
-                // What it has started and left behind is no server any more.
+            if self.child.is_none() || self.ended().is_some() {
+                // Also those who have a group of their own.
                 tree.kill();
                 self.forget();
                 return Ok(());
@@ -345,12 +386,12 @@ impl Server {
     pub fn kill(&mut self) -> Result<(), Problem> {
         if let Commands::Given { kill, .. } = &self.spec.commands {
             let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
-            self.given_runs = false;
-            return self.run("it is killed", &kill);
+            return self.end_given("it is killed", &kill);
         }
+        let died = self.died();
         let tree = self.tree();
         self.end(&tree);
-        Ok(())
+        died.map_or(Ok(()), Err)
     }
 
     /// Has it stand still where it is.
@@ -360,7 +401,7 @@ impl Server {
     pub fn pause(&mut self) -> Result<(), Problem> {
         if let Commands::Given { pause, .. } = &self.spec.commands {
             let pause = pause.clone().ok_or_else(|| self.no_way("paused", "pause"))?;
-            self.run("it is paused", &pause)?;
+            self.run("it is paused", &pause, self.spec.stop_within)?;
         } else {
             self.tree().pause();
         }
@@ -375,7 +416,7 @@ impl Server {
     pub fn resume(&mut self) -> Result<(), Problem> {
         if let Commands::Given { resume, .. } = &self.spec.commands {
             let resume = resume.clone().ok_or_else(|| self.no_way("resumed", "resume"))?;
-            self.run("it is resumed", &resume)?;
+            self.run("it is resumed", &resume, self.spec.stop_within)?;
         } else {
             self.tree().resume();
         }
@@ -391,9 +432,18 @@ impl Server {
         lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 
+    /// Ends it by the user's own command.
+    fn end_given(&mut self, what: &'static str, line: &str) -> Result<(), Problem> {
+        (self.given_runs, self.paused) = (false, false);
+        let ended = self.run(what, line, self.spec.stop_within);
+        self.given_left = ended.is_err();
+        ended
+    }
+
     fn end(&mut self, tree: &Tree) {
         tree.kill();
         if let Some(child) = &mut self.child {
+            Tree::of_group(child.id()).kill();
             // It cannot go on; what cannot be waited for has been waited for.
             let _ = child.wait();
         }
@@ -416,22 +466,11 @@ impl Server {
         fs::OpenOptions::new().create(true).append(true).open(log).map_err(|e| format!("{}: {e}", log.display()))
     }
 
-    /// Runs a command to its end.
-    fn run(&self, what: &'static str, line: &str) -> Result<(), Problem> {
-        let mut command = Command::new("sh");
-        command.args(["-c", line]).stdin(Stdio::null()).process_group(0);
-        command.envs(self.spec.env.iter().map(|(name, value)| (name, value)));
-        let output = command.output().map_err(|e| self.failed(what, line, format!("cannot be run: {e}")))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = [output.stdout, output.stderr].concat();
-        Err(Problem::Command {
-            server: self.spec.name.clone(),
-            what,
-            command: line.to_owned(),
-            why: format!("ended with {}", output.status),
-            said: String::from_utf8_lossy(&said).trim_end().to_owned(),
+    /// Runs a command to its end, which has to come within this time.
+    fn run(&self, what: &'static str, line: &str, within: Duration) -> Result<(), Problem> {
+        command::run(line, &self.spec.env, within, &|| false).map_err(|Failed { why, said }| {
+            let (server, command) = (self.spec.name.clone(), line.to_owned());
+            Problem::Command { server, what, command, why, said }
         })
     }
 
@@ -455,13 +494,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let tree = self.tree();
-        self.end(&tree);
-        if let Commands::Given { stop, .. } = &self.spec.commands
-            && self.given_runs
-        {
+        if let Commands::Given { .. } = self.spec.commands {
+            self.given_runs |= self.given_left;
             // Whoever stops it in order hears how that went; here nobody is left who could.
-            let _ = self.run("it is stopped", &stop.clone());
+            let _ = self.stop();
+        } else {
+            let tree = self.tree();
+            self.end(&tree);
         }
         for file in &self.spec.files {
             let _ = fs::remove_file(file);
@@ -613,6 +652,109 @@ mod tests {
         let mut server = lab.server(given(None), |_| ());
         assert!(server.kill().unwrap_err().to_string().contains("add `kill`"));
         assert!(server.pause().unwrap_err().to_string().contains("add `pause`"));
+    }
+
+    #[test]
+    fn commands_that_fail_leave_nothing_running_or_standing_still() {
+        let lab = Lab::new();
+        let say = |what: &str| format!("echo {what} >> $FOLDER/did; test ! -e $FOLDER/no-{what}");
+        let given = || Commands::Given {
+            start: say("start"),
+            stop: say("stop"),
+            kill: Some(say("kill")),
+            pause: Some(say("pause")),
+            resume: Some(say("resume")),
+        };
+        let did = || {
+            let all = fs::read_to_string(lab.path("did")).unwrap();
+            fs::remove_file(lab.path("did")).unwrap();
+            all.replace('\n', " ")
+        };
+        // What was killed while it stood still does not stand still when it is started again.
+        let mut server = lab.server(given(), |_| ());
+        server.start().unwrap();
+        server.pause().unwrap();
+        server.kill().unwrap();
+        server.start().unwrap();
+        server.stop().unwrap();
+        assert_eq!(did(), "start pause kill start stop ");
+        // One that cannot be let go on is stopped all the same.
+        fs::write(lab.path("no-resume"), "").unwrap();
+        server.start().unwrap();
+        server.pause().unwrap();
+        server.stop().unwrap();
+        assert_eq!(did(), "start pause resume stop ");
+        // Nor is one dropped as it stands still, which could not stop in order.
+        server.start().unwrap();
+        server.pause().unwrap();
+        drop(server);
+        assert_eq!(did(), "start pause resume stop ");
+        // Whoever could not be ended may run still.
+        for (what, end) in [("stop", Server::stop as fn(&mut Server) -> _), ("kill", Server::kill)] {
+            let mut server = lab.server(given(), |_| ());
+            server.start().unwrap();
+            let no = lab.path(&format!("no-{what}"));
+            fs::write(&no, "").unwrap();
+            assert!(end(&mut server).is_err());
+            fs::remove_file(no).unwrap();
+            drop(server);
+            assert_eq!(did(), format!("start {what} stop "));
+        }
+    }
+
+    #[test]
+    fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
+        let lab = Lab::new();
+        let mark = format!("sleep 311.{}", std::process::id());
+        let line = format!("sh -c '{mark} & sleep 0.2; exit 7'");
+        let mut server = lab.server(Commands::Run(line), |_| {});
+        server.start().unwrap();
+        let died = loop {
+            if let Some(died) = server.died() {
+                break died;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        assert!(died.to_string().contains("exit status: 7"), "{died}");
+        let running = || {
+            let found = Command::new("pgrep").args(["-x", "-f", &mark]).output().unwrap();
+            String::from_utf8(found.stdout).unwrap()
+        };
+        while !running().is_empty() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // A crash is none that was asked for, whoever is the first to meet it.
+        for end in [Server::stop, Server::kill] {
+            server.start().unwrap();
+            let pid = server.tree().pids()[0];
+            while pid.runs() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            let told = end(&mut server).unwrap_err();
+            assert!(matches!(told, Problem::Died { .. }), "{told}");
+            assert!(!server.is_started());
+        }
+    }
+
+    #[test]
+    fn commands_that_hang_or_leave_their_output_open_are_not_waited_for() {
+        let lab = Lab::new();
+        let mark = format!("sleep 611.{}", std::process::id());
+        let given = Commands::Given {
+            start: format!("{mark} & true"),
+            stop: format!("pkill -x -f '{mark}'"),
+            kill: None,
+            pause: None,
+            resume: None,
+        };
+        let mut server = lab.server(given, |spec| {
+            spec.ready = Some("sleep 600".into());
+            spec.ready_within = Duration::from_millis(300);
+        });
+        server.start().unwrap();
+        let problem = server.wait_ready(&mut || Ok(())).unwrap_err();
+        assert!(problem.to_string().contains("had not ended within"), "{problem}");
+        server.stop().unwrap();
     }
 
     #[test]

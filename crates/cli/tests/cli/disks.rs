@@ -99,6 +99,25 @@ fn what_was_not_synced_is_lost_with_the_power_and_the_run_says_so() {
     }
 }
 
+/// Arms that differ in an option of the store lie on one disk, one after the other.
+#[test]
+fn arms_of_one_store_share_its_disk() {
+    if !can() {
+        return;
+    }
+    let cli = Cli::new();
+    let cut = r#"[{ at = "1s", do = "power-cut" }]"#;
+    let factors = "[factors]\n\"stores.sqlite.cache\" = [\"1MiB\", \"4MiB\"]\n";
+    cli.write("it.toml", &format!("{}{factors}", study("sqlite:it.db", "fsync", cut)));
+    let done = cli.run("run it.toml --json -q");
+    done.assert_measured();
+    let result = done.json();
+    let lost: Vec<&Value> =
+        result["trials"].as_array().unwrap().iter().map(|t| &t["phases"][1]["ledger"]["lost"]).collect();
+    assert_eq!(lost, [0, 0]);
+    nothing_left(&cli);
+}
+
 /// What `redis-server` is run with: its folder of programs, and its libraries.
 fn redis() -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
@@ -199,7 +218,7 @@ fn disks_that_cannot_be_broken_are_refused_before_anything_is_touched() {
         ("redis://127.0.0.1:1", cut, given, "have it started by `run`"),
         ("redis://127.0.0.1:1", cut, without, "add `data`"),
         ("memory:", cut, "", "does not say how"),
-        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "only a power cut forgets"),
+        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "`keep` is of do = \"power-cut\" only"),
         ("sqlite:it.db", r#"[{ at = "1ms", do = "disk-full" }]"#, "", "for how long?"),
     ] {
         let (cli, done) = run(store, "os", faults, server);

@@ -126,6 +126,237 @@ fn postgres_keeps_what_it_acknowledged() {
 }
 
 #[test]
+fn ravendb_keeps_what_it_acknowledged() {
+    let server = Server::start("ravendb");
+    let table = format!("[servers.ravendb]\n{}", server.commands());
+    let cli = Cli::new();
+    let faults = format!("[{{ at = \"{}\", do = \"kill\", for = \"100ms\" }}]", moment(4));
+    // It needs seconds to be back.
+    cli.write("kill.toml", &format!("{}{table}", study(&server.url, &faults, "9s", "fsync")));
+    nothing_lost(&cli, &cli.run("run kill.toml --json -q --manage-servers"));
+}
+
+#[test]
+fn memcached_loses_everything_with_a_restart_and_the_run_says_so() {
+    let server = Server::start("memcached");
+    let cli = Cli::new();
+    let faults = r#"[{ at = "900ms", do = "restart" }]"#;
+    let table = format!("[servers.memcached]\n{}", server.commands());
+    cli.write("restart.toml", &format!("{}{table}", study(&server.url, faults, "2500ms", "none")));
+    let done = cli.run("run restart.toml --json -q --manage-servers");
+    assert_eq!(done.code, 1, "{}", done.err);
+    let ledger = steady(&done.json())["ledger"].clone();
+    assert!(ledger["gone"].as_u64().unwrap() > 500, "{ledger}");
+    nothing_left(&cli);
+}
+
+/// A primary whose commits wait for a standby: with the standby gone, nothing is acknowledged, and nothing is lost.
+#[test]
+fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
+    let server = Server::start("postgres-standby");
+    let cli = Cli::new();
+    let durability = r#"{ acknowledged_by = 2, persisted = "disk", on = 2 }"#;
+    let faults = r#"[
+    { at = "1s", do = "kill", server = "replica", for = "1s" },
+    { at = "4500ms", do = "pause", server = "replica", for = "1s" },
+]"#;
+    let text = study(&server.url, faults, "7500ms", "-").replace("\"-\"", durability);
+    let (own, replica) = (server.commands(), server.commands_of_node("replica"));
+    let table = format!("[servers.postgres]\n{own}[servers.replica]\nnode_of = \"postgres\"\n{replica}");
+    cli.write("standby.toml", &(text + &table));
+    let done = cli.run("run standby.toml --json -q --manage-servers");
+    done.assert_measured();
+    let result = done.json();
+    let [kill, pause] = &steady(&result)["faults"].as_array().unwrap()[..] else { panic!("{result}") };
+    for fault in [kill, pause] {
+        let unavailable = fault["unavailable_by_op_ns"]["upsert"].as_u64().unwrap_or(0);
+        // As long as the fault and, at most, until the standby has connected again; to the length of an interval.
+        assert!(unavailable >= 900_000_000, "{fault}");
+        assert_eq!(fault["detail"], "of replica");
+    }
+    let paused = pause["ready_ns"].as_u64().unwrap() - pause["began_ns"].as_u64().unwrap();
+    assert!(paused >= 1_000_000_000, "{pause}");
+    assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
+    nothing_left(&cli);
+}
+
+/// The programs of PostgreSQL, to be run as somebody who is not root.
+fn postgres() -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
+    let found = std::process::Command::new(script).arg("postgres").output().unwrap();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let root = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    let libraries = std::fs::read_dir(format!("{root}/usr/lib")).unwrap().flatten();
+    let libraries: Vec<String> = libraries.map(|folder| folder.path().display().to_string()).collect();
+    let own = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    format!("{own} env LD_LIBRARY_PATH={} {root}/usr/lib/postgresql/15/bin", libraries.join(":"))
+}
+
+/// Two nodes that do not reach each other: what waits for both is not acknowledged until they do.
+#[test]
+fn commits_that_wait_for_a_standby_stop_while_the_network_is_partitioned() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if let Err(why) = storebench_machine::Network::available() {
+        println!("skipped: {why}");
+        return;
+    }
+    let cli = Cli::new();
+    std::fs::set_permissions(cli.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let programs = postgres();
+    let run = format!(
+        "{programs}/postgres -D {{data}} -c listen_addresses={{address}} -c unix_socket_directories= -c \
+         synchronous_standby_names=* -c max_wal_senders=5"
+    );
+    let own = "chown 65534:65534 {data} && chmod 700 {data} &&";
+    let table = format!(
+        r#"
+[servers.postgres]
+namespace = true
+run       = "{run}"
+prepare   = "{own} {programs}/initdb -U storebench --auth=trust --no-sync -D {{data}} && echo 'host all,replication all samenet trust' >> {{data}}/pg_hba.conf"
+data      = "primary"
+port      = 5432
+[servers.standby]
+node_of   = "postgres"
+namespace = true
+run       = "{run}"
+prepare   = "{own} {programs}/pg_basebackup -h {{address.postgres}} -U storebench -D {{data}} -R --checkpoint=fast --no-sync"
+data      = "standby"
+port      = 5432
+"#
+    );
+    let durability = r#"{ acknowledged_by = 2, persisted = "disk", on = 2 }"#;
+    let faults = r#"[{ at = "1500ms", do = "partition", groups = [["postgres"], ["standby"]], for = "1s" }]"#;
+    let url = "postgres://storebench@{address.postgres}:5432/postgres";
+    let text = study(url, faults, "6s", "-").replace("\"-\"", durability);
+    // Paths of data are those of the test's folder, wherever servers are started.
+    let there = |name: &str| format!("data      = \"{}\"", cli.path(name).display());
+    let table = table
+        .replace(r#"data      = "primary""#, &there("primary"))
+        .replace(r#"data      = "standby""#, &there("standby"));
+    cli.write("cut.toml", &(text + &table));
+    let done = cli.run("run cut.toml --json -q --manage-servers");
+    done.assert_measured();
+    let result = done.json();
+    let fault = &steady(&result)["faults"][0];
+    assert_eq!((&fault["what"], &fault["detail"]), (&"partition".into(), &"postgres apart from standby".into()));
+    let began = fault["began_ns"].as_u64().unwrap();
+    assert!(fault["mended_ns"].as_u64().unwrap() - began >= 1_000_000_000, "{fault}");
+    // Reads go on, writes wait as long as the partition lasts, to the length of an interval.
+    assert!(fault["unavailable_by_op_ns"]["upsert"].as_u64().unwrap() >= 900_000_000, "{fault}");
+    assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
+    nothing_left(&cli);
+}
+
+/// What is done over a link, on a figure and by a command needs no server that is controlled, the limit and the restart do.
+#[test]
+fn links_limits_and_commands_are_felt_and_mended() {
+    let options = ["--option", "appendonly yes", "--option", "appendfsync always"];
+    let server = Server::start_with("redis", &options);
+    let cli = Cli::new();
+    let faults = r#"[
+    { at = "800ms", do = "link", latency = "40ms", jitter = "5ms", for = "400ms" },
+    { at = "2000ms", do = "link", stall = true, for = "600ms" },
+    { at = "3600ms", do = "reset" },
+    { at = "4200ms", do = "run", command = "sleep 0.2; echo {port} > ran" },
+    { when = "used_memory_bytes > 1KiB", do = "restart", cold = true },
+]"#;
+    let mut text = study(&server.url, faults, "6500ms", "fsync");
+    text += &format!("[servers.redis]\n{}", server.commands());
+    cli.write("link.toml", &text);
+    let done = cli.run("run link.toml --json -q --manage-servers");
+    done.assert_measured();
+    let result = done.json();
+    let phase = steady(&result);
+    let all = phase["faults"].as_array().unwrap();
+    let named: Vec<&str> = all.iter().map(|fault| fault["what"].as_str().unwrap()).collect();
+    assert_eq!(named, ["link", "link", "reset", "run", "restart"]);
+    assert!(all.iter().all(|fault| fault["began_ns"].as_u64().is_some() && fault["problem"].is_null()), "{all:?}");
+    // Answers that were 40 ms late: as slow as asked for, each way half of it, give or take the jitter.
+    assert!(phase["all"]["service_ns"]["max"].as_u64().unwrap() >= 600_000_000, "{}", phase["all"]);
+    assert!(all[1]["unavailable_ns"].as_u64().unwrap() >= 500_000_000, "{}", all[1]);
+    assert!(phase["connection_events"]["disconnects"].as_u64().unwrap() >= 2, "{}", phase["connection_events"]);
+    assert_eq!(std::fs::read_to_string(cli.path("ran")).unwrap().trim(), server.port.to_string());
+    let restart = &all[4];
+    assert!(!restart["dropped"].as_str().unwrap().is_empty(), "{restart}");
+    let at = |key: &str| restart[key].as_u64().unwrap();
+    assert!(at("mended_ns") <= at("listening_ns") && at("listening_ns") <= at("ready_ns"), "{restart}");
+    assert_eq!(phase["ledger"]["lost"], 0);
+    // What is said names the server, and not the link to it.
+    assert_eq!(result["trials"][0]["url"], server.url.as_str());
+    nothing_left(&cli);
+}
+
+/// What was measured before a server ended by itself is kept, with what the ledger says of it.
+#[test]
+fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
+    let cli = Cli::new();
+    let store = format!("sqlite:ends-{}.db", std::process::id());
+    let faults = format!(r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f 'hos[t] {store}'" }}]"#);
+    let text = study(&store, &faults, "1s", "fsync") + "[[phases]]\nname = \"later\"\nrestart = \"warm\"\n";
+    cli.write("ends.toml", &text);
+    let run = |cli: &Cli| cli.run("run ends.toml --json -q --manage-servers");
+    let done = run(&cli);
+    assert_eq!(done.code, 1, "{}", done.err);
+    let result = done.json();
+    let phase = steady(&result);
+    assert!(phase["ledger"]["keys"].as_u64().unwrap() > 1_000, "{phase}");
+    assert!(phase["partial"].as_str().unwrap().contains("has ended by itself"), "{}", phase["partial"]);
+    nothing_left(&cli);
+    // Started again by a fault, it has ended by itself all the same.
+    let faults = faults.replace("}]", "}, { at = \"900ms\", do = \"restart\" }]");
+    cli.write("ends.toml", &study(&store, &faults, "2s", "fsync"));
+    let result = run(&cli).json();
+    let restart = &steady(&result)["faults"][1];
+    assert!(restart["problem"].as_str().unwrap().contains("has ended by itself"), "{restart}");
+    assert!(restart["ready_ns"].as_u64().is_some(), "{restart}");
+    assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
+    nothing_left(&cli);
+}
+
+/// A server that nobody controls can be cut off all the same.
+#[test]
+fn a_link_is_broken_without_a_word_on_the_server() {
+    let server = Server::start("postgres");
+    let cli = Cli::new();
+    let faults = r#"[{ at = "500ms", do = "link", half_open = "to-client", for = "300ms" }]"#;
+    cli.write(
+        "link.toml",
+        &study(&server.url, faults, "3s", "fsync").replace("timeout = \"2s\"", "timeout = \"500ms\""),
+    );
+    let done = cli.run("run link.toml --json -q");
+    done.assert_measured();
+    let result = done.json();
+    // Whoever waited for an answer never got it, and no write is known to have been done then.
+    assert!(steady(&result)["unknown_outcomes"].as_u64().unwrap() > 0, "{}", steady(&result)["unknown_outcomes"]);
+    assert_eq!(steady(&result)["ledger"]["lost"], 0);
+}
+
+#[test]
+fn a_store_that_is_started_cold_rests_and_compacts_tells_how_long_that_took() {
+    let cli = Cli::new();
+    let text = study("sqlite:it.db", "[]", "300ms", "os")
+        + "[[phases]]\nname = \"cold\"\nrestart = \"cold\"\nmix = { read = 1 }\nduration = \"300ms\"\n\
+           [[phases]]\nname = \"rest\"\nsettle = \"5s\"\ncompact = true\n";
+    cli.write("rest.toml", &text);
+    let done = cli.run("run rest.toml --json -q");
+    done.assert_measured();
+    let result = done.json();
+    let phases = &result["trials"][0]["phases"];
+    let restarted = &phases[2]["restarted"];
+    assert!(restarted["ready_ns"].as_u64().unwrap() > 0 && !restarted["dropped"].is_null(), "{restarted}");
+    assert!(phases[2]["ops"]["read"]["count"].as_u64().unwrap() > 0);
+    let rest = &phases[3];
+    let after = &rest["store_after"];
+    assert!(rest["ops"].as_object().unwrap().is_empty() && rest["warm_up"] == true, "{rest}");
+    assert!(after["compact_ns"].as_u64().unwrap() > 0 && after["settled"] == true, "{after}");
+    assert!(after["disk_peak_bytes"].as_u64().unwrap() >= after["disk_bytes"].as_u64().unwrap(), "{after}");
+    let text = cli.run("run rest.toml -q").out;
+    assert!(text.contains("rest: nothing is sent · compacted in "), "{text}");
+    nothing_left(&cli);
+}
+
+#[test]
 fn a_pause_is_seen_as_long_as_it_lasts() {
     let cli = Cli::new();
     let faults = r#"[{ at = "800ms", do = "pause", for = "600ms" }, { at = "1800ms", do = "restart" }]"#;
@@ -187,6 +418,48 @@ fn what_cannot_be_broken_is_refused_before_anything_is_touched() {
         (study("sqlite:it.db", r#"[{ at = "1ms", do = "pause" }]"#, "1s", "os"), "", "for how long?"),
         (study("sqlite:it.db", r#"[{ at = "1ms", do = "explode" }]"#, "1s", "os"), "", "explode"),
         (study("sqlite:it.db", "[]", "1s", "os") + "[servers.sqlite]\n", "", "a server needs `run`"),
+        (
+            study("sqlite:it.db", r#"[{ at = "1ms", do = "link", stall = true, for = "1ms" }]"#, "1s", "os"),
+            "",
+            "only the link to a server",
+        ),
+        (
+            study("redis://127.0.0.1:1", r#"[{ at = "1ms", do = "link", for = "1ms" }]"#, "1s", "none"),
+            "",
+            "what is wrong with the link?",
+        ),
+        (
+            study("sqlite:it.db", r#"[{ at = "1ms", do = "kill", latency = "1ms" }]"#, "1s", "os"),
+            "",
+            "`latency` is of do = \"link\" only",
+        ),
+        (study("sqlite:it.db", r#"[{ at = "1ms", do = "limit", for = "1ms" }]"#, "1s", "os"), "", "which limit?"),
+        (
+            study("sqlite:it.db", r#"[{ at = "1ms", do = "run", command = "touch it-ran" }]"#, "1s", "os"),
+            "",
+            "add --manage-servers",
+        ),
+        (
+            study("sqlite:it.db", r#"[{ at = "1ms", do = "kill", server = "other" }]"#, "1s", "os"),
+            "",
+            "`other` is no server",
+        ),
+        (
+            study("sqlite:it.db", r#"[{ at = "1ms", do = "reset", link = "other" }]"#, "1s", "os"),
+            "",
+            "`other` is no link",
+        ),
+        (
+            study("sqlite:it.db", r#"[{ at = "9ms", do = "kill" }, { at = "1ms", do = "kill" }]"#, "1s", "os"),
+            "",
+            "one after the other",
+        ),
+        (study("sqlite:it.db", r#"[{ when = "wal > x", do = "kill" }]"#, "1s", "os"), "", "is no condition"),
+        (
+            study("sqlite:it.db", "[]\nrandom_faults = { every = \"9s\", of = [{ do = \"kill\" }] }", "1s", "os"),
+            "",
+            "no fault would be done",
+        ),
     ] {
         cli.write("bad.toml", &text);
         let done = cli.run(&format!("run bad.toml -q {args}"));

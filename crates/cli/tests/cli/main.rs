@@ -21,6 +21,7 @@ mod refused;
 mod report;
 mod secrets;
 mod servers;
+mod soak;
 mod squeezed;
 mod studies;
 mod verify;

@@ -137,6 +137,37 @@ fn overrides_scale_and_names_of_stores_reach_the_run() {
     assert_eq!(count("read") + count("update"), 300);
 }
 
+/// What a warm-up wrote is no loss.
+#[test]
+fn a_ledger_knows_what_phases_before_it_wrote() {
+    let cli = Cli::new();
+    let words =
+        "bench sqlite:a.db --docs 300 --duration 500ms --warm-up 300ms --mix update=1,delete=1 --ledger --json -q";
+    let ledger = phase(&cli.run(words).measured().json(), "bench")["ledger"].clone();
+    assert!(ledger["keys"].as_u64().unwrap() > 100 && ledger["keys"] == ledger["confirmed"], "{ledger}");
+    let text = r#"
+title = "Written without a ledger"
+stores = ["sqlite:b.db"]
+collections = { docs = { count = 300 } }
+[[phases]]
+name = "load"
+load = ["docs"]
+[[phases]]
+name = "before"
+mix = { update = 1, delete = 1 }
+operations = 900
+[[phases]]
+name = "steady"
+mix = { read = 1, update = 1 }
+operations = 300
+streams = "disjoint"
+ledger = true
+"#;
+    cli.write("it.toml", text);
+    let done = cli.run("run it.toml --json -q");
+    assert_eq!(done.json()["trials"][0]["phases"][2]["ledger"]["lost"], 0, "{}", done.out);
+}
+
 #[test]
 fn a_ledger_confirms_what_was_acknowledged() {
     let cli = Cli::new();

@@ -55,6 +55,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             interval: Duration::from_secs(1),
             written: &mut Written::default(),
             companions: Vec::new(),
+            gone: &|| false,
             observer: &mut |_: &super::Event<'_>| {},
         };
         let record = std::thread::scope(|scope| {

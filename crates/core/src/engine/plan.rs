@@ -160,6 +160,7 @@ impl PhasePlan {
             .map_err(|what| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)))?;
         let recipes = match &copy {
             Some(copy) => Ok(vec![Recipe::plain(copy.label(phase.batch))]),
+            None if phase.rests() => Ok(Vec::new()),
             None if phase.loads() => load_recipes(phase, catalog),
             None => mix_recipes(study, phase, catalog),
         }
@@ -206,6 +207,7 @@ impl PhasePlan {
         };
         let amount = match (phase.loads(), phase.duration, phase.operations) {
             _ if copy.is_some() => Amount::Copy,
+            _ if phase.rests() => Amount::Operations(0),
             (true, ..) => Amount::Load,
             (_, Some(duration), _) => Amount::Duration(duration.ns()),
             (_, None, Some(operations)) => Amount::Operations(operations.0),
@@ -235,7 +237,8 @@ impl PhasePlan {
             name: phase.name.clone(),
             number,
             versions_above: first_version(number),
-            warm_up: phase.warm_up,
+            // Nothing of it is a figure of operations.
+            warm_up: phase.warm_up || phase.rests(),
             recipes,
             copy,
             amount,
@@ -255,7 +258,7 @@ impl PhasePlan {
             on_disconnect: phase.on_disconnect,
             drain_ns: phase.drain.ns(),
             check: phase.check,
-            ledger: phase.ledger,
+            ledger: phase.ledger.is_kept(),
         };
         plan.has_documents(catalog, false)?;
         Ok(plan)

@@ -1,5 +1,6 @@
 //! Reading back what was acknowledged, at the end of a phase that kept a ledger.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const EXAMPLES: usize = 20;
 const IN_FLIGHT: u32 = 16;
 /// Documents of a collection that were loaded and never written: so many of them are read, spread over all.
 const LOADED: u64 = 100_000;
-/// How long keys that could not be read are asked for again: a store may have to recover first.
+/// How long is asked on while no answer comes: a store may have to recover first.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
@@ -44,7 +45,7 @@ pub(super) fn read_back(
     plan: &PhasePlan,
     catalog: &Catalog,
     clock: &RealClock,
-    stop: &Stop,
+    (stop, gone): (&Stop, &dyn Fn() -> bool),
     book: &mut Book,
 ) -> LedgerReport {
     let options = SessionOptions {
@@ -58,7 +59,9 @@ pub(super) fn read_back(
     let (mut left, loaded) = keys(book, catalog);
     let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();
-    let give_up_ns = clock.now_ns().saturating_add(PATIENCE.as_nanos() as u64);
+    // When the store last answered.
+    let heard_ns = Cell::new(clock.now_ns());
+    let silent = || clock.now_ns().saturating_sub(heard_ns.get()) >= PATIENCE.as_nanos() as u64;
     let mut scratch = Vec::new();
     // What could not be read, and why.
     let mut why = String::new();
@@ -73,7 +76,8 @@ pub(super) fn read_back(
                 let mut asked = left.iter();
                 let mut ended = 0;
                 let next = |key: &mut Vec<u8>| {
-                    if stop.asked() {
+                    // A store that takes connections and never answers would cost a time-out for every few keys.
+                    if stop.asked() || silent() {
                         return None;
                     }
                     let (collection, index) = *asked.next()?;
@@ -98,6 +102,7 @@ pub(super) fn read_back(
                             return;
                         }
                     };
+                    heard_ns.set(clock.now_ns());
                     let entry = book.entry(key);
                     let fate = entry.fate(&found);
                     report.count(fate);
@@ -110,12 +115,12 @@ pub(super) fn read_back(
                         Found::Other(_) => {}
                     }
                 });
-                // Those that an interruption left out.
-                again.extend(left.iter().skip(ended).filter(|_| stop.asked()));
+                // Those that were not asked for any more.
+                again.extend(left.iter().skip(ended));
             }
         }
         left = again;
-        if left.is_empty() || clock.now_ns() >= give_up_ns {
+        if left.is_empty() || silent() || gone() {
             break;
         }
         std::thread::sleep(BETWEEN_TRIES);

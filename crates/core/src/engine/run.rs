@@ -39,6 +39,8 @@ pub struct PhaseContext<'a> {
     pub written: &'a mut Written,
     /// Who looks at the store meanwhile, or does something to it: each on a thread of its own.
     pub companions: Vec<&'a mut dyn Companion>,
+    /// Whether the store has gone for good, so that nothing of it needs to be waited for.
+    pub gone: &'a dyn Fn() -> bool,
     /// Hears what happens.
     pub observer: &'a mut dyn Observer,
 }
@@ -74,7 +76,7 @@ pub fn run_phase(
         let what = format!("phase `{}` copies, which the engine does not", plan.name);
         return Err(StoreError::NotSupported(what));
     }
-    let PhaseContext { catalog, clock, stop, seed, interval, written, companions, observer } = context;
+    let PhaseContext { catalog, clock, stop, seed, interval, written, companions, gone, observer } = context;
     let Written { inserted, book } = written;
     inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());
@@ -83,6 +85,11 @@ pub fn run_phase(
     let start = PhaseStart::new();
     let phase_stop = Arc::new(Stop::new());
     phase_stop.after_faults(book.faults_so_far());
+    if !plan.ledger {
+        // Also what it is about to load again.
+        let written = plan.recipes.iter().filter(|recipe| recipe.label.kind.writes());
+        written.for_each(|recipe| book.forget(recipe.label.collection));
+    }
     let (snapshots, received) = mpsc::channel();
     let mut lent = if plan.ledger {
         let counts: Vec<u64> = catalog.iter().zip(inserted.iter()).map(|(of, more)| of.count() + more).collect();
@@ -229,7 +236,7 @@ pub fn run_phase(
         }
         if plan.ledger {
             observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
-            let report = read_back::read_back(store, &plan, &catalog, &clock, &stop, book);
+            let report = read_back::read_back(store, &plan, &catalog, &clock, (&stop, gone), book);
             record.ledger = Some(LedgerReport { reads, ..report });
         }
         record

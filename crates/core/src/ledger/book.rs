@@ -46,6 +46,15 @@ impl Book {
         ground.loaded[collection] = Some(count);
     }
 
+    /// Documents of a collection were written, and nobody kept what was acknowledged: from now on nothing is known of those that
+    /// are there.
+    pub fn forget(&mut self, collection: usize) {
+        if let Some(loaded) = Arc::make_mut(&mut self.ground).loaded.get_mut(collection) {
+            *loaded = None;
+        }
+        self.entries.retain(|key, _| key.0 != collection);
+    }
+
     /// Documents of a collection that were loaded and acknowledged; none where nobody knows.
     pub fn documents(&self, collection: usize) -> Option<u64> {
         self.ground.loaded.get(collection).copied().flatten()
@@ -127,6 +136,23 @@ mod tests {
     }
 
     const KEY: Key = (0, 7);
+
+    #[test]
+    fn what_a_phase_without_a_ledger_wrote_is_not_known_any_more() {
+        let mut book = book(10);
+        let mut writer = one(&mut book);
+        writer.sent(KEY, v(3));
+        writer.acknowledged(KEY, v(3));
+        book.take_back([writer]);
+        book.forget(0);
+        assert_eq!((book.documents(0), book.knows(KEY)), (None, false));
+        // Whatever is there then is right, until it is written again.
+        assert!(
+            !book.entry(KEY).fate(&Found::Version(9)).is_broken() && !book.entry(KEY).fate(&Found::Nothing).is_broken()
+        );
+        book.loaded(0, 10);
+        assert!(book.entry(KEY).fate(&Found::Nothing).is_broken(), "a load makes it known again");
+    }
 
     fn v(version: u64) -> State {
         State::version(version)

@@ -63,6 +63,7 @@ pub(crate) fn check(study: &Study) -> Vec<Problem> {
     checker.problems.extend(super::copies::check(study));
     checker.problems.extend(super::hosts::check(study));
     checker.problems.extend(super::servers::check(study));
+    checker.problems.extend(super::faults::check(study));
     let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
     checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
     checker.problems
@@ -237,7 +238,13 @@ impl Checker<'_> {
             // What a copy may hold is checked with the copies.
             _ if copies => {}
             (true, false) => say("mix", "a phase either loads or runs a mix; make two phases".into()),
-            (false, true) => say("name", format!("the phase `{}` needs `load`, `mix` or `copy`", phase.name)),
+            (false, true) if !phase.rests() => say(
+                "name",
+                format!(
+                    "the phase `{}` needs `load`, `mix`, `copy`, or one of `settle`, `compact` and `restart`",
+                    phase.name
+                ),
+            ),
             _ => {}
         }
         for (key, value, most) in [
@@ -268,18 +275,33 @@ impl Checker<'_> {
         if !(0.0..=1.0).contains(&phase.check) {
             say("check", format!("{} is no share; use 0 to 1", phase.check));
         }
-        if phase.ledger && phase.streams != Streams::Disjoint {
+        if phase.ledger.is_kept() && phase.streams != Streams::Disjoint {
             say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
+        }
+        if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+            say("ledger", "a share is above 0 and at most 1".into());
         }
         if phase.loads() && !copies {
             for (key, given) in [
                 ("duration", phase.duration.is_some()),
                 ("operations", phase.operations.is_some()),
                 ("think", phase.think.is_some()),
-                ("ledger", phase.ledger),
+                ("ledger", phase.ledger.is_kept()),
             ] {
                 if given {
                     say(key, format!("`{key}` has no meaning for a load, which writes every document once"));
+                }
+            }
+        } else if phase.rests() {
+            for (key, given) in [
+                ("duration", phase.duration.is_some()),
+                ("operations", phase.operations.is_some()),
+                ("rate", phase.rate.is_some()),
+                ("ledger", phase.ledger.is_kept()),
+                ("faults", !phase.faults.is_empty() || phase.random_faults.is_some()),
+            ] {
+                if given {
+                    say(key, format!("`{key}` has no meaning for a phase that sends nothing; add a `mix`"));
                 }
             }
         } else if !copies {
@@ -392,7 +414,7 @@ impl Checker<'_> {
                     &at,
                     "`draw` has no meaning for a view without `where`, which takes no document's value; leave it out",
                 );
-            } else if phase.ledger && kind.writes() {
+            } else if phase.ledger.is_kept() && kind.writes() {
                 self.say(
                     &at,
                     "with a ledger each key has one writer, who owns documents and not parents; leave `draw` out, or \
@@ -432,7 +454,7 @@ impl Checker<'_> {
         if kind == OpKind::View && ways > 1 {
             self.say(&at, "say once which rows of the view: by `where`, by `keys`, or by `start` and `end`");
         }
-        if phase.ledger && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
+        if phase.ledger.is_kept() && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
             self.say(&at, format!("the ledger follows single inserts, upserts, replaces, compare-and-swaps and deletes of documents; it cannot say what {kind} should leave in `{collection}`"));
         }
     }

@@ -129,7 +129,7 @@ fn copy(study: &Study, phase: &Phase, direction: CopyDirection, say: &mut dyn Fn
         ("on_disconnect", phase.on_disconnect != usual.on_disconnect),
         ("drain", phase.drain != usual.drain),
         ("check", phase.check.to_bits() != usual.check.to_bits()),
-        ("ledger", phase.ledger),
+        ("ledger", phase.ledger.is_kept()),
     ] {
         if given {
             say(key, format!("`{key}` has no meaning for a copy, which moves every document once; remove it"));

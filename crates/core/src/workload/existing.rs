@@ -167,7 +167,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         if !phase.load.is_empty() {
             say(at("load"), format!("the phase `{}` loads; {only}", phase.name));
         }
-        if phase.ledger {
+        if phase.ledger.is_kept() {
             say(at("ledger"), format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
         }
         for (label, entry) in &phase.mix {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::check::{did_you_mean, no_such};
-use super::faults::StudyErrors;
+use super::errors::StudyErrors;
 use super::load::Override;
 use super::study::Study;
 

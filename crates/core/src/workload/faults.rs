@@ -1,209 +1,598 @@
-//! What is wrong with a file in TOML, and where: file, line, key, and what would be right.
+//! What a study does to a store's servers and links while a phase runs.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
-use toml_edit::{Document, Item, Value};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::check::{Problem, did_you_mean};
-use super::load::Override;
+use super::check::{Problem, no_such};
+use super::phases::Phase;
+use super::study::Study;
+use crate::keys::mix64;
+use crate::units::{ByteSize, Count, Span};
 
-/// One thing wrong with a file in TOML: a study, or a price sheet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StudyError {
-    /// The file.
-    pub file: PathBuf,
-    /// Line and column, from 1; none when the fault lies in no place of the file.
-    pub line: Option<(usize, usize)>,
-    /// The key, as `phases.1.mix.read`; empty when there is none.
-    pub key: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-    /// The line itself.
-    pub source_line: Option<String>,
+/// Something that is done to a store's server, or to the link to it, while a phase runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What.
+    #[serde(rename = "do")]
+    pub what: FaultKind,
+    /// How long after the phase's start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Span>,
+    /// In place of `at`: when so many operations of the phase have ended, as counted at each interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Count>,
+    /// In place of `at`: when a figure that the store tells of itself is as said: `"wal_bytes > 1MiB"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<Condition>,
+    /// How long it lasts: until the server is started again, or goes on; default 0 s. Of a command: how long it may take.
+    #[serde(default, rename = "for", skip_serializing_if = "is_default")]
+    pub lasts: Span,
+    /// Which server, where the store has several; default: the one that is named as the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Of a kill or a restart: what the system has of the data in its cache is dropped before the server is started again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cold: bool,
+    /// Of a power cut: a random part of what was not synced survives, drawn by this seed; default: nothing of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u64>,
+    /// Of a limit: processors that it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Of a limit: memory that it may use, the cache of its files among it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
+    /// Of a limit: bytes that it may read from its disk in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<ByteSize>,
+    /// Of a limit: bytes that it may write to its disk in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_write: Option<ByteSize>,
+    /// Of a link: which one, of the study's `links`; default: the one between this process and the store's server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Of a link: a round trip takes so much more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Span>,
+    /// Of a link: each direction takes up to so much more or less, each as likely.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Span>,
+    /// Of a link: bytes that pass each direction in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<ByteSize>,
+    /// Of a link: nothing passes, and all of it passes later.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stall: bool,
+    /// Of a link: what is sent in a direction is lost, also later, for each connection that is open meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_open: Option<Lost>,
+    /// Of a link: new connections are refused.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refuse: bool,
+    /// Of a partition: names of servers that reach each other; those of no group are one more group together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<String>>,
+    /// Of a partition: which servers this process reaches; default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients_reach: Option<ClientsReach>,
+    /// Of a partition of two groups: only what the first sends to the second vanishes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub one_way: bool,
+    /// Of a run: the command, given to `sh -c` with `{data}`, `{port}` and `{name}` filled in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
-impl fmt::Display for StudyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
-        if let Some((line, column)) = self.line {
-            write!(f, ":{line}:{column}")?;
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// The server is ended at once (SIGKILL), and started again.
+    #[default]
+    Kill,
+    /// It is stopped in order (SIGTERM), and started again.
+    Restart,
+    /// All servers of the store are stopped in order and started again, one after the other.
+    RollingRestart,
+    /// It stands still (SIGSTOP), and goes on (SIGCONT).
+    Pause,
+    /// It is ended at once, and what its disk had not synced is forgotten; then it is started again.
+    PowerCut,
+    /// Its disk has no room: no file grows.
+    DiskFull,
+    /// It gets less of the machine: processors, memory, disk.
+    Limit,
+    /// The link to it is slow, stalls, loses or refuses.
+    Link,
+    /// All connections over the link are reset.
+    Reset,
+    /// Servers do not reach each other.
+    Partition,
+    /// A command of the user's own is run: a node is added, a rebalance is done.
+    Run,
+}
+
+impl FaultKind {
+    /// The name in studies and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Restart => "restart",
+            Self::RollingRestart => "rolling-restart",
+            Self::Pause => "pause",
+            Self::PowerCut => "power-cut",
+            Self::DiskFull => "disk-full",
+            Self::Limit => "limit",
+            Self::Link => "link",
+            Self::Reset => "reset",
+            Self::Partition => "partition",
+            Self::Run => "run",
         }
-        if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
-        }
-        write!(f, ": {}", self.message)?;
-        if let (Some((line, _)), Some(text)) = (self.line, &self.source_line) {
-            write!(f, "\n  {line:>4} | {}", text.trim_end())?;
-        }
-        Ok(())
+    }
+
+    /// Whether it is done to the disk, which is made for it then.
+    pub fn is_of_disk(self) -> bool {
+        matches!(self, Self::PowerCut | Self::DiskFull)
+    }
+
+    /// Whether it is done to a link, for which the server need not be controlled.
+    pub fn is_of_link(self) -> bool {
+        matches!(self, Self::Link | Self::Reset)
+    }
+
+    /// Whether it is done to a server that has to be controlled.
+    pub fn is_of_server(self) -> bool {
+        !self.is_of_link() && self != Self::Run
+    }
+
+    /// Whether it is nothing where it lasts no time.
+    fn has_to_last(self) -> bool {
+        matches!(self, Self::Pause | Self::DiskFull | Self::Limit | Self::Link | Self::Partition)
     }
 }
 
-/// Everything wrong with a file in TOML.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct StudyErrors(pub Vec<StudyError>);
-
-impl fmt::Display for StudyErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.0.iter().enumerate() {
-            if i > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{error}")?;
-        }
-        Ok(())
-    }
+/// Which servers of a partitioned network this process reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientsReach {
+    /// All of them.
+    All,
+    /// Those of the first group.
+    First,
+    /// None of them.
+    None,
 }
 
-impl StudyErrors {
-    /// One fault, at a byte offset of the text where it has a place.
-    pub fn one(file: &Path, text: &str, offset: Option<usize>, key: String, message: String) -> Self {
-        let line = offset.map(|offset| place(text, offset));
-        let source_line = line.and_then(|(line, _)| text.lines().nth(line - 1)).map(str::to_owned);
-        Self(vec![StudyError { file: file.to_owned(), line, key, message, source_line }])
-    }
+/// A direction of a link, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lost {
+    /// What the client sends is lost.
+    ToServer,
+    /// What the server sends is lost.
+    ToClient,
+    /// Both.
+    Both,
+}
 
-    /// A fault at the deepest part of a path of keys (`phases.1.mix`) that the text holds.
-    pub fn at(file: &Path, text: &str, path: &[String], message: String) -> Self {
-        Self::one(file, text, locate(text, path), path.join("."), message)
-    }
+/// Faults that are drawn: the phase is cut into stretches, and in the first half of each but the first one fault begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RandomFaults {
+    /// How long a stretch is.
+    pub every: Span,
+    /// What may happen, each as likely: faults without their time.
+    pub of: Vec<Fault>,
+    /// What they are drawn by; default: the study's seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
 
-    /// Every problem found in what the text says.
-    pub fn of(file: &Path, text: &str, problems: Vec<Problem>) -> Self {
-        Self(problems.into_iter().flat_map(|p| Self::at(file, text, &p.path, p.message).0).collect())
-    }
-
-    /// The same faults of a text that overrides have changed: what an override is at fault for names it, and what it is not
-    /// stands where the text has it.
-    pub(super) fn in_terms_of(self, text: &str, overrides: &[Override]) -> Self {
-        let told = |error: StudyError| match overrides.iter().find(|one| one.concerns(&error.key)) {
-            Some(one) => StudyError {
-                file: PathBuf::from(format!("--set {}", one.given())),
-                line: None,
-                source_line: None,
-                ..error
-            },
-            None => {
-                let path: Vec<String> = error.key.split('.').map(str::to_owned).collect();
-                Self::at(&error.file, text, &path, error.message).0.remove(0)
-            }
+impl RandomFaults {
+    /// The faults of a phase of this length, in their order.
+    pub fn drawn(&self, seed: u64, duration: Duration) -> Vec<Fault> {
+        let every = u64::try_from(self.every.0.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let length = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let seed = mix64(self.seed.unwrap_or(seed), 0x0066_6175_6c74_7321);
+        let draw = |stretch: u64| {
+            let of = self.of.get((mix64(seed, stretch * 2) % self.of.len().max(1) as u64) as usize)?;
+            let within = mix64(seed, stretch * 2 + 1) % (every / 2).max(1);
+            Some(Fault { at: Some(Span(Duration::from_nanos(stretch * every + within))), ..of.clone() })
         };
-        Self(self.0.into_iter().map(told).collect())
+        (1..length / every).filter_map(draw).collect()
     }
+}
 
-    /// The parser's error with its place and, for an unknown name, the one that was meant; `remedy` says what to write
-    /// for a key that is missing.
-    pub fn of_toml(
-        error: &toml_edit::de::Error,
-        file: &Path,
-        text: &str,
-        remedy: impl FnOnce(&str) -> Option<&'static str>,
-    ) -> Self {
-        let message = error.message().trim();
-        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let mut offset = error.span().map(|s| s.start);
-        let message = match quoted.split_first() {
-            Some((wrong, names)) if message.starts_with("unknown field") || message.starts_with("unknown variant") => {
-                let all = names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
-                match did_you_mean(wrong, names.iter().copied()) {
-                    Some(name) => format!("`{wrong}` is not known here; did you mean `{name}`? (known: {all})"),
-                    None => format!("`{wrong}` is not known here; known: {all}"),
-                }
-            }
-            Some((name, _)) if message.starts_with("missing field") => match remedy(name) {
-                Some(remedy) => {
-                    // What the root lacks has no place of its own: the file's first line stands for it.
-                    offset = offset.or(Some(0));
-                    format!("`{name}` is missing; {remedy}")
-                }
-                None => message.to_owned(),
-            },
-            _ => message.to_owned(),
+/// A figure that a store tells of itself, and a number that it is above or below: `"wal_bytes > 1MiB"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Condition {
+    /// The figure's name.
+    pub figure: String,
+    /// Whether it has to be above the number, or below.
+    pub above: bool,
+    /// The number.
+    pub number: f64,
+    text: String,
+}
+
+impl Condition {
+    /// Whether a value of the figure is as said.
+    pub fn holds(&self, value: f64) -> bool {
+        if self.above { value > self.number } else { value < self.number }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no condition; write a figure of the store and a number: \"wal_bytes > 1MiB\"");
+        let (at, above) =
+            text.find('>').map(|at| (at, true)).or_else(|| text.find('<').map(|at| (at, false))).ok_or_else(wrong)?;
+        let (figure, number) = (text[..at].trim(), text[at + 1..].trim());
+        let number = match number.parse::<f64>() {
+            Ok(number) if number.is_finite() => number,
+            _ => number.parse::<ByteSize>().map_err(|_| wrong())?.0 as f64,
         };
-        let key = offset.and_then(|o| key_at(text, o)).unwrap_or_default();
-        Self::one(file, text, offset, key, message)
-    }
-}
-
-/// Line and column of a byte offset, from 1.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text[..offset.min(text.len())];
-    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-}
-
-/// Where in the file the deepest existing part of a path stands.
-fn locate(text: &str, path: &[String]) -> Option<usize> {
-    locate_in_table(Document::parse(text).ok()?.as_table(), path)
-}
-
-fn locate_in_table(table: &dyn toml_edit::TableLike, path: &[String]) -> Option<usize> {
-    let (first, rest) = path.split_first()?;
-    let (key, item) = table.get_key_value(first)?;
-    let here = key.span().or_else(|| item.span()).map(|s| s.start);
-    locate_in_item(item, rest).or(here)
-}
-
-fn locate_in_item(item: &Item, path: &[String]) -> Option<usize> {
-    let (first, rest) = path.split_first()?;
-    match item {
-        Item::Table(table) => locate_in_table(table, path),
-        Item::ArrayOfTables(array) => {
-            let table = array.get(first.parse().ok()?)?;
-            locate_in_table(table, rest).or_else(|| table.span().map(|s| s.start))
+        if figure.is_empty() || figure.contains(char::is_whitespace) {
+            return Err(wrong());
         }
-        Item::Value(Value::InlineTable(table)) => locate_in_table(table, path),
-        Item::Value(Value::Array(array)) => array.get(first.parse().ok()?)?.span().map(|s| s.start),
-        _ => None,
+        Ok(Self { figure: figure.to_owned(), above, number, text: text.to_owned() })
     }
 }
 
-/// The path of the key that stands at, or whose value spans, a byte offset.
-fn key_at(text: &str, offset: usize) -> Option<String> {
-    fn table(t: &toml_edit::Table, offset: usize, path: &mut Vec<String>) -> bool {
-        t.iter().any(|(name, item)| {
-            path.push(name.to_owned());
-            let on_key = t.key(name).and_then(|k| k.span()).is_some_and(|s| s.contains(&offset));
-            let found = on_key
-                || match item {
-                    Item::Table(inner) => {
-                        table(inner, offset, path) || inner.span().is_some_and(|s| s.contains(&offset))
-                    }
-                    Item::ArrayOfTables(array) => array.iter().enumerate().any(|(i, inner)| {
-                        path.push(i.to_string());
-                        let found = table(inner, offset, path) || inner.span().is_some_and(|s| s.contains(&offset));
-                        if !found {
-                            path.pop();
-                        }
-                        found
-                    }),
-                    Item::Value(v) => value(v, offset, path),
-                    Item::None => false,
-                };
-            if !found {
-                path.pop();
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Condition> for String {
+    fn from(condition: Condition) -> Self {
+        condition.text
+    }
+}
+
+impl Study {
+    /// What is done to servers and links while a phase of this study runs, in its order.
+    pub fn faults_of(&self, phase: &Phase) -> Vec<Fault> {
+        let drawn = phase.random_faults.as_ref().zip(phase.duration);
+        let drawn = drawn.map_or_else(Vec::new, |(random, duration)| random.drawn(self.seed, duration.0));
+        phase.faults.iter().cloned().chain(drawn).collect()
+    }
+
+    fn any_fault(&self, is: impl Fn(&Fault) -> bool) -> bool {
+        let of = |phase: &Phase| -> bool {
+            phase.faults.iter().chain(phase.random_faults.iter().flat_map(|random| &random.of)).any(&is)
+        };
+        self.phases.iter().any(of)
+    }
+
+    /// Whether a server's disk is cut off or filled: its data are on one that is made for the run, then.
+    pub fn has_faults_of_disks(&self) -> bool {
+        self.any_fault(|fault| fault.what.is_of_disk())
+    }
+
+    /// Whether anything is done to a server, so that it has to be controlled.
+    pub fn has_faults_of_servers(&self) -> bool {
+        self.any_fault(|fault| fault.what.is_of_server()) || self.phases.iter().any(|phase| phase.restart.is_some())
+    }
+
+    /// Whether a server's limits change while it runs.
+    pub fn has_faults_of_limits(&self) -> bool {
+        self.any_fault(|fault| fault.what == FaultKind::Limit)
+    }
+
+    /// The limits that faults set of a server while it runs; none where none does.
+    pub fn limits_of_faults(&self, server: &str) -> Option<Vec<&Fault>> {
+        let phases = self.phases.iter();
+        let all = phases.flat_map(|phase| phase.faults.iter().chain(phase.random_faults.iter().flat_map(|r| &r.of)));
+        let own = self.servers.get(server).is_none_or(|spec| spec.node_of.is_none());
+        let is_its = |fault: &&Fault| fault.server.as_deref().map_or(own, |named| named == server);
+        let limits: Vec<&Fault> = all.filter(|fault| fault.what == FaultKind::Limit).filter(is_its).collect();
+        (!limits.is_empty()).then_some(limits)
+    }
+
+    /// Whether the link between this process and stores is broken, so that there has to be one.
+    pub fn has_faults_of_links(&self) -> bool {
+        self.any_fault(|fault| fault.what.is_of_link() && fault.link.is_none())
+    }
+
+    /// Whether commands are run while phases run.
+    pub fn has_commands(&self) -> bool {
+        self.any_fault(|fault| fault.what == FaultKind::Run)
+    }
+}
+
+pub(super) fn check(study: &Study) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (position, phase) in study.phases.iter().enumerate() {
+        let path = |keys: &[&str]| -> Vec<String> {
+            ["phases", &position.to_string()].iter().chain(keys).map(|key| (*key).to_owned()).collect()
+        };
+        let mut say = |keys: &[&str], message: String| problems.push(Problem { path: path(keys), message });
+        if let Some(random) = &phase.random_faults {
+            check_random(phase, random, &mut say);
+        }
+        let mut before: Option<Duration> = None;
+        for (nth, fault) in phase.faults.iter().enumerate() {
+            let nth = nth.to_string();
+            check_time(phase, fault, &mut before, &mut |key, message| say(&["faults", &nth, key], message));
+            check_one(study, phase, fault, &mut |key, message| say(&["faults", &nth, key], message));
+        }
+        for (nth, fault) in phase.random_faults.iter().flat_map(|random| &random.of).enumerate() {
+            let nth = nth.to_string();
+            if fault.at.is_some() || fault.after.is_some() || fault.when.is_some() {
+                say(
+                    &["random_faults", "of", &nth, "do"],
+                    "its time is drawn: take `at`, `after` and `when` out".into(),
+                );
             }
-            found
-        })
-    }
-    fn value(v: &Value, offset: usize, path: &mut Vec<String>) -> bool {
-        if !v.span().is_some_and(|s| s.contains(&offset)) {
-            return false;
+            check_one(study, phase, fault, &mut |key, message| say(&["random_faults", "of", &nth, key], message));
         }
-        if let Value::InlineTable(inner) = v {
-            for (name, v) in inner.iter() {
-                path.push(name.to_owned());
-                let on_key = inner.key(name).and_then(|k| k.span()).is_some_and(|s| s.contains(&offset));
-                if on_key || value(v, offset, path) {
-                    return true;
-                }
-                path.pop();
+    }
+    problems
+}
+
+fn check_random(phase: &Phase, random: &RandomFaults, say: &mut dyn FnMut(&[&str], String)) {
+    if !phase.faults.is_empty() {
+        say(&["random_faults"], "give `faults` or `random_faults`, not both".into());
+    }
+    if random.of.is_empty() {
+        say(&["random_faults"], "what may happen? add of = [{ do = \"kill\" }]".into());
+    }
+    if random.every.0 < Duration::from_millis(100) {
+        say(&["random_faults", "every"], "stretches of less than 100 ms leave nothing to be measured".into());
+    }
+    match phase.duration {
+        None => say(&["random_faults"], "the phase needs a `duration` that is cut into stretches".into()),
+        Some(duration) if duration.0 < random.every.0 * 2 => say(
+            &["random_faults", "every"],
+            format!("in {duration} no fault would be done: the first stretch has none; use less than half of it"),
+        ),
+        Some(_) => {}
+    }
+    if let Some(fault) = random.of.iter().find(|fault| fault.lasts.0 > random.every.0 / 2) {
+        let message = format!("a `{}` lasts more than half a stretch; make `every` longer", fault.what.name());
+        say(&["random_faults", "every"], message);
+    }
+}
+
+fn check_time(phase: &Phase, fault: &Fault, before: &mut Option<Duration>, say: &mut dyn FnMut(&str, String)) {
+    match [fault.at.is_some(), fault.after.is_some(), fault.when.is_some()].iter().filter(|given| **given).count() {
+        0 => say(
+            "do",
+            "when? add `at = \"5s\"`, `after`, a number of operations, or `when`, a figure of the store".into(),
+        ),
+        1 => {}
+        _ => say("after", "give one of `at`, `after` and `when`".into()),
+    }
+    if let Some(at) = fault.at {
+        if phase.duration.is_some_and(|duration| at.0 >= duration.0) {
+            say("at", format!("the phase `{}` is over by then; use less than its duration", phase.name));
+        }
+        if before.is_some_and(|before| at.0 < before) {
+            say("at", "the fault before it is not over by then: faults are done one after the other".into());
+        }
+        *before = Some(at.0 + fault.lasts.0);
+    }
+    if fault.after.is_some_and(|after| phase.operations.is_some_and(|operations| after.0 >= operations.0)) {
+        say("after", format!("the phase `{}` is over by then; use less than its operations", phase.name));
+    }
+}
+
+fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&str, String)) {
+    use FaultKind::{DiskFull, Kill, Limit, Link, PowerCut, Restart, RollingRestart, Run};
+    let of = |key: &str, given: bool, kinds: &[FaultKind], say: &mut dyn FnMut(&str, String)| {
+        if given && !kinds.contains(&fault.what) {
+            let names: Vec<String> = kinds.iter().map(|kind| format!("do = \"{}\"", kind.name())).collect();
+            say(key, format!("`{key}` is of {} only: take it out here", names.join(" and ")));
+        }
+    };
+    of("keep", fault.keep.is_some(), &[PowerCut], say);
+    of("cold", fault.cold, &[Kill, Restart], say);
+    for (key, given) in [
+        ("cpus", fault.cpus.is_some()),
+        ("memory", fault.memory.is_some()),
+        ("disk_read", fault.disk_read.is_some()),
+        ("disk_write", fault.disk_write.is_some()),
+    ] {
+        of(key, given, &[Limit], say);
+    }
+    let link = [
+        ("latency", fault.latency.is_some()),
+        ("jitter", fault.jitter.is_some()),
+        ("bandwidth", fault.bandwidth.is_some()),
+        ("stall", fault.stall),
+        ("half_open", fault.half_open.is_some()),
+        ("refuse", fault.refuse),
+    ];
+    for (key, given) in link {
+        of(key, given, &[Link], say);
+    }
+    of("link", fault.link.is_some(), &[Link, FaultKind::Reset], say);
+    of("command", fault.command.is_some(), &[Run], say);
+    of("groups", !fault.groups.is_empty(), &[FaultKind::Partition], say);
+    of("clients_reach", fault.clients_reach.is_some(), &[FaultKind::Partition], say);
+    of("one_way", fault.one_way, &[FaultKind::Partition], say);
+    if fault.what == FaultKind::Partition {
+        check_groups(study, fault, say);
+    }
+    if fault.what == Link && !link.iter().any(|(_, given)| *given) {
+        say(
+            "do",
+            "what is wrong with the link? add latency = \"50ms\", bandwidth, stall = true, half_open or refuse".into(),
+        );
+    }
+    if fault.what == Limit && fault.limits().iter().all(Option::is_none) {
+        say("do", "which limit? add memory = \"256MiB\", cpus, disk_read or disk_write".into());
+    }
+    if fault.cpus.is_some_and(|cpus| !(0.01..=1e6).contains(&cpus)) {
+        say("cpus", "processors are 0.01 or more: 0.5 is half of one".into());
+    }
+    for (key, bytes) in [
+        ("memory", fault.memory),
+        ("disk_read", fault.disk_read),
+        ("disk_write", fault.disk_write),
+        ("bandwidth", fault.bandwidth),
+    ] {
+        if bytes.is_some_and(|bytes| bytes.0 == 0) {
+            say(key, "0 would have it stand still: use do = \"pause\", or stall = true".into());
+        }
+    }
+    if fault.what == Run && fault.command.as_deref().is_none_or(|command| command.trim().is_empty()) {
+        say("do", "which command? add command = \"…\"".into());
+    }
+    if fault.what.has_to_last() && fault.lasts.0.is_zero() {
+        say("do", "for how long? add `for = \"3s\"`".into());
+    }
+    if let Some(server) = &fault.server {
+        if !study.servers.contains_key(server) {
+            say("server", no_such("server", server, study.servers.keys().map(String::as_str)));
+        } else if matches!(fault.what, PowerCut | DiskFull | RollingRestart) || fault.what.is_of_link() {
+            say("server", format!("a `{}` is not of one server among several: take it out", fault.what.name()));
+        }
+    }
+    if let Some(link) = fault.link.as_ref().filter(|link| !study.links.contains_key(*link)) {
+        say("link", no_such("link", link, study.links.keys().map(String::as_str)));
+    }
+    if phase.loads() || phase.copy.is_some() {
+        say("do", "a load or a copy ends with the first document that cannot be written; break the store in a phase with a `mix`".into());
+    }
+    if study.search.as_ref().is_some_and(|search| search.phase == phase.name) {
+        say(
+            "do",
+            format!("the rate of `{}` is searched, and each probe would be broken; use another phase", phase.name),
+        );
+    }
+}
+
+fn check_groups(study: &Study, fault: &Fault, say: &mut dyn FnMut(&str, String)) {
+    if fault.groups.is_empty() || fault.groups.iter().any(Vec::is_empty) {
+        say("do", "who does not reach whom? add groups = [[\"a\"], [\"b\"]], names of servers".into());
+    }
+    if fault.one_way && fault.groups.len() != 2 {
+        say("one_way", "one way leads from one group to another: give two".into());
+    }
+    for name in fault.groups.iter().flatten() {
+        match study.servers.get(name) {
+            None => say("groups", no_such("server", name, study.servers.keys().map(String::as_str))),
+            Some(server) if !server.namespace => {
+                say("groups", format!("`{name}` shares the network of this machine; add `namespace = true` to it"));
             }
+            Some(_) => {}
         }
-        true
     }
-    let document = Document::parse(text).ok()?;
-    let mut path = Vec::new();
-    table(document.as_table(), offset, &mut path).then(|| path.join("."))
+}
+
+impl Fault {
+    /// The limits that it sets: processors, bytes of memory, bytes read and bytes written in a second.
+    fn limits(&self) -> [Option<f64>; 4] {
+        let bytes = |size: Option<ByteSize>| size.map(|size| size.0 as f64);
+        [self.cpus, bytes(self.memory), bytes(self.disk_read), bytes(self.disk_write)]
+    }
+
+    /// What is done beyond its kind, in words: `round trips 50 ms longer`; empty where there is nothing to add.
+    pub fn detail(&self) -> String {
+        let mut all = Vec::new();
+        let mut add = |said: Option<String>| all.extend(said);
+        add(self.server.as_ref().map(|server| format!("of {server}")));
+        add(self.link.as_ref().map(|link| format!("of {link}")));
+        add(self.cold.then(|| "with cold caches".to_owned()));
+        add(self.latency.map(|more| format!("round trips {more} longer")));
+        add(self.jitter.map(|jitter| format!("±{jitter}")));
+        add(self.bandwidth.map(|bytes| format!("{bytes}/s")));
+        add(self.stall.then(|| "stalled".to_owned()));
+        add(self.half_open.map(|lost| {
+            let lost = match lost {
+                Lost::ToServer => "what clients send",
+                Lost::ToClient => "what the server sends",
+                Lost::Both => "all that is sent",
+            };
+            format!("{lost} is lost")
+        }));
+        add(self.refuse.then(|| "connections refused".to_owned()));
+        add(self.cpus.map(|cpus| format!("{cpus} processors")));
+        add(self.memory.map(|bytes| format!("{bytes} of memory")));
+        add(self.disk_read.map(|bytes| format!("{bytes}/s read")));
+        add(self.disk_write.map(|bytes| format!("{bytes}/s written")));
+        let apart = self.groups.iter().map(|group| group.join(" and ")).collect::<Vec<_>>();
+        let sign = if self.one_way { " not heard by " } else { " apart from " };
+        add((!apart.is_empty()).then(|| apart.join(sign)));
+        add(self.command.as_ref().map(|command| format!("`{command}`")));
+        all.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_faults_are_seeded_and_leave_the_first_stretch_and_the_ends_alone() {
+        let of = vec![
+            Fault::default(),
+            Fault { what: FaultKind::Pause, lasts: Span(Duration::from_secs(2)), ..Fault::default() },
+        ];
+        let random = RandomFaults { every: Span(Duration::from_secs(10)), of, seed: None };
+        let drawn = random.drawn(7, Duration::from_secs(125));
+        assert_eq!(drawn.len(), 11, "one in each stretch but the first, and none in what is no whole stretch");
+        for (nth, fault) in drawn.iter().enumerate() {
+            let at = fault.at.unwrap().0.as_secs_f64() - 10.0 * (nth + 1) as f64;
+            assert!((0.0..5.0).contains(&at), "{at}");
+        }
+        assert!([FaultKind::Kill, FaultKind::Pause].iter().all(|kind| drawn.iter().any(|fault| fault.what == *kind)));
+        assert_eq!(drawn, random.drawn(7, Duration::from_secs(125)));
+        assert_ne!(drawn, random.drawn(8, Duration::from_secs(125)));
+        assert_eq!(
+            RandomFaults { seed: Some(7), ..random.clone() }.drawn(1, Duration::from_secs(125)),
+            drawn,
+            "its own seed is used in place of the study's"
+        );
+    }
+
+    #[test]
+    fn a_condition_is_a_figure_and_a_number() {
+        let read = |text: &str| text.parse::<Condition>();
+        let above = read("wal_bytes > 1MiB").unwrap();
+        assert!(above.holds((1 << 20) as f64 + 1.0) && !above.holds((1 << 20) as f64));
+        let below = read("free<0.5").unwrap();
+        assert!(below.holds(0.4) && !below.holds(0.5) && below.figure == "free");
+        assert_eq!(String::from(below), "free<0.5");
+        for wrong in ["wal_bytes", "> 1", "wal bytes > 1", "wal_bytes > much", "wal_bytes > NaN"] {
+            assert!(read(wrong).unwrap_err().contains("is no condition"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_fault_is_told_in_words() {
+        let fault = Fault {
+            what: FaultKind::Link,
+            latency: Some(Span(Duration::from_millis(50))),
+            half_open: Some(Lost::ToServer),
+            ..Fault::default()
+        };
+        assert_eq!(fault.detail(), "round trips 50ms longer, what clients send is lost");
+        assert_eq!(Fault::default().detail(), "");
+    }
 }

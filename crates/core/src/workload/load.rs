@@ -5,7 +5,7 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Item, Value};
 
 use super::check::{check, did_you_mean};
-use super::faults::StudyErrors;
+use super::errors::StudyErrors;
 use super::study::Study;
 
 /// One value that takes the place of the file's: `phases.mixed.rate=500`.

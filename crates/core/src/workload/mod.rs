@@ -4,6 +4,7 @@ mod check;
 mod claims;
 mod collections;
 mod copies;
+mod errors;
 mod existing;
 mod factors;
 mod faults;
@@ -20,16 +21,20 @@ pub use check::{Problem, collection_of, did_you_mean};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
+pub use errors::{StudyError, StudyErrors};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_name, short_names, shown_level};
-pub use faults::{StudyError, StudyErrors};
+pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use hosts::{at_host, leaves_host_open};
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;
-pub use phases::{ArrivalSpec, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry, Streams};
+pub use phases::{
+    ArrivalSpec, Draw, LedgerSample, LedgerSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry,
+    Streams,
+};
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
-pub use servers::{Fault, FaultKind, ServerSpec};
+pub use servers::{LinkSpec, RestartSpec, ServerSpec};
 pub use study::{Stores, Study};
 
 /// The JSON Schema of a study file, for editors.

@@ -9,12 +9,13 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::copies::CopyDirection;
+use super::faults::{Fault, RandomFaults};
 use super::popularity::Popularity;
-use super::servers::Fault;
+use super::servers::RestartSpec;
 use crate::store::{Durability, OpKind, ReadConsistency};
 use crate::units::{ByteSize, Count, Span};
 
-/// One phase. It loads collections, runs a mix of operations, or copies a collection.
+/// One phase. It loads collections, runs a mix of operations, copies a collection, or has the store restart, rest or compact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -106,12 +107,23 @@ pub struct Phase {
     #[serde(default = "default_check")]
     pub check: f64,
     /// Keeps the latest acknowledged version of each key written, and reads them all back at the
-    /// end. Needs `streams = "disjoint"`: each key has one writer.
+    /// end. Needs `streams = "disjoint"`: each key has one writer. `{ share = 0.1 }` follows a seeded sample of the keys;
+    /// default: all, or so many that a million are.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ledger: bool,
+    pub ledger: LedgerSpec,
     /// What is done to the store's server meanwhile: `[{ at = "5s", do = "kill" }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
+    /// In place of `faults`: such as are drawn by a seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_faults: Option<RandomFaults>,
+    /// Before the phase, the store's server is stopped in order and started again; `"cold"`: what the system has of its data
+    /// in its cache is dropped meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartSpec>,
+    /// After the phase, the store is asked to compact, and waited for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compact: bool,
     /// After the phase, wait at most so long until the store is idle (flush, compaction).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<Span>,
@@ -169,15 +181,63 @@ impl Phase {
             on_disconnect: OnDisconnect::default(),
             drain: Span::default(),
             check: default_check(),
-            ledger: false,
+            ledger: LedgerSpec::default(),
             faults: Vec::new(),
+            random_faults: None,
+            restart: None,
+            compact: false,
             settle: None,
         }
+    }
+
+    /// Whether it sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
+    pub fn rests(&self) -> bool {
+        let asks = !self.load.is_empty() || !self.mix.is_empty() || self.copy.is_some();
+        !asks && (self.settle.is_some() || self.compact || self.restart.is_some())
     }
 
     /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.
     pub fn loads(&self) -> bool {
         !self.load.is_empty() || self.copy == Some(CopyDirection::In)
+    }
+}
+
+/// Whether a phase keeps a ledger, and of how many keys.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LedgerSpec {
+    /// Whether it does; of all keys, or so many that a million are.
+    Kept(bool),
+    /// It does, of this share of the keys.
+    Sample(LedgerSample),
+}
+
+/// The share of the keys that a ledger follows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LedgerSample {
+    /// Above 0, up to 1.
+    pub share: f64,
+}
+
+impl Default for LedgerSpec {
+    fn default() -> Self {
+        Self::Kept(false)
+    }
+}
+
+impl LedgerSpec {
+    /// Whether it is kept.
+    pub fn is_kept(self) -> bool {
+        self != Self::Kept(false)
+    }
+
+    /// The share of the keys, where one is said.
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Self::Kept(_) => None,
+            Self::Sample(LedgerSample { share }) => Some(share),
+        }
     }
 }
 

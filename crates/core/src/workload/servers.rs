@@ -6,10 +6,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Problem;
-use super::phases::Phase;
+use super::check::{Problem, no_such};
 use super::study::Study;
-use crate::units::{ByteSize, Count, Span};
+use crate::units::{ByteSize, Span};
 
 /// The server of a store. Its commands are given to `sh -c`, with `{data}`, `{port}` and `{name}` filled in; they are run only
 /// with `--manage-servers`.
@@ -20,6 +19,9 @@ pub struct ServerSpec {
     /// has started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// A further node of the store whose own server has this name: it is started after that one, and stopped before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_of: Option<String>,
     /// In place of `run`: a command that has the server started by somebody else, and ends when it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
@@ -47,6 +49,13 @@ pub struct ServerSpec {
     /// What stands for `{port}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// It runs in a network namespace of its own, at an address of its own: what stands for `{address}`. Partitions need it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub namespace: bool,
+    /// Where the server, or the machine that it is on, tells of itself in Prometheus' text format:
+    /// `"http://10.0.0.1:9100/metrics"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
     /// What its commands find in their environment besides.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub env: IndexMap<String, String>,
@@ -64,84 +73,45 @@ pub struct ServerSpec {
     pub stop_within: Span,
 }
 
-fn a_minute() -> Span {
-    Span(Duration::from_secs(60))
-}
-
-/// Something that is done to a store's server while a phase runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// What.
-    #[serde(rename = "do")]
-    pub what: FaultKind,
-    /// How long after the phase's start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Span>,
-    /// In place of `at`: when so many operations of the phase have ended, as counted at each interval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Count>,
-    /// How long it lasts: until the server is started again, or goes on; default 0 s.
-    #[serde(default, rename = "for", skip_serializing_if = "is_default")]
-    pub lasts: Span,
-    /// Of a power cut: a random part of what was not synced survives, drawn by this seed; default: nothing of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<u64>,
-}
-
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What is done to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// It is ended at once (SIGKILL), and started again.
-    Kill,
-    /// It is stopped in order (SIGTERM), and started again.
-    Restart,
-    /// It stands still (SIGSTOP), and goes on (SIGCONT).
-    Pause,
-    /// It is ended at once, and what its disk had not synced is forgotten; then it is started again.
-    PowerCut,
-    /// Its disk has no room: no file grows.
-    DiskFull,
+fn a_minute() -> Span {
+    Span(Duration::from_secs(60))
 }
 
-impl FaultKind {
-    /// The name in studies and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Restart => "restart",
-            Self::Pause => "pause",
-            Self::PowerCut => "power-cut",
-            Self::DiskFull => "disk-full",
-        }
-    }
+/// How a server is started again before a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartSpec {
+    /// As it is.
+    Warm,
+    /// After the system's cache of its data was dropped.
+    Cold,
+}
 
-    /// Whether it is done to the disk, which is made for it then.
-    pub fn is_of_disk(self) -> bool {
-        matches!(self, Self::PowerCut | Self::DiskFull)
-    }
+/// A link between servers: what connects to `listen` on this machine comes out at `to`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// A port of this machine (127.0.0.1).
+    pub listen: u16,
+    /// Host and port.
+    pub to: String,
 }
 
 impl Study {
     /// The server of a store, by the store's name, or else by its scheme.
     pub fn server_of(&self, store: &str, scheme: &str) -> Option<(&str, &ServerSpec)> {
         let find = |name: &str| self.servers.get_key_value(name).map(|(name, spec)| (name.as_str(), spec));
-        find(store).or_else(|| find(scheme))
+        find(store).or_else(|| find(scheme)).filter(|(_, spec)| spec.node_of.is_none())
     }
 
-    /// Whether a server's disk is cut off or filled: its data are on one that is made for the run, then.
-    pub fn has_faults_of_disks(&self) -> bool {
-        self.phases.iter().flat_map(|phase| &phase.faults).any(|fault| fault.what.is_of_disk())
-    }
-
-    /// Whether anything is done to a server.
-    pub fn has_faults(&self) -> bool {
-        self.phases.iter().any(|phase| !phase.faults.is_empty())
+    /// The further servers of a store whose own is called `main`, in their order.
+    pub fn nodes_of<'a>(&'a self, main: &'a str) -> impl Iterator<Item = (&'a str, &'a ServerSpec)> {
+        let is_node = move |(_, spec): &(&String, &ServerSpec)| spec.node_of.as_deref() == Some(main);
+        self.servers.iter().filter(is_node).map(|(name, spec)| (name.as_str(), spec))
     }
 }
 
@@ -173,6 +143,9 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             }
             (None, Some(_)) => {}
         }
+        if server.namespace && server.run.is_none() {
+            say("namespace", "only what `run` runs can be put into one; use it in place of `start`");
+        }
         for (key, given) in [("cpus", server.cpus.is_some()), ("memory", server.memory.is_some())] {
             if given && server.run.is_none() {
                 say(
@@ -199,44 +172,30 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             say("data", "a command needs the data folder; add `data`");
         }
     }
-    for (position, phase) in study.phases.iter().enumerate() {
-        faults(study, position, phase, &mut problems);
+    for (name, server) in &study.servers {
+        let Some(of) = &server.node_of else { continue };
+        let mains = study.servers.iter().filter(|(_, other)| other.node_of.is_none()).map(|(name, _)| name.as_str());
+        if of == name || !mains.clone().any(|main| main == of) {
+            let path = vec!["servers".into(), name.clone(), "node_of".into()];
+            problems.push(Problem { path, message: no_such("store's own server", of, mains) });
+        }
+    }
+    for (name, link) in &study.links {
+        let path = |key: &str| vec!["links".into(), name.clone(), key.into()];
+        let is_place = link
+            .to
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
+        if !is_place {
+            problems.push(Problem {
+                path: path("to"),
+                message: "where does it lead? write host and port: \"127.0.0.1:5432\"".into(),
+            });
+        }
+        if link.listen == 0 {
+            let message = "servers have to know the port: use one that is free, such as 15432".into();
+            problems.push(Problem { path: path("listen"), message });
+        }
     }
     problems
-}
-
-fn faults(study: &Study, position: usize, phase: &Phase, problems: &mut Vec<Problem>) {
-    let mut say = |nth: usize, key: &str, message: String| {
-        let path = ["phases", &position.to_string(), "faults", &nth.to_string(), key].map(str::to_owned).to_vec();
-        problems.push(Problem { path, message });
-    };
-    for (nth, fault) in phase.faults.iter().enumerate() {
-        match (fault.at, fault.after) {
-            (Some(_), Some(_)) => say(nth, "after", "give `at` or `after`, not both".into()),
-            (None, None) => say(nth, "do", "when? add `at = \"5s\"`, or `after`, a number of operations".into()),
-            (Some(at), None) if phase.duration.is_some_and(|duration| at.0 >= duration.0) => {
-                say(nth, "at", format!("the phase `{}` is over by then; use less than its duration", phase.name));
-            }
-            (None, Some(after)) if phase.operations.is_some_and(|operations| after.0 >= operations.0) => {
-                say(nth, "after", format!("the phase `{}` is over by then; use less than its operations", phase.name));
-            }
-            _ => {}
-        }
-        if fault.keep.is_some() && fault.what != FaultKind::PowerCut {
-            say(nth, "keep", "only a power cut forgets: take `keep` out, or use do = \"power-cut\"".into());
-        }
-        if matches!(fault.what, FaultKind::Pause | FaultKind::DiskFull) && fault.lasts.0.is_zero() {
-            say(nth, "do", "for how long? add `for = \"3s\"`".into());
-        }
-        if phase.loads() || phase.copy.is_some() {
-            say(nth, "do", "a load or a copy ends with the first document that cannot be written; break the store in a phase with a `mix`".into());
-        }
-        if study.search.as_ref().is_some_and(|search| search.phase == phase.name) {
-            say(
-                nth,
-                "do",
-                format!("the rate of `{}` is searched, and each probe would be broken; use another phase", phase.name),
-            );
-        }
-    }
 }

@@ -13,7 +13,7 @@ use super::factors::{Database, Design};
 use super::limits::{Limit, RateSearch};
 use super::phases::Phase;
 use super::presets::{Flaw, Preset};
-use super::servers::ServerSpec;
+use super::servers::{LinkSpec, ServerSpec};
 
 /// A study file: what documents there are, on which stores, and what is done to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,9 @@ pub struct Study {
     /// Servers that the study starts and stops itself, by the name of their store or its scheme.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub servers: IndexMap<String, ServerSpec>,
+    /// Links between servers that faults can break, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub links: IndexMap<String, LinkSpec>,
     /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

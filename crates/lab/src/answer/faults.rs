@@ -48,6 +48,12 @@ fn in_words(what: &str) -> &str {
         "pause" => "a pause",
         "power-cut" => "a power cut",
         "disk-full" => "a full disk",
+        "rolling-restart" => "a rolling restart",
+        "limit" => "less of the machine",
+        "link" => "a bad link",
+        "reset" => "a reset of connections",
+        "partition" => "a partition",
+        "run" => "a command",
         other => other,
     }
 }

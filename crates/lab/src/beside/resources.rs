@@ -90,7 +90,11 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
         }
     }
     if has(WRITE_AMPLIFICATION.name) {
-        notes.push("written to disk: bytes sent to storage for each byte of documents that was written".to_owned());
+        notes.push(
+            "written to disk: by the disk's own counters, for each byte of documents written; what others wrote there \
+             meanwhile is in it"
+                .to_owned(),
+        );
     }
     if has(SPACE_AMPLIFICATION.name) {
         notes.push("kept on disk: bytes on disk for each byte of documents that the store holds".to_owned());

@@ -2,11 +2,15 @@
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
+/// The hosts of a URL with their ports, as they stand in it; none where it has no place for them.
+pub fn authority_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split(['/', '?']).next()?.rsplit('@').next()
+}
+
 /// The first host of a URL; none where it names none.
 pub fn host_of(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let host = authority.rsplit('@').next()?.split(',').next()?;
+    let host = authority_of(url)?.split(',').next()?;
     match host.strip_prefix('[') {
         Some(six) => six.split(']').next(),
         None => host.split(':').next(),
@@ -27,9 +31,8 @@ const PORTS: [(&str, u16); 7] = [
 /// The port of the first host of a URL, or what its scheme has in place of one; none where neither is known. Decorators before
 /// the scheme are passed over.
 pub fn port_of(url: &str) -> Option<u16> {
-    let (scheme, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let first = authority.rsplit('@').next()?.split(',').next()?;
+    let scheme = url.split_once("://")?.0;
+    let first = authority_of(url)?.split(',').next()?;
     let behind = first.rsplit_once(']').map_or(first, |(_, behind)| behind);
     match behind.rsplit_once(':') {
         Some((_, port)) => port.parse().ok(),

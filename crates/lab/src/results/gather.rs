@@ -135,6 +135,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
         store_after: None,
+        restarted: None,
         steadiness: steadiness_of(record, |i| Some(per_second(answered(&i.record()), length(i)))),
         response_steadiness: open.then(|| steadiness_of(record, median_response_ns)).flatten(),
         limits: frame.limits.map_or_else(Vec::new, |limits| super::limits::judge(record, limits)),

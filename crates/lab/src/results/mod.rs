@@ -5,6 +5,7 @@
 mod attempts;
 mod broken;
 mod earlier;
+mod elsewhere;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod folder;
@@ -20,7 +21,8 @@ mod secrets;
 mod store_figures;
 mod tables;
 
-pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult};
+pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult, RestartedResult};
+pub use elsewhere::{ElsewhereResult, Told};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
 pub use gather::{PhaseFrame, gather_phase};
@@ -31,11 +33,12 @@ pub use model::{
     ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, SearchResult, StoreAfter,
     StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
-pub(crate) use outage::outage;
+pub(crate) use outage::{Course, When};
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{
-    FolderResult, HostResult, LimitedResult, ResourcesResult, StoreUseResult, UseSample, UseSamples, Whose,
+    DiskResult, FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, UseSample,
+    UseSamples, Whose,
 };
 pub use secrets::Secrets;
 pub use tables::Tables;

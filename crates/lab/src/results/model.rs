@@ -17,7 +17,7 @@ use crate::stats::{Estimate, Steadiness};
 use crate::sweep::Sweep;
 use crate::verdicts::Verdict;
 
-use super::broken::{FaultResult, LedgerResult};
+use super::broken::{FaultResult, LedgerResult, RestartedResult};
 use super::resources::ResourcesResult;
 
 /// The name of the format that this version writes and reads.
@@ -310,6 +310,9 @@ pub struct PhaseResult {
     /// What the store's processes, the machine and the store's folder used, as far as it could be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourcesResult>,
+    /// How its server was started again before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted: Option<RestartedResult>,
     /// What kept it from going faster, as far as it could be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
@@ -707,12 +710,19 @@ pub struct FigureResult {
 /// The store after a phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StoreAfter {
-    /// Size of its files, for embedded stores, as the file system counts it (blocks in use).
+    /// Size of its files, where they are known (of embedded stores, and of servers with a `data` folder), as the file system
+    /// counts it (blocks in use).
     pub disk_bytes: Option<u64>,
     /// Whether it came to rest, if that was waited for.
     pub settled: Option<bool>,
     /// How long that took.
     pub settle_ns: Option<u64>,
+    /// How long a compaction took, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact_ns: Option<u64>,
+    /// The most that its files took while it came to rest or compacted, in bytes (blocks in use), looked at every 50 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_peak_bytes: Option<u64>,
     /// What it tells about itself; the unit is in the name.
     pub stats: IndexMap<String, f64>,
 }

@@ -19,6 +19,8 @@ pub(crate) struct Outage {
     pub unavailable_ns: u64,
     /// The same of each operation, by name.
     pub by_op: IndexMap<String, u64>,
+    /// From the fault until the answer that ended it, of each operation that had such a time and was answered again.
+    pub first_by_op: IndexMap<String, u64>,
     /// From the fault until the answer that ended it; none where there was none, or none is known.
     pub first_answer_ns: Option<u64>,
     /// From the fault until 95 % of the rate before it were answered, and for a second on; none where that was not reached,
@@ -26,26 +28,60 @@ pub(crate) struct Outage {
     pub recovered_ns: Option<u64>,
 }
 
-/// What clients saw of a fault that was done at `began_ns` and over at `over_ns`, from the phase's start.
-pub(crate) fn outage(record: &PhaseRecord, began_ns: u64, over_ns: u64) -> Outage {
-    let seen: Vec<Seen> = record.intervals.iter().map(Seen::of).collect();
-    let all: Vec<Answered> = seen.iter().map(|s| s.all).collect();
-    let least_ns = record.intervals.first().map_or(0, |i| i.to_ns.saturating_sub(i.from_ns));
-    let end_ns = record.sending_ns;
-    let found = gap(&all, began_ns, over_ns, end_ns, least_ns);
-    let by_op = record.labels.iter().enumerate().filter_map(|(nth, label)| {
-        let own: Vec<Answered> = seen.iter().map(|s| s.by_op[nth]).collect();
-        gap(&own, began_ns, over_ns, end_ns, least_ns).map(|gap| (label.name.clone(), gap.1 - gap.0))
-    });
-    let by_op = by_op.collect();
-    let Some((from_ns, to_ns, ended)) = found else {
-        return Outage { by_op, recovered_ns: recovered(&seen, began_ns, began_ns), ..Outage::default() };
-    };
-    Outage {
-        unavailable_ns: to_ns - from_ns,
-        by_op,
-        first_answer_ns: ended.then(|| to_ns.saturating_sub(began_ns)),
-        recovered_ns: ended.then(|| recovered(&seen, began_ns, to_ns)).flatten(),
+/// When a fault was done, when it was over, and when the next one was done, in ns from the phase's start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct When {
+    pub began_ns: u64,
+    pub over_ns: u64,
+    /// The largest number where there is none.
+    pub next_ns: u64,
+}
+
+/// When clients were answered in a phase: read once, since intervals are kept packed.
+pub(crate) struct Course {
+    seen: Vec<Seen>,
+    names: Vec<String>,
+    end_ns: u64,
+    /// The length of an interval.
+    least_ns: u64,
+}
+
+impl Course {
+    /// Of what was recorded.
+    pub(crate) fn of(record: &PhaseRecord) -> Self {
+        Self {
+            seen: record.intervals.iter().map(Seen::of).collect(),
+            names: record.labels.iter().map(|label| label.name.clone()).collect(),
+            end_ns: record.sending_ns,
+            least_ns: record.intervals.first().map_or(0, |i| i.to_ns.saturating_sub(i.from_ns)),
+        }
+    }
+
+    /// What clients saw of a fault.
+    pub(crate) fn outage(&self, when: When) -> Outage {
+        let (seen, began_ns) = (&self.seen, when.began_ns);
+        let found = gap(seen.iter().map(|s| s.all), when, self.end_ns, self.least_ns);
+        let (mut by_op, mut first_by_op) = (IndexMap::new(), IndexMap::new());
+        for (nth, name) in self.names.iter().enumerate() {
+            let own = seen.iter().map(|s| s.by_op[nth]);
+            if let Some((from_ns, to_ns, ended)) = gap(own, when, self.end_ns, self.least_ns) {
+                by_op.insert(name.clone(), to_ns - from_ns);
+                if ended {
+                    first_by_op.insert(name.clone(), to_ns.saturating_sub(began_ns));
+                }
+            }
+        }
+        let Some((from_ns, to_ns, ended)) = found else {
+            let recovered_ns = recovered(seen, began_ns, began_ns);
+            return Outage { by_op, first_by_op, recovered_ns, ..Outage::default() };
+        };
+        Outage {
+            unavailable_ns: to_ns - from_ns,
+            by_op,
+            first_by_op,
+            first_answer_ns: ended.then(|| to_ns.saturating_sub(began_ns)),
+            recovered_ns: ended.then(|| recovered(seen, began_ns, to_ns)).flatten(),
+        }
     }
 }
 
@@ -75,17 +111,19 @@ impl Seen {
 
 /// The longest time without an answer that touches the fault: its begin, its end, and whether an answer ended it. Times that
 /// lie within one interval are not seen, so that they have to be as long as one.
-fn gap(answers: &[Answered], began_ns: u64, over_ns: u64, end_ns: u64, least_ns: u64) -> Option<(u64, u64, bool)> {
+fn gap(answers: impl Iterator<Item = Answered>, when: When, end_ns: u64, least_ns: u64) -> Option<(u64, u64, bool)> {
+    let When { began_ns, over_ns, next_ns } = when;
     let mut before_ns = 0;
     let mut longest: Option<(u64, u64, bool)> = None;
     let mut take = |from_ns: u64, to_ns: u64, ended: bool| {
-        let touches = to_ns > began_ns && from_ns < over_ns.saturating_add(LATE_NS);
+        let of_next = from_ns >= over_ns && to_ns > next_ns;
+        let touches = to_ns > began_ns && from_ns < over_ns.saturating_add(LATE_NS) && !of_next;
         let length = to_ns.saturating_sub(from_ns);
         if touches && length >= least_ns.max(1) && longest.is_none_or(|(from, to, _)| length > to - from) {
             longest = Some((from_ns, to_ns, ended));
         }
     };
-    for answered in answers.iter().filter(|answered| answered.ever()) {
+    for answered in answers.filter(|answered| answered.ever()) {
         take(before_ns, answered.first_ns, true);
         before_ns = before_ns.max(answered.last_ns);
     }
@@ -138,12 +176,23 @@ mod tests {
     fn an_outage_is_the_longest_silence_around_its_fault() {
         let none = Answered::default();
         let answers = [answered(1, 99), answered(101, 150), none, none, answered(450, 499), answered(500, 590)];
-        let gap = |began: u64, over: u64| gap(&answers, began * MS, over * MS, 600 * MS, 100 * MS);
-        assert_eq!(gap(151, 300), Some((150 * MS, 450 * MS, true)));
-        assert_eq!(gap(460, 470), None, "what is shorter than an interval is not seen");
+        let when = |began: u64, over: u64, next: u64| When {
+            began_ns: began * MS,
+            over_ns: over * MS,
+            next_ns: next.saturating_mul(MS),
+        };
+        let gap =
+            |began: u64, over: u64, next: u64| gap(answers.into_iter(), when(began, over, next), 600 * MS, 100 * MS);
+        assert_eq!(gap(151, 300, u64::MAX), Some((150 * MS, 450 * MS, true)));
+        assert_eq!(gap(460, 470, u64::MAX), None, "what is shorter than an interval is not seen");
+        assert_eq!(gap(101, 120, 151), None, "it is of the next fault");
+        assert_eq!(gap(101, 160, 200), Some((150 * MS, 450 * MS, true)), "it had begun before the next one");
         // It never comes back.
         let answers = [answered(1, 99), none, none];
-        assert_eq!(super::gap(&answers, 100 * MS, 120 * MS, 300 * MS, 100 * MS), Some((99 * MS, 300 * MS, false)));
+        assert_eq!(
+            super::gap(answers.into_iter(), when(100, 120, u64::MAX), 300 * MS, 100 * MS),
+            Some((99 * MS, 300 * MS, false))
+        );
     }
 
     fn seen(answers: &[u64]) -> Vec<Seen> {

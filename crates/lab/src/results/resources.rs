@@ -7,13 +7,14 @@ use arrow_array::{Float64Array, RecordBatch, StringArray};
 use parquet::errors::ParquetError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_machine::{FolderUse, GroupUse, HostUse, ProcessUse};
+use storebench_machine::{BlockUse, FolderUse, GroupUse, HostUse, NetworkUse, ProcessUse};
 
+use super::elsewhere::{ElsewhereResult, Told};
 use super::model::{OpResult, PhaseResult};
 use super::tables::{Place, parquet, places, u64s};
 
 /// Everything at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct UseSample {
     /// When, in ns from the phase's start.
     pub at_ns: u64,
@@ -23,10 +24,16 @@ pub struct UseSample {
     pub host: HostUse,
     /// The store's folder; none where it has none, or it is not known.
     pub folder: Option<FolderUse>,
+    /// The disk that holds that folder, whoever uses it; none where it is not known.
+    pub disk: Option<BlockUse>,
+    /// The network of this machine.
+    pub network: NetworkUse,
+    /// What each endpoint told, in their order.
+    pub told: Vec<Told>,
 }
 
 /// The samples of a phase.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UseSamples {
     /// Whose processes `store` are.
     pub whose: Whose,
@@ -34,6 +41,12 @@ pub struct UseSamples {
     pub samples: Vec<UseSample>,
     /// Processor time that taking them cost this process, in ns.
     pub cost_ns: u64,
+    /// The name of the disk that holds the store's folder.
+    pub disk: Option<String>,
+    /// What the fastest interface of this machine carries in each direction, in bytes per second; none where none tells.
+    pub network_per_s: Option<u64>,
+    /// The endpoints that were asked: their URLs, how often each failed, and why the first time.
+    pub endpoints: Vec<(String, u64, Option<String>)>,
 }
 
 /// Whose processes were watched.
@@ -64,6 +77,15 @@ pub struct ResourcesResult {
     pub host: HostResult,
     /// The store's folder.
     pub folder: Option<FolderResult>,
+    /// The disk that holds the store's folder, whoever used it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskResult>,
+    /// The network of the machine that the client ran on.
+    #[serde(default)]
+    pub network: NetworkResult,
+    /// What other machines and the store told of themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<ElsewhereResult>,
     /// How the limits of its server were felt, where it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<LimitedResult>,
@@ -72,7 +94,11 @@ pub struct ResourcesResult {
 /// How the limits of a server were felt over a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitedResult {
-    /// Time that its threads had to wait because its share of processors was used up, added up, in seconds.
+    /// Of the periods of 100 ms in which it had anything to do, the share in which it had to wait because its share of
+    /// processors was used up.
+    #[serde(default)]
+    pub throttled_share: f64,
+    /// Time that it had to wait for that, added up over processors, in seconds.
     pub throttled_s: f64,
     /// Processes that were killed because its memory was used up.
     pub oom_kills: u64,
@@ -84,6 +110,11 @@ impl LimitedResult {
     /// What lies between two looks.
     pub fn between(before: &GroupUse, after: &GroupUse) -> Self {
         Self {
+            throttled_share: ratio(
+                after.throttled_periods.saturating_sub(before.throttled_periods) as f64,
+                after.periods.saturating_sub(before.periods) as f64,
+            )
+            .unwrap_or(0.0),
             throttled_s: after.throttled_ns.saturating_sub(before.throttled_ns) as f64 / 1e9,
             oom_kills: after.oom_kills.saturating_sub(before.oom_kills),
             memory_peak_bytes: after.memory_peak_bytes,
@@ -110,10 +141,9 @@ pub struct StoreUseResult {
     pub memory_per_document_bytes: Option<f64>,
     /// Bytes that storage had to read.
     pub read_bytes: u64,
-    /// Bytes that were sent to storage, as pages became dirty.
+    /// Bytes that were sent to storage, as the kernel counts them: whole groups of pages as they become dirty, which may be many
+    /// times what was written to them.
     pub write_bytes: u64,
-    /// Bytes to storage for each byte of documents that was written. Null where none was.
-    pub write_amplification: Option<f64>,
     /// Calls that read.
     pub read_calls: u64,
     /// Calls that write.
@@ -168,6 +198,34 @@ pub struct FolderResult {
     pub space_amplification: Option<f64>,
 }
 
+/// A disk over a phase, by its own counters: what a file system writes for itself is in them, and what others write.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DiskResult {
+    /// Its name in the system.
+    pub name: String,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Bytes written to it for each byte of documents that was written. Null where none was.
+    pub write_amplification: Option<f64>,
+    /// Times that its own cache was flushed, as for a sync.
+    pub flushes: u64,
+}
+
+/// A machine's network over a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkResult {
+    /// Received from other machines, in bytes.
+    pub received_bytes: u64,
+    /// Sent to other machines, in bytes.
+    pub sent_bytes: u64,
+    /// What processes of the machine sent each other, in bytes.
+    pub local_bytes: u64,
+    /// What its fastest interface carries in each direction, in bytes per second; null where none tells.
+    pub most_per_s: Option<u64>,
+}
+
 /// What the phase did, beside what was used for it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
@@ -209,8 +267,33 @@ fn gather(used: &UseSamples, done: Done) -> Option<ResourcesResult> {
             files: after.files,
             space_amplification: done.stored.and_then(|(_, bytes)| ratio(after.disk_bytes as f64, bytes)),
         }),
+        disk: first.disk.zip(last.disk).map(|(before, after)| {
+            let write_bytes = after.write_bytes.saturating_sub(before.write_bytes);
+            DiskResult {
+                name: used.disk.clone().unwrap_or_default(),
+                read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+                write_bytes,
+                write_amplification: ratio(write_bytes as f64, done.written_bytes as f64),
+                flushes: after.flushes.saturating_sub(before.flushes),
+            }
+        }),
+        network: NetworkResult {
+            received_bytes: last.network.in_bytes.saturating_sub(first.network.in_bytes),
+            sent_bytes: last.network.out_bytes.saturating_sub(first.network.out_bytes),
+            local_bytes: last.network.lo_out_bytes.saturating_sub(first.network.lo_out_bytes),
+            most_per_s: used.network_per_s,
+        },
+        elsewhere: elsewhere(used),
         limited: None,
     })
+}
+
+fn elsewhere(used: &UseSamples) -> Vec<ElsewhereResult> {
+    let of = |(nth, (url, failed, message)): (usize, &(String, u64, Option<String>))| {
+        let told = used.samples.iter().map(move |s| (s.at_ns, s.told.get(nth).copied().flatten()));
+        ElsewhereResult { failed: *failed, message: message.clone(), ..ElsewhereResult::of(url, told) }
+    };
+    used.endpoints.iter().enumerate().map(of).collect()
 }
 
 fn most(used: &UseSamples, of: impl Fn(&UseSample) -> Option<u64>) -> u64 {
@@ -234,7 +317,6 @@ fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: Done) -
         memory_per_document_bytes: done.stored.and_then(|(documents, _)| ratio(memory as f64, documents as f64)),
         read_bytes: count(|p| p.read_bytes),
         write_bytes,
-        write_amplification: ratio(write_bytes as f64, done.written_bytes as f64),
         read_calls: count(|p| p.read_calls),
         write_calls: count(|p| p.write_calls),
         minor_faults: count(|p| p.minor_faults),
@@ -310,6 +392,20 @@ type OfFolder = (&'static str, fn(&FolderUse) -> u64);
 const OF_FOLDER: [OfFolder; 3] =
     [("folder.disk_bytes", |f| f.disk_bytes), ("folder.file_bytes", |f| f.file_bytes), ("folder.files", |f| f.files)];
 
+type OfDisk = (&'static str, fn(&BlockUse) -> u64);
+const OF_DISK: [OfDisk; 3] = [
+    ("disk.read_bytes_total", |d| d.read_bytes),
+    ("disk.write_bytes_total", |d| d.write_bytes),
+    ("disk.flushes_total", |d| d.flushes),
+];
+
+type OfNetwork = (&'static str, fn(&NetworkUse) -> u64);
+const OF_NETWORK: [OfNetwork; 3] = [
+    ("network.received_bytes_total", |n| n.in_bytes),
+    ("network.sent_bytes_total", |n| n.out_bytes),
+    ("network.local_bytes_total", |n| n.lo_out_bytes),
+];
+
 impl UseRows {
     pub(super) fn add(&mut self, place: &Arc<Place>, used: &UseSamples) {
         for sample in &used.samples {
@@ -322,7 +418,9 @@ impl UseRows {
             let store = sample.store.iter().flat_map(|of| OF_PROCESSES.map(|(name, pick)| (name, pick(of))));
             let folder = sample.folder.iter().flat_map(|of| OF_FOLDER.map(|(name, pick)| (name, pick(of))));
             let host = OF_HOST.map(|(name, pick)| (name, pick(&sample.host)));
-            self.0.extend(store.chain(host).chain(folder).map(row));
+            let disk = sample.disk.iter().flat_map(|of| OF_DISK.map(|(name, pick)| (name, pick(of))));
+            let network = OF_NETWORK.map(|(name, pick)| (name, pick(&sample.network)));
+            self.0.extend(store.chain(host).chain(folder).chain(disk).chain(network).map(row));
         }
     }
 
@@ -359,6 +457,9 @@ mod tests {
                 ..HostUse::default()
             },
             folder: Some(FolderUse { disk_bytes, file_bytes: 0, files: 3 }),
+            disk: Some(BlockUse { write_bytes: written * 2, ..BlockUse::default() }),
+            network: NetworkUse { out_bytes: at_s * 10, ..NetworkUse::default() },
+            told: Vec::new(),
         }
     }
 
@@ -368,16 +469,22 @@ mod tests {
             whose: Whose::Server,
             samples: vec![sample(1, 10, 1_000, 10), sample(2, 11, 2_000, 900), sample(5, 12, 5_000, 400)],
             cost_ns: 1_000_000,
+            disk: Some("loop0".into()),
+            network_per_s: Some(1_000),
+            endpoints: Vec::new(),
         };
         let done = Done { operations: 1_000, written_bytes: 1_000, stored: Some((10, 200.0)) };
         let found = gather(&used, done).unwrap();
         assert_eq!((found.span_ns, found.samples, found.cost_s), (4_000_000_000, 3, 0.001));
         let store = found.store.unwrap();
         assert_eq!((store.cpu_user_s, store.cpu_us_per_op), (2.0, Some(2_000.0)));
-        assert_eq!((store.write_bytes, store.write_amplification), (4_000, Some(4.0)));
+        assert_eq!(store.write_bytes, 4_000);
         assert_eq!((store.rss_max_bytes, store.memory_per_document_bytes), (5_000, Some(250.0)));
         assert_eq!((found.host.cpu_busy_share, found.host.disk_pressure_share), (0.25, 0.5));
         assert_eq!(found.host.available_min_bytes, 95);
+        let disk = found.disk.unwrap();
+        assert_eq!((disk.name.as_str(), disk.write_bytes, disk.write_amplification), ("loop0", 8_000, Some(8.0)));
+        assert_eq!((found.network.sent_bytes, found.network.most_per_s), (40, Some(1_000)));
         let folder = found.folder.unwrap();
         assert_eq!((folder.begin_bytes, folder.max_bytes, folder.end_bytes), (10, 900, 400));
         assert_eq!(folder.space_amplification, Some(2.0));

@@ -49,6 +49,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
                 store_name,
                 store,
                 server: None,
+                links: Links::default(),
                 host: None,
                 levels,
                 study: at.study,

@@ -1,87 +1,202 @@
-//! What a phase does to its store's server, at its time.
+//! What a phase does to its store's servers and links, at its time.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use storebench_core::engine::{Companion, Watch};
+use storebench_core::engine::{Companion, Stop, Watch};
 use storebench_core::store::{AnyStore, StoreError};
-use storebench_core::workload::{Fault, FaultKind};
-use storebench_machine::Forgotten;
+use storebench_core::workload::{Condition, Fault, FaultKind, Study};
+use storebench_machine::{Forgotten, run_command};
 
-use super::servers::Managed;
+use super::links::Links;
+use super::servers::{Managed, Started};
+
+/// How often the store is asked for a figure that a fault waits for.
+const ASK_EVERY_NS: u64 = 100_000_000;
+/// How often is looked whether the user still waits.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a command may take where the study does not say.
+const COMMAND_WITHIN: Duration = Duration::from_secs(3600);
 
 /// A fault as it happened. Times are in ns from the phase's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Happened {
     pub what: FaultKind,
+    /// What more is to be said of it.
+    pub detail: String,
     /// When it was done; none where the phase was over before.
     pub began_ns: Option<u64>,
-    /// When the server was told to run again.
+    /// When the server was told to run again, or the command had ended.
     pub mended_ns: Option<u64>,
+    /// When somebody listened on the server's port again.
+    pub listening_ns: Option<u64>,
     /// When the store answered again.
     pub ready_ns: Option<u64>,
     /// What a power cut had the disk forget.
     pub forgotten: Option<Forgotten>,
+    /// What was dropped from the system's cache.
+    pub dropped: Option<String>,
     /// Why it could not be done, or mended.
     pub problem: Option<String>,
 }
 
-/// Breaks a server, and mends it.
+/// Breaks a store's servers and links, and mends them.
 pub(super) struct Breaker<'a> {
-    server: Managed,
-    store: Arc<dyn AnyStore>,
-    faults: &'a [Fault],
+    pub study: &'a Study,
+    pub server: Option<Managed>,
+    pub links: Links,
+    pub store: Arc<dyn AnyStore>,
+    /// Set where the user does not wait: what is broken is mended at once.
+    pub stop: Arc<Stop>,
+    pub faults: Vec<Fault>,
     pub happened: Vec<Happened>,
 }
 
-impl<'a> Breaker<'a> {
-    pub(super) fn new(server: Managed, store: Arc<dyn AnyStore>, faults: &'a [Fault]) -> Self {
-        Self { server, store, faults, happened: Vec::new() }
+impl Breaker<'_> {
+    /// Whether a disk is cut off or filled.
+    pub(super) fn is_of_disks(&self) -> bool {
+        self.faults.iter().any(|fault| fault.what.is_of_disk())
+    }
+
+    fn server(&self, fault: &Fault) -> Result<&Managed, StoreError> {
+        let none = || StoreError::NotSupported("no server of this store is controlled by the run".to_owned());
+        self.server.as_ref().ok_or_else(none)?.node(fault.server.as_deref())
     }
 
     fn fault(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
         happened.began_ns = Some(watch.now_ns());
-        match fault.what {
-            FaultKind::Kill => self.server.kill()?,
-            FaultKind::Restart => self.server.stop()?,
-            FaultKind::Pause => self.server.pause()?,
-            FaultKind::PowerCut => happened.forgotten = Some(self.server.cut_power(fault.keep)?),
-            FaultKind::DiskFull => self.server.fill_disk(true)?,
-        }
+        let broken = self.begin(fault, watch, happened);
+        // It is mended whatever went wrong: a server that stays away says nothing about the store.
+        let mended = self.mend(fault, watch, happened);
+        broken.and(mended)
+    }
+
+    fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+        let begun = match fault.what {
+            FaultKind::Kill => self.server(fault).and_then(Managed::kill),
+            FaultKind::Restart => self.server(fault).and_then(Managed::stop_one),
+            FaultKind::RollingRestart => self.server(fault)?.roll(&*self.store),
+            FaultKind::Pause => self.server(fault).and_then(Managed::pause),
+            FaultKind::PowerCut => {
+                self.server(fault)?.cut_power(fault.keep).map(|forgotten| happened.forgotten = Some(forgotten))
+            }
+            FaultKind::DiskFull => self.server(fault)?.fill_disk(true),
+            FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault)),
+            FaultKind::Link => self.links.worsen(self.study, fault),
+            FaultKind::Reset => self.links.reset(fault).map(drop),
+            FaultKind::Partition => self.links.partition(Some(fault)),
+            FaultKind::Run => self.run(fault),
+        };
         watch.fault_happened();
-        // It is mended at its time, whether or not the phase is over by then.
-        std::thread::sleep(fault.lasts.0);
-        happened.mended_ns = Some(watch.now_ns());
+        begun?;
+        if !matches!(fault.what, FaultKind::Run | FaultKind::RollingRestart) {
+            // At its time, whether or not the phase is over by then.
+            self.pause(fault.lasts.0);
+        }
+        if fault.cold {
+            happened.dropped = Some(self.server(fault)?.go_cold(&*self.store)?.to_string());
+        }
+        Ok(())
+    }
+
+    fn pause(&self, length: Duration) {
+        let began = Instant::now();
+        while let Some(left) = length.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+            if self.stop.asked() {
+                return;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    fn mend(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+        let mended_ns = watch.now_ns();
+        happened.mended_ns = Some(mended_ns);
         match fault.what {
-            FaultKind::Kill | FaultKind::Restart | FaultKind::PowerCut => drop(self.server.start(&*self.store)?),
-            FaultKind::Pause => self.server.resume()?,
-            FaultKind::DiskFull => self.server.fill_disk(false)?,
+            FaultKind::Kill | FaultKind::Restart | FaultKind::PowerCut => {
+                let server = self.server(fault)?;
+                let is_own = self.server.as_ref().is_some_and(|own| own.is(server));
+                let Started { listening, ready } = server.start_one(is_own.then_some(&*self.store))?;
+                happened.listening_ns = listening.map(|after| mended_ns + after.as_nanos() as u64);
+                happened.ready_ns = Some(mended_ns + ready.as_nanos() as u64);
+                return Ok(());
+            }
+            FaultKind::RollingRestart => drop(self.server(fault)?.start(&*self.store)?),
+            FaultKind::Pause => self.server(fault)?.resume()?,
+            FaultKind::DiskFull => self.server(fault)?.fill_disk(false)?,
+            FaultKind::Limit => self.server(fault)?.squeeze(self.study, None)?,
+            FaultKind::Link => self.links.mend(fault)?,
+            FaultKind::Partition => self.links.partition(None)?,
+            FaultKind::Reset | FaultKind::Run => {}
         }
         happened.ready_ns = Some(watch.now_ns());
         Ok(())
+    }
+
+    /// Runs the user's own command to its end.
+    fn run(&self, fault: &Fault) -> Result<(), StoreError> {
+        let command = fault.command.as_deref().unwrap_or_default();
+        let command = match &self.server {
+            Some(server) => server.node(fault.server.as_deref())?.fill(command),
+            None => command.to_owned(),
+        };
+        let within = if fault.lasts.0.is_zero() { COMMAND_WITHIN } else { fault.lasts.0 };
+        run_command(&command, within, &|| self.stop.asked()).map_err(StoreError::Failed)
+    }
+
+    /// Waits until a figure of the store is as said; false where the phase is over before.
+    fn wait_for(&self, condition: &Condition, watch: &Watch) -> Result<bool, String> {
+        loop {
+            // A store that does not answer now may do so the next time.
+            if let Ok(stats) = self.store.stats() {
+                match stats.iter().find(|(name, _)| *name == condition.figure) {
+                    Some((_, value)) if condition.holds(*value) => return Ok(true),
+                    Some(_) => {}
+                    None => {
+                        let known: Vec<String> = stats.iter().map(|(name, _)| format!("`{name}`")).collect();
+                        return Err(format!(
+                            "the store tells no figure `{}` to wait for; it tells: {}",
+                            condition.figure,
+                            known.join(", ")
+                        ));
+                    }
+                }
+            }
+            if !watch.wait_until(watch.now_ns() + ASK_EVERY_NS) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn reached(&self, fault: &Fault, watch: &Watch) -> Result<bool, String> {
+        match (fault.at, fault.after, &fault.when) {
+            (Some(at), ..) => Ok(watch.wait_until(at.ns())),
+            (_, Some(after), _) => Ok(watch.wait_for_operations(after.0)),
+            (.., Some(condition)) => self.wait_for(condition, watch),
+            (None, None, None) => Ok(true),
+        }
     }
 }
 
 impl Companion for Breaker<'_> {
     fn accompany(&mut self, watch: &Watch) {
-        for fault in self.faults {
+        for fault in &self.faults {
             let mut happened = Happened {
                 what: fault.what,
+                detail: fault.detail(),
                 began_ns: None,
                 mended_ns: None,
+                listening_ns: None,
                 ready_ns: None,
                 forgotten: None,
+                dropped: None,
                 problem: None,
             };
-            let reached = match (fault.at, fault.after) {
-                (Some(at), _) => watch.wait_until(at.ns()),
-                (None, Some(after)) => watch.wait_for_operations(after.0),
-                (None, None) => true,
+            happened.problem = match self.reached(fault, watch) {
+                Ok(true) => self.fault(fault, watch, &mut happened).err().map(|error| error.to_string()),
+                Ok(false) => Some("the phase was over before its time came".to_owned()),
+                Err(why) => Some(why),
             };
-            if reached {
-                happened.problem = self.fault(fault, watch, &mut happened).err().map(|error| error.to_string());
-            } else {
-                happened.problem = Some("the phase was over before its time came".to_owned());
-            }
             let broken = happened.problem.is_some();
             self.happened.push(happened);
             if broken {

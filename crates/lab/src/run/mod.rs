@@ -5,9 +5,13 @@
 
 #[cfg(test)]
 mod arms_tests;
+mod around;
+mod disk;
 mod error;
 mod faults;
 mod foreign;
+mod ledgers;
+mod links;
 mod observe;
 mod request;
 mod resources;
@@ -23,8 +27,10 @@ mod transfer_tests;
 mod transfers;
 mod trial;
 
+pub use disk::Disk;
 pub use error::LabError;
+pub use links::Links;
 pub use request::{ArmRequest, Compiled, PrepareMode, RunRequest, compile_documents};
 pub use runner::{RunOutcome, run};
-pub use servers::{Disk, Managed};
+pub use servers::Managed;
 pub use transfers::{TransferProgress, TransferRequest, Transferred, Transfers};

@@ -9,6 +9,7 @@ use storebench_core::store::AnyStore;
 use storebench_core::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
+use super::links::Links;
 use super::servers::Managed;
 use super::transfers::Transfers;
 use crate::cost::PriceSheet;
@@ -75,6 +76,8 @@ pub struct ArmRequest {
     pub store: Arc<dyn AnyStore>,
     /// Its server, where the run starts and stops it.
     pub server: Option<Managed>,
+    /// The links to it, and between servers, that can be broken.
+    pub links: Links,
     /// The host that it is on, where the study's stores take turns: the arm is there once for each host.
     pub host: Option<String>,
     /// The levels that concern it, by path.
@@ -99,6 +102,7 @@ impl ArmRequest {
             store_name,
             store,
             server: None,
+            links: Links::default(),
             host: None,
             levels: Levels::new(),
             study: study.clone(),

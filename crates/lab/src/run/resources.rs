@@ -1,14 +1,17 @@
 //! Looks at what a store's processes, this machine and the store's folder use while a phase runs.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use storebench_core::engine::{Companion, Watch};
 use storebench_core::measure::thread_cpu_ns;
-use storebench_machine::{Pid, Tree, Watcher, folder_use, host_use, listeners, server_roots};
+use storebench_machine::{
+    Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
+    server_roots,
+};
 
 use super::servers::Managed;
-use crate::results::{UseSample, UseSamples, Whose};
+use crate::results::{Told, UseSample, UseSamples, Whose};
 
 /// How often is looked.
 const EVERY_NS: u64 = 1_000_000_000;
@@ -16,6 +19,9 @@ const EVERY_NS: u64 = 1_000_000_000;
 const MOST_SHARE: u64 = 100;
 /// A walk over the memory of processes is made at the first sample, the last, and each so many between.
 const PSS_EVERY: u64 = 10;
+
+/// How long an endpoint may take to tell of itself.
+const TELLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where a store's processes and data are.
 #[derive(Debug, Clone)]
@@ -36,6 +42,8 @@ pub(super) struct Sampling {
     paths: Vec<PathBuf>,
     watcher: Watcher,
     last_tree: Option<Tree>,
+    /// What holds the first of the paths, once it is known.
+    disk: Option<Device>,
     /// Who was found to listen.
     listening: Vec<Pid>,
     pub(super) taken: UseSamples,
@@ -43,17 +51,23 @@ pub(super) struct Sampling {
 
 impl Sampling {
     /// Of the store at this place, whose data lie at these paths.
-    pub(super) fn of(place: Place, paths: Vec<PathBuf>) -> Self {
+    ///
+    /// `endpoints` are asked what they tell of themselves.
+    pub(super) fn of(place: Place, paths: Vec<PathBuf>, endpoints: &[String]) -> Self {
         let whose = match &place {
             Place::Managed(..) | Place::Port(_) => Whose::Server,
             Place::Here => Whose::ClientAndStore,
             Place::Unknown => Whose::Nobody,
         };
-        let taken = UseSamples { whose, ..UseSamples::default() };
-        Self { place, paths, watcher: Watcher::default(), last_tree: None, listening: Vec::new(), taken }
+        let endpoints = endpoints.iter().map(|url| (url.clone(), 0, None)).collect();
+        let taken = UseSamples { whose, network_per_s: network_speed(), endpoints, ..UseSamples::default() };
+        let (watcher, listening) = (Watcher::default(), Vec::new());
+        Self { place, paths, watcher, last_tree: None, disk: None, listening, taken }
     }
 
-    fn look(&mut self, at_ns: u64, pss: bool) {
+    /// Takes a sample; gives the time it took without what others took to answer.
+    fn look(&mut self, at_ns: u64, pss: bool) -> Duration {
+        let began = Instant::now();
         let tree = match self.place.clone() {
             Place::Managed(server, port) => self.tree_of(&server, port),
             Place::Port(port) => self.listening_on(port),
@@ -70,7 +84,28 @@ impl Sampling {
             }
             sum
         });
-        self.taken.samples.push(UseSample { at_ns, store, host: host_use(), folder });
+        if self.disk.is_none() {
+            self.disk = self.paths.first().and_then(|path| Device::disk_of(path).ok());
+            self.taken.disk = self.disk.and_then(Device::name);
+        }
+        let disk = self.disk.and_then(|disk| disk.block_use().ok());
+        let (host, network) = (host_use(), network_use());
+        let took = began.elapsed();
+        let told = self.taken.endpoints.iter_mut().map(ask).collect();
+        self.taken.samples.push(UseSample { at_ns, store, host, folder, disk, network, told });
+        took
+    }
+}
+
+/// What an endpoint tells of itself now; where it does not, that is counted.
+fn ask((url, failed, message): &mut (String, u64, Option<String>)) -> Told {
+    match scrape(url, TELLS_WITHIN) {
+        Ok(samples) => Some(HostMetrics::of(&samples)),
+        Err(why) => {
+            *failed += 1;
+            message.get_or_insert(why);
+            None
+        }
     }
 }
 
@@ -103,11 +138,10 @@ impl Companion for Sampling {
         let cpu = thread_cpu_ns();
         let mut number = 0;
         loop {
-            let began = Instant::now();
             let now = watch.now_ns();
-            self.look(now, number % PSS_EVERY == 0);
+            let took = self.look(now, number % PSS_EVERY == 0);
             number += 1;
-            let pause = EVERY_NS.max(began.elapsed().as_nanos() as u64 * MOST_SHARE);
+            let pause = EVERY_NS.max(took.as_nanos() as u64 * MOST_SHARE);
             if !watch.wait_until(now.saturating_add(pause)) {
                 self.look(watch.now_ns(), true);
                 break;
@@ -125,11 +159,11 @@ mod tests {
     fn whoever_listens_on_a_port_is_seen() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let mut sampling = Sampling::of(Place::Port(port), Vec::new());
+        let mut sampling = Sampling::of(Place::Port(port), Vec::new(), &[]);
         sampling.look(0, false);
         assert!(sampling.taken.samples[0].store.unwrap().rss_bytes > 0);
         drop(listener);
-        let mut nobody = Sampling::of(Place::Port(port), Vec::new());
+        let mut nobody = Sampling::of(Place::Port(port), Vec::new(), &[]);
         nobody.look(0, false);
         assert_eq!((nobody.taken.samples[0].store, nobody.taken.whose), (None, Whose::Server));
     }
@@ -138,7 +172,7 @@ mod tests {
     fn this_process_and_a_folder_are_seen() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("data"), vec![7; 100_000]).unwrap();
-        let mut sampling = Sampling::of(Place::Here, vec![folder.path().to_owned()]);
+        let mut sampling = Sampling::of(Place::Here, vec![folder.path().to_owned()], &[]);
         sampling.look(0, true);
         sampling.look(5, true);
         let [first, last] = &sampling.taken.samples[..] else { panic!("two were taken") };
@@ -146,8 +180,29 @@ mod tests {
         assert!(before.pss_bytes > 0 && after.user_ns + after.system_ns >= before.user_ns + before.system_ns);
         assert_eq!(last.folder.unwrap().files, 1);
         assert_eq!(sampling.taken.whose, Whose::ClientAndStore);
-        let mut unknown = Sampling::of(Place::Unknown, Vec::new());
+        let mut unknown = Sampling::of(Place::Unknown, Vec::new(), &[]);
         unknown.look(0, true);
         assert_eq!((unknown.taken.samples[0].store, unknown.taken.samples[0].folder), (None, None));
+    }
+
+    #[test]
+    fn endpoints_are_asked_and_those_that_do_not_answer_are_counted() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = |path: &str| format!("http://{}{path}", listener.local_addr().unwrap());
+        let mut sampling =
+            Sampling::of(Place::Unknown, Vec::new(), &[url("/metrics"), "http://127.0.0.1:1/x".to_owned()]);
+        let answering = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let body = "process_cpu_seconds_total 1.5\n";
+            let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            std::io::Write::write_all(&mut stream, (head + body).as_bytes()).unwrap();
+        });
+        sampling.look(0, false);
+        answering.join().unwrap();
+        let told = &sampling.taken.samples[0].told;
+        assert_eq!((told[0].and_then(|of| of.process_cpu_s), told[1]), (Some(1.5), None));
+        let (_, failed, message) = &sampling.taken.endpoints[1];
+        assert!(*failed == 1 && message.as_ref().unwrap().contains("127.0.0.1:1"), "{message:?}");
     }
 }

@@ -14,6 +14,7 @@ use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study
 
 use super::error::LabError;
 use super::foreign::{self, Foreign};
+use super::ledgers::ledger_fits;
 use super::observe::Journal;
 use super::request::{ArmRequest, PrepareMode, RunRequest};
 use super::resume;
@@ -306,6 +307,8 @@ fn plan_of(study: &Study, arms: &[Arm]) -> Plan {
 /// Looks at a store and checks that it can do what is asked. Changes nothing.
 fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, LabError> {
     let (name, store) = (&request.store_name, &request.store);
+    let documents = request.documents.catalog.iter().map(Documents::count).sum();
+    ledger_fits(&request.study, documents, Environment::here(&[]).memory_available_bytes)?;
     let refused = |source| LabError::Store { store: name.clone(), source };
     // Asked first: what a server can promise is known exactly once it has been asked.
     let found = store.inspect().map_err(refused)?;
@@ -317,7 +320,9 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         .map(|phase| PhasePlan::resolve(&request.study, phase, &request.documents.catalog, &capabilities))
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
-    let description = store.describe();
+    let mut description = store.describe();
+    // The place of the store, and not that of the link to it, which is another in each run.
+    description.url = request.links.shown(&description.url);
     // What there is when a later trial begins is then what an earlier one wrote.
     let nothing_there = matches!(found, Namespace::Absent) && mode == PrepareMode::Fresh;
     let prepare = match (found, mode) {

@@ -1,51 +1,44 @@
 //! Servers that a run starts and stops: what a study says of them, and embedded stores in a process of their own.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use storebench_core::store::{AnyStore, StoreError};
-use storebench_core::workload::ServerSpec;
-use storebench_machine::{Commands, Forgotten, GroupUse, Keep, Lease, Limits, PowerCut, Problem, Server, Spec, Tree};
+use storebench_core::units::ByteSize;
+use storebench_core::workload::{Fault, ServerSpec, Study};
+use storebench_machine::{
+    Commands, Dropped, Forgotten, GroupUse, Keep, Limits, Pid, PowerCut, Problem, Server, Spec, Tree, drop_caches,
+};
 
-/// A server that a run controls. Arms that measure one place share it.
+use super::disk::Disk;
+use super::links::Links;
+
+/// How long a connection may take that only tells whether anybody listens.
+const LISTENS_WITHIN: Duration = Duration::from_millis(200);
+
+/// A server that a run controls, with the further nodes of its store. Arms that measure one place share it.
 #[derive(Debug, Clone)]
 pub struct Managed {
+    name: String,
     server: Arc<Mutex<Server>>,
+    /// Where it listens, as far as it is known.
+    listens: Option<SocketAddr>,
     /// Goes after the server, which has files of it open.
     disk: Option<Arc<Disk>>,
+    nodes: Vec<Managed>,
+    /// What stands for placeholders in commands.
+    places: Vec<(String, String)>,
 }
 
-/// A disk that is made for a server: its power can be cut, and it can be full.
-#[derive(Debug)]
-pub struct Disk {
-    files: PowerCut,
-    /// Goes last: until then what is mounted has a name.
-    _lease: Lease,
-}
-
-impl Disk {
-    /// Mounts one at a folder that is empty or not there. The content of its files lies in a folder beside it, and goes with it.
-    ///
-    /// # Errors
-    /// Where the machine has no such disks, or the folder is in use.
-    pub fn mount(at: &Path, leases: &Path) -> Result<Self, StoreError> {
-        let refused = |why: String| StoreError::NotSupported(format!("a disk that can be cut off and filled: {why}"));
-        PowerCut::available().map_err(refused)?;
-        let mut backing = at.as_os_str().to_owned();
-        backing.push(".backing");
-        let backing = PathBuf::from(backing);
-        let lease = || -> std::io::Result<Lease> {
-            let mut lease = Lease::begin(leases, &format!("the disk at {}", at.display()))?;
-            lease.mount(at)?;
-            lease.folder(at)?;
-            lease.folder(&backing)?;
-            Ok(lease)
-        };
-        let lease = lease().map_err(|error| refused(error.to_string()))?;
-        let files = PowerCut::mount(at, &backing).map_err(|error| refused(error.to_string()))?;
-        Ok(Self { files, _lease: lease })
-    }
+/// How long a server took to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Started {
+    /// Until somebody listened on its port; none where that is not known.
+    pub listening: Option<Duration>,
+    /// Until it was ready: it and the store answered.
+    pub ready: Duration,
 }
 
 impl Managed {
@@ -54,20 +47,18 @@ impl Managed {
     /// # Errors
     /// Where its lease cannot be written.
     pub fn of(
+        study: &Study,
         name: &str,
         said: &ServerSpec,
         log: PathBuf,
         leases: &Path,
-        disk: Option<Disk>,
+        disk: Option<Arc<Disk>>,
+        links: &Links,
     ) -> Result<Self, StoreError> {
-        let fill = |text: &String| {
-            let port = said.port.map(|port| port.to_string()).unwrap_or_default();
-            text.replace("{data}", said.data.as_deref().unwrap_or_default())
-                .replace("{port}", &port)
-                .replace("{name}", name)
-        };
+        let places = places(study, name, said, links);
+        let fill = |text: &String| filled(text, &places);
         let commands = match (&said.run, &said.start, &said.stop) {
-            (Some(run), ..) => Commands::Run(fill(run)),
+            (Some(run), ..) => Commands::Run(links.enter(name) + &fill(run)),
             (None, Some(start), Some(stop)) => Commands::Given {
                 start: fill(start),
                 stop: fill(stop),
@@ -89,7 +80,9 @@ impl Managed {
             ready_within: said.ready_within.0,
             stop_within: said.stop_within.0,
         };
-        Self::new(spec, leases, disk)
+        let address = links.address(name).unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let port = said.port.map(|port| SocketAddr::from((address, port)));
+        Ok(Self { listens: port, places, ..Self::new(spec, leases, disk)? })
     }
 
     /// An embedded store in a process of its own: `program host URL --socket FILE`.
@@ -103,7 +96,7 @@ impl Managed {
         socket: &Path,
         log: PathBuf,
         leases: &Path,
-        disk: Option<Disk>,
+        disk: Option<Arc<Disk>>,
     ) -> Result<Self, StoreError> {
         let arguments = ["host", url, "--socket", &socket.display().to_string(), "--until-input-ends"];
         let spec = Spec {
@@ -121,12 +114,19 @@ impl Managed {
         Self::new(spec, leases, disk)
     }
 
-    fn new(spec: Spec, leases: &Path, disk: Option<Disk>) -> Result<Self, StoreError> {
+    fn new(spec: Spec, leases: &Path, disk: Option<Arc<Disk>>) -> Result<Self, StoreError> {
         let name = spec.name.clone();
         let made = Server::new(spec, leases).map_err(|error| {
             StoreError::Failed(format!("server `{name}` cannot be named in a lease, so it is not started: {error}"))
         })?;
-        Ok(Self { server: Arc::new(Mutex::new(made)), disk: disk.map(Arc::new) })
+        let places = vec![("{name}".to_owned(), name.clone())];
+        Ok(Self { name, server: Arc::new(Mutex::new(made)), listens: None, disk, nodes: Vec::new(), places })
+    }
+
+    /// The same with the further nodes of its store, in the order in which they are started.
+    #[must_use]
+    pub fn with_nodes(self, nodes: Vec<Self>) -> Self {
+        Self { nodes, ..self }
     }
 
     fn server(&self) -> MutexGuard<'_, Server> {
@@ -138,26 +138,107 @@ impl Managed {
         Arc::ptr_eq(&self.server, &other.server)
     }
 
+    /// The node of this name, or the store's own server for none.
+    pub(super) fn node(&self, name: Option<&str>) -> Result<&Self, StoreError> {
+        match name {
+            None => Ok(self),
+            Some(name) if name == self.name => Ok(self),
+            Some(name) => self.nodes.iter().find(|node| node.name == name).ok_or_else(|| {
+                StoreError::NotSupported(format!(
+                    "the server `{name}` is none of this store's, whose own is `{}`",
+                    self.name
+                ))
+            }),
+        }
+    }
+
+    fn all(&self) -> impl DoubleEndedIterator<Item = &Self> {
+        std::iter::once(self).chain(&self.nodes)
+    }
+
+    /// A command with its placeholders filled in.
+    pub(super) fn fill(&self, command: &str) -> String {
+        filled(command, &self.places)
+    }
+
     /// Limits it from its next start on as a study says, which may differ between arms.
-    pub(super) fn limit(&self, said: Option<&ServerSpec>) -> Result<(), StoreError> {
-        let limits = Limits {
-            cpus: said.and_then(|said| said.cpus),
-            memory_bytes: said.and_then(|said| said.memory).map(|memory| memory.0),
-            ..Limits::default()
-        };
+    pub(super) fn limit(&self, study: &Study) -> Result<(), StoreError> {
+        let changes = study.has_faults_of_limits();
+        for of in self.all() {
+            let limits = study.servers.get(&of.name).map(limits_of).unwrap_or_default();
+            let refused = |problem: Problem| StoreError::NotSupported(problem.to_string());
+            let mut server = of.server();
+            if changes {
+                server.limit_later().map_err(refused)?;
+            }
+            server.limit(limits).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Limits it now, beyond what the study says of it throughout, or no more.
+    pub(super) fn squeeze(&self, study: &Study, fault: Option<&Fault>) -> Result<(), StoreError> {
+        let mut limits = study.servers.get(&self.name).map(limits_of).unwrap_or_default();
+        if let Some(fault) = fault {
+            let bytes = |size: Option<ByteSize>| size.map(|size| size.0);
+            limits = Limits {
+                cpus: fault.cpus.or(limits.cpus),
+                memory_bytes: bytes(fault.memory).or(limits.memory_bytes),
+                read_bytes_per_s: bytes(fault.disk_read),
+                write_bytes_per_s: bytes(fault.disk_write),
+            };
+        }
         self.server().limit(limits).map_err(|problem| StoreError::NotSupported(problem.to_string()))
     }
 
-    /// Starts it, and waits until the store answers. Gives how long that took.
-    pub(super) fn start(&self, store: &dyn AnyStore) -> Result<Duration, StoreError> {
-        let mut server = self.server();
-        server.start().map_err(failed)?;
-        server.wait_ready(&mut || store.inspect().map(drop).map_err(|e| e.to_string())).map_err(failed)
+    /// Starts it and its further nodes, and waits until the store answers.
+    pub(super) fn start(&self, store: &dyn AnyStore) -> Result<Started, StoreError> {
+        let started = self.start_one(Some(store))?;
+        self.nodes.iter().try_for_each(|node| node.start_one(None).map(drop))?;
+        Ok(started)
     }
 
-    /// Stops it in order, and waits until it has ended.
+    /// Starts it alone. A node that is not the store's own is ready when it listens, and says so.
+    pub(super) fn start_one(&self, store: Option<&dyn AnyStore>) -> Result<Started, StoreError> {
+        let began = Instant::now();
+        let mut server = self.server();
+        server.start().map_err(failed)?;
+        let mut listening = None;
+        let mut answers = || {
+            if let (None, Some(address)) = (listening, self.listens) {
+                match TcpStream::connect_timeout(&address, LISTENS_WITHIN) {
+                    Ok(_) => listening = Some(began.elapsed()),
+                    Err(error) if store.is_none() => return Err(format!("nobody listens on {address}: {error}")),
+                    // The store itself says whether it answers.
+                    Err(_) => {}
+                }
+            }
+            store.map_or(Ok(()), |store| store.inspect().map(drop).map_err(|e| e.to_string()))
+        };
+        server.wait_ready(&mut answers).map_err(failed)?;
+        Ok(Started { listening, ready: began.elapsed() })
+    }
+
+    /// Stops its further nodes and it in order, and waits until they have ended.
     pub(super) fn stop(&self) -> Result<(), StoreError> {
+        // The first that goes wrong is told, and the others are stopped all the same.
+        let ended: Vec<_> = self.all().rev().map(Self::stop_one).collect();
+        ended.into_iter().collect()
+    }
+
+    /// Stops it alone.
+    pub(super) fn stop_one(&self) -> Result<(), StoreError> {
         self.server().stop().map_err(failed)
+    }
+
+    /// Every server of the store is stopped in order and started again, one after the other, its own the last.
+    pub(super) fn roll(&self, store: &dyn AnyStore) -> Result<(), StoreError> {
+        for node in &self.nodes {
+            node.stop_one()?;
+            node.start_one(None)?;
+        }
+        self.stop_one()?;
+        self.start_one(Some(store)).map(drop)
     }
 
     /// Ends it at once.
@@ -173,6 +254,17 @@ impl Managed {
     /// Lets it go on.
     pub(super) fn resume(&self) -> Result<(), StoreError> {
         self.server().resume().map_err(failed)
+    }
+
+    /// Has the system drop what it has of the data in its cache, while the server does not run.
+    pub(super) fn go_cold(&self, store: &dyn AnyStore) -> Result<Dropped, StoreError> {
+        let paths = match self.server().data() {
+            Some(data) => vec![data.to_owned()],
+            None => store.paths(),
+        };
+        // What a store removes when it is closed, such as a log, is in no cache.
+        let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
+        drop_caches(&there).map_err(StoreError::NotSupported)
     }
 
     fn disk(&self) -> Result<&PowerCut, StoreError> {
@@ -208,20 +300,55 @@ impl Managed {
         self.server().limited()
     }
 
-    /// Its processes and its folder as they are now; none while it is being started, stopped or killed.
+    /// The processes of all its nodes and its own folder as they are now; none while it is being started, stopped or killed.
     pub(super) fn seen(&self) -> Option<(Tree, Option<PathBuf>)> {
-        let server = match self.server.try_lock() {
-            Ok(server) => server,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+        let seen = |of: &Self| match of.server.try_lock() {
+            Ok(server) => Some((server.tree(), server.data().map(PathBuf::from))),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let server = poisoned.into_inner();
+                Some((server.tree(), server.data().map(PathBuf::from)))
+            }
+            Err(TryLockError::WouldBlock) => None,
         };
-        Some((server.tree(), server.data().map(PathBuf::from)))
+        let (own, data) = seen(self)?;
+        let of_nodes: Vec<Tree> = self.nodes.iter().filter_map(|node| seen(node).map(|(tree, _)| tree)).collect();
+        if of_nodes.is_empty() {
+            return Some((own, data));
+        }
+        let all: Vec<Pid> = std::iter::once(&own).chain(&of_nodes).flat_map(|tree| tree.pids()).copied().collect();
+        Some((Tree::of(&all), data))
     }
 
-    /// How it has ended though nobody asked it to.
+    /// How it or a node has ended though nobody asked it to.
     pub(super) fn died(&self) -> Option<StoreError> {
-        self.server().died().map(failed)
+        self.all().find_map(|of| of.server().died()).map(failed)
     }
+}
+
+fn limits_of(said: &ServerSpec) -> Limits {
+    Limits { cpus: said.cpus, memory_bytes: said.memory.map(|memory| memory.0), ..Limits::default() }
+}
+
+/// What stands for placeholders in the commands of a server: its own name, port and data, and those of the others by name.
+fn places(study: &Study, name: &str, said: &ServerSpec, links: &Links) -> Vec<(String, String)> {
+    let port = |of: &ServerSpec| of.port.map(|port| port.to_string()).unwrap_or_default();
+    let address = |of: &str| links.address(of).map_or_else(|| "127.0.0.1".to_owned(), |address| address.to_string());
+    let mut all = vec![
+        ("{address}".to_owned(), address(name)),
+        ("{data}".to_owned(), said.data.clone().unwrap_or_default()),
+        ("{port}".to_owned(), port(said)),
+        ("{name}".to_owned(), name.to_owned()),
+    ];
+    for (other, of) in &study.servers {
+        all.push((format!("{{data.{other}}}"), of.data.clone().unwrap_or_default()));
+        all.push((format!("{{port.{other}}}"), port(of)));
+        all.push((format!("{{address.{other}}}"), address(other)));
+    }
+    all
+}
+
+fn filled(text: &str, places: &[(String, String)]) -> String {
+    places.iter().fold(text.to_owned(), |text, (place, value)| text.replace(place, value))
 }
 
 fn failed(problem: Problem) -> StoreError {

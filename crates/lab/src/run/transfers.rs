@@ -304,8 +304,7 @@ impl Session<'_> {
         for op in found.ops.values_mut() {
             copy.direction.op_name().clone_into(&mut op.kind);
         }
-        let settle = arm.study().phases[position].settle.map(|s| s.0);
-        found.store_after = Some(self.after(arm, settle, journal));
+        found.store_after = Some(self.after(arm, &arm.study().phases[position], journal));
         Ok((found, record.partial))
     }
 

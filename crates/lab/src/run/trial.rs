@@ -1,14 +1,12 @@
 //! One trial: a store is made ready, goes through the phases, and is closed.
 
-use std::path::Path;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{
-    Clock, Companion, PhaseContext, PhasePlan, Written, calibrate, explain_queries, run_phase,
-};
+use storebench_core::engine::{Companion, PhaseContext, PhasePlan, Written, calibrate, explain_queries, run_phase};
 use storebench_core::keys::mix64;
 use storebench_core::ledger::Book;
 use storebench_core::measure::{Partial, PartialCause, PhaseRecord};
@@ -19,18 +17,19 @@ use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, R
 use super::error::kind;
 use super::faults::{Breaker, Happened};
 use super::foreign;
+use super::ledgers::ledger_share;
 use super::observe::Journal;
 use super::resources::{Place, Sampling};
 use super::runner::{Arm, Session, loads};
-use super::servers::Managed;
+use super::servers::{Managed, Started};
 use crate::bottleneck::Bottleneck;
 use crate::environment::{is_here, port_of};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Failure, FaultResult, ForgottenResult, LimitedResult, PhaseFrame, PhaseResult, ProbeResult,
-    QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, StoreAfter, TrialResult, gather_phase,
-    outage,
+    CollectionResult, Course, Failure, FaultResult, ForgottenResult, LimitedResult, PhaseFrame, PhaseResult,
+    ProbeResult, QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When,
+    gather_phase,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -80,21 +79,33 @@ const FAULT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What was done to the server, with what clients saw of it.
 fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> {
+    if happened.is_empty() {
+        return Vec::new();
+    }
+    let course = Course::of(record);
+    let begins: Vec<Option<u64>> = happened.iter().map(|of| of.began_ns).collect();
     happened
         .into_iter()
-        .map(|of| {
-            let (began, over) = (of.began_ns, of.ready_ns.or(of.mended_ns));
-            let seen = began.map(|began| outage(record, began, over.unwrap_or(began))).unwrap_or_default();
+        .enumerate()
+        .map(|(nth, of)| {
+            let over = of.ready_ns.or(of.mended_ns);
+            let next_ns = begins[nth + 1..].iter().flatten().next().copied().unwrap_or(u64::MAX);
+            let when = |began_ns| When { began_ns, over_ns: over.unwrap_or(began_ns), next_ns };
+            let seen = of.began_ns.map(|began_ns| course.outage(when(began_ns))).unwrap_or_default();
             FaultResult {
                 what: of.what.name().to_owned(),
+                detail: of.detail,
                 began_ns: of.began_ns,
                 mended_ns: of.mended_ns,
+                listening_ns: of.listening_ns,
                 ready_ns: of.ready_ns,
                 unavailable_ns: seen.unavailable_ns,
                 unavailable_by_op_ns: seen.by_op,
                 first_answer_ns: seen.first_answer_ns,
+                first_answer_by_op_ns: seen.first_by_op,
                 recovered_ns: seen.recovered_ns,
                 forgotten: of.forgotten.map(|f| ForgottenResult { files: f.files, bytes: f.bytes, names: f.names }),
+                dropped: of.dropped,
                 problem: of.problem,
             }
         })
@@ -134,10 +145,10 @@ impl Session<'_> {
             result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
         };
         self.touched.insert(arm.location.clone(), arm.position);
-        let said = arm.study().server_of(&arm.request.store_name, arm.description.scheme).map(|(_, said)| said);
-        let start = |server: &Managed| server.limit(said).and_then(|()| server.start(&*arm.store));
+        let start = |server: &Managed| server.limit(arm.study()).and_then(|()| server.start(&*arm.store));
         let started = arm.request.server.as_ref().map(start).transpose();
-        let ready = started.map(|took| result.trials[at].server_ready_ns = took.map(|took| took.as_nanos() as u64));
+        let took = |started: Started| started.ready.as_nanos() as u64;
+        let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
         match ready.and_then(|()| self.prepare(arm, kept)).and_then(|()| self.sample(arm, journal)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
@@ -215,7 +226,7 @@ impl Session<'_> {
             return Book::default();
         }
         let catalog = self.catalog(arm);
-        Book::new(arm.study().seed, catalog.iter().map(Documents::count).sum(), None)
+        Book::new(arm.study().seed, catalog.iter().map(Documents::count).sum(), ledger_share(arm.study()))
     }
 
     fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
@@ -275,8 +286,9 @@ impl Session<'_> {
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
         let plan = arm.plan(position, result.trials[at].database_kept);
+        let restarted = self.restart(arm, &arm.study().phases[position], journal)?;
         let search = arm.study().search.as_ref().filter(|search| search.phase == plan.name);
-        let (found, partial) = match search {
+        let (mut found, partial) = match search {
             Some(search) => {
                 let (search, found, partial) =
                     self.search(arm, planned, &result.trials[at], position, search, journal)?;
@@ -297,6 +309,7 @@ impl Session<'_> {
             }
             None => {}
         }
+        found.restarted = restarted;
         result.trials[at].phases.push(found);
         Ok(())
     }
@@ -420,26 +433,34 @@ impl Session<'_> {
         let phase = &arm.study().phases[position];
         let catalog = &self.catalog(arm);
         let which = (arm.position, position);
-        if arm.capabilities.embedded && !self.calibrated.contains_key(&which) {
+        if arm.capabilities.embedded && !plan.recipes.is_empty() && !self.calibrated.contains_key(&which) {
             self.calibrated.insert(which, calibrate(plan, catalog, &self.clock)?);
         }
         let query_plans = self.query_plans(arm, plan, catalog, journal);
         journal.phase(plan.labels());
-        let mut breaker = match &arm.request.server {
-            Some(server) if !phase.faults.is_empty() => {
-                Some(Breaker::new(server.clone(), Arc::clone(&arm.store), &phase.faults))
+        let faults = arm.study().faults_of(phase);
+        let mut breaker = (!faults.is_empty()).then(|| {
+            let (server, links) = (arm.request.server.clone(), arm.request.links.clone());
+            let stop = Arc::clone(&self.stop);
+            Breaker {
+                study: arm.study(),
+                server,
+                links,
+                store: Arc::clone(&arm.store),
+                stop,
+                faults,
+                happened: Vec::new(),
             }
-            _ => None,
-        };
+        });
         // What was there before is put to no test: time has made it durable.
         if let Some(server) = &arm.request.server
-            && phase.faults.iter().any(|fault| fault.what.is_of_disk())
+            && breaker.as_ref().is_some_and(Breaker::is_of_disks)
         {
             server.settle_disk()?;
         }
         let limited = || arm.request.server.as_ref().and_then(Managed::limited);
         let limited_before = limited();
-        let mut sampling = Sampling::of(self.place(arm), arm.store.paths());
+        let mut sampling = Sampling::of(self.place(arm), arm.store.paths(), &endpoints(arm));
         let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
         // What clients see of a fault is told to the length of an interval.
         let mut interval = self.request.interval;
@@ -447,6 +468,13 @@ impl Session<'_> {
             interval = interval.min(FAULT_INTERVAL);
             companions.push(breaker);
         }
+        let died = RefCell::new(None);
+        let gone = || {
+            let now = arm.request.server.as_ref().and_then(Managed::died);
+            let mut died = died.borrow_mut();
+            *died = now.or(died.take());
+            died.is_some()
+        };
         let context = PhaseContext {
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
@@ -455,14 +483,22 @@ impl Session<'_> {
             interval,
             written: &mut self.written,
             companions,
+            gone: &gone,
             observer: &mut *journal,
         };
         let record = run_phase(&arm.store, plan, context);
         // A server that has gone by itself explains what went wrong better than those who asked it.
-        if let Some(died) = arm.request.server.as_ref().and_then(Managed::died) {
-            return Err(died);
+        gone();
+        let died = died.into_inner();
+        let mut record = match (record, &died) {
+            (Ok(record), _) => record,
+            (Err(_), Some(died)) => return Err(died.clone()),
+            (Err(error), None) => return Err(error),
+        };
+        // What was measured until then, and what was lost, is kept all the same.
+        if let Some(died) = died {
+            record.partial = Some(Partial { cause: PartialCause::Disconnected, why: died.to_string() });
         }
-        let mut record = record?;
         if phase.rate.is_none()
             && let Some((Rate::Constant(per_s), _)) = plan.rate
         {
@@ -502,7 +538,7 @@ impl Session<'_> {
             journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
         }
-        found.store_after = Some(self.after(arm, phase.settle.map(|s| s.0), journal));
+        found.store_after = Some(self.after(arm, phase, journal));
         Ok((found, record.partial))
     }
 
@@ -563,32 +599,14 @@ impl Session<'_> {
         }
         plans
     }
+}
 
-    /// Waits for rest where that was asked for, then looks at the store. What fails here is noted: it
-    /// takes nothing from what was measured.
-    pub(super) fn after(
-        &self,
-        arm: &Arm,
-        settle: Option<std::time::Duration>,
-        journal: &mut Journal<'_>,
-    ) -> StoreAfter {
-        let mut after = StoreAfter::default();
-        if let Some(at_most) = settle.filter(|_| !self.stop.asked()) {
-            let began = self.clock.now_ns();
-            match arm.store.settle(at_most) {
-                Ok(rested) => after.settled = Some(rested),
-                Err(error) => journal.note(format!("{} could not be waited for: {error}", arm.name)),
-            }
-            after.settle_ns = Some(self.clock.now_ns().saturating_sub(began));
-        }
-        match arm.store.stats() {
-            Ok(stats) => after.stats = stats.into_iter().filter(|(_, v)| v.is_finite()).collect(),
-            Err(error) => journal.note(format!("{} told nothing about itself: {error}", arm.name)),
-        }
-        let paths = arm.store.paths();
-        after.disk_bytes = (!paths.is_empty()).then(|| paths.iter().map(|p| disk_bytes(p)).sum());
-        after
-    }
+/// Where the servers of an arm tell of themselves.
+fn endpoints(arm: &Arm) -> Vec<String> {
+    let study = arm.study();
+    let Some((own, spec)) = study.server_of(&arm.request.store_name, arm.description.scheme) else { return Vec::new() };
+    let nodes = study.nodes_of(own).flat_map(|(_, spec)| &spec.metrics);
+    spec.metrics.iter().chain(nodes).cloned().collect()
 }
 
 /// The port that an arm's server listens on, where it is on this machine.
@@ -631,17 +649,4 @@ fn describe(arm: &Arm, planned: &PlannedTrial, documents: &[CollectionResult]) -
         began: jiff::Timestamp::now().to_string(),
         ..TrialResult::default()
     }
-}
-
-/// Blocks in use below a path, in bytes; links are not followed. A file that goes away meanwhile
-/// counts as nothing.
-fn disk_bytes(path: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(about) = std::fs::symlink_metadata(path) else { return 0 };
-    let below: u64 = if about.is_dir() {
-        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_bytes(&entry.path())).sum()
-    } else {
-        0
-    };
-    about.blocks() * 512 + below
 }

@@ -60,6 +60,8 @@ pub struct GroupUse {
     pub memory_bytes: u64,
     /// The most memory that it had, in bytes.
     pub memory_peak_bytes: u64,
+    /// Periods of 100 ms in which it had anything to do.
+    pub periods: u64,
     /// Periods of 100 ms in which it had to wait because its share of processors was used up.
     pub throttled_periods: u64,
     /// How long its processors had to wait, added up, in ns.
@@ -213,6 +215,7 @@ impl Cgroup {
             for controller in &place.controllers {
                 match (controller, place.version) {
                     (Controller::Cpu, version) => {
+                        out.periods = entry("cpu.stat", "nr_periods");
                         out.throttled_periods = entry("cpu.stat", "nr_throttled");
                         out.throttled_ns = match version {
                             Version::One => entry("cpu.stat", "throttled_time"),

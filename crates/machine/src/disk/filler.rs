@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, fallocate, statvfs, syncfs};
 use rustix::io::Errno;
 
 const BLOCK: usize = 4096;
@@ -37,6 +37,8 @@ impl Filler {
     /// # Errors
     /// Where it cannot be taken, other than because there is nothing.
     pub fn take_more(&mut self) -> io::Result<()> {
+        // What was removed is free to others only once the file system has written that down.
+        syncfs(&self.file)?;
         let stat = statvfs(&self.path)?;
         // More than is said to be free may be: file systems set some aside.
         let mut step = (stat.f_bfree * stat.f_frsize).max(BLOCK as u64);

@@ -93,6 +93,19 @@ impl LimitedDisk {
     /// Where `at` is a folder with something in it, `file` is there already, this process may not mount, or `mkfs.ext4` or
     /// `mount` is missing or fails.
     pub fn loop_file(at_folder: &Path, file: &Path, bytes: u64) -> Result<Self, DiskProblem> {
+        Self::in_file(at_folder, file, bytes, "has_journal")
+    }
+
+    /// The same without a journal: nearly all that is written to it is what servers have written. A crash of the machine may
+    /// leave it broken.
+    ///
+    /// # Errors
+    /// As of [`LimitedDisk::loop_file`].
+    pub fn loop_file_without_journal(at_folder: &Path, file: &Path, bytes: u64) -> Result<Self, DiskProblem> {
+        Self::in_file(at_folder, file, bytes, "^has_journal")
+    }
+
+    fn in_file(at_folder: &Path, file: &Path, bytes: u64, journal: &str) -> Result<Self, DiskProblem> {
         if bytes < LEAST_LOOP_BYTES {
             return Err(at(
                 at_folder,
@@ -100,7 +113,7 @@ impl LimitedDisk {
             ));
         }
         let mut disk = Self::folder(at_folder, bytes)?;
-        match disk.mount_file(file) {
+        match disk.mount_file(file, journal) {
             Ok(()) => Ok(disk),
             Err(problem) => {
                 disk.abandon();
@@ -109,7 +122,7 @@ impl LimitedDisk {
         }
     }
 
-    fn mount_file(&mut self, path: &Path) -> Result<(), DiskProblem> {
+    fn mount_file(&mut self, path: &Path, journal: &str) -> Result<(), DiskProblem> {
         let file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| at(path, e))?;
         self.file = Some(fs::canonicalize(path).map_err(|e| at(path, e))?);
         let path = self.file.as_deref().unwrap_or(path);
@@ -123,7 +136,7 @@ impl LimitedDisk {
         drop(file);
         // Nothing is left for root alone, and nothing to be written later that no server has written.
         let lazy = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
-        command("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-m", "0", "-E", lazy], &[path])?;
+        command("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-m", "0", "-O", journal, "-E", lazy], &[path])?;
         command("mount", "util-linux", &["-t", "ext4", "-o", "loop,nodev,nosuid"], &[path, &self.at])?;
         self.device = Device::of(&self.at).ok();
         // Some servers want an empty folder.

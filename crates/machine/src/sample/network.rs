@@ -20,6 +20,20 @@ pub fn network_use() -> NetworkUse {
     parse(&read("/proc/net/dev").unwrap_or_default())
 }
 
+/// What the fastest interface that is up can carry in each direction, in bytes per second, but `lo`; none where none tells
+/// (virtual ones do not, as a rule).
+pub fn network_speed() -> Option<u64> {
+    let interfaces = std::fs::read_dir("/sys/class/net").ok()?.flatten();
+    let speed = |folder: std::path::PathBuf| {
+        let told = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+        let up = told("operstate").is_some_and(|state| state.trim() == "up");
+        // Mbit/s; -1 where it is not known.
+        let mbit = told("speed")?.trim().parse::<u64>().ok()?;
+        (up && mbit > 0).then(|| mbit * 1_000_000 / 8)
+    };
+    interfaces.filter_map(|entry| speed(entry.path())).max()
+}
+
 fn parse(text: &str) -> NetworkUse {
     let mut out = NetworkUse::default();
     // Two lines say what the columns are.

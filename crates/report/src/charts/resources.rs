@@ -120,8 +120,8 @@ const SEEN: [Seen; 8] = [
         &["store.cpu_user_ns_total", "store.cpu_system_ns_total"],
         1e-9,
     ),
-    seen("bytes to disk each second", Unit::Bytes, &["store.write_bytes_total"], 1.0),
-    seen("bytes from disk each second", Unit::Bytes, &["store.read_bytes_total"], 1.0),
+    seen("bytes to its disk each second", Unit::Bytes, &["disk.write_bytes_total"], 1.0),
+    seen("bytes from its disk each second", Unit::Bytes, &["disk.read_bytes_total"], 1.0),
     Seen {
         over: Some("host.cpu_all_ns_total"),
         ..seen("machine: processors in use", Unit::Share, &["host.cpu_busy_ns_total"], 1.0)

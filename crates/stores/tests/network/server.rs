@@ -116,17 +116,28 @@ impl Server {
         assert_eq!(url, self.url);
     }
 
-    /// The commands with which somebody else starts, stops and kills it: a table `[servers.NAME]` of a study.
+    /// The commands with which somebody else starts, stops, kills and pauses it: a table `[servers.NAME]` of a study.
+    #[allow(dead_code, reason = "each test binary uses its part")]
     pub(crate) fn commands(&self) -> String {
-        let at = |script: &str| format!("{}/../../servers/{script} {}", env!("CARGO_MANIFEST_DIR"), self.name);
+        self.commands_of("", self.port)
+    }
+
+    /// The same of one node of several, such as the `replica` of `postgres-standby`.
+    #[allow(dead_code, reason = "each test binary uses its part")]
+    pub(crate) fn commands_of_node(&self, node: &str) -> String {
+        self.commands_of(&format!(" --only {node}"), self.port_of(node))
+    }
+
+    fn commands_of(&self, only: &str, port: u16) -> String {
+        let at = |script: &str| {
+            let folder = self.folder.path().display();
+            format!("{}/../../servers/{script} {} --data {folder}", env!("CARGO_MANIFEST_DIR"), self.name)
+        };
         let more: String = self.arguments.iter().map(|argument| format!(" '{argument}'")).collect();
-        let folder = self.folder.path().display();
+        let (start, stop, pause) = (at("start"), at("stop"), at("pause"));
         format!(
-            "start = \"{} --port {{port}} --data {folder}{more}\"\nstop = \"{} --data {folder}\"\nkill = \"{} --data \
-             {folder} --kill\"\nport = {}\n",
-            at("start"),
-            at("stop"),
-            at("stop"),
+            "start = \"{start} --port {}{more}\"\nstop = \"{stop}{only}\"\nkill = \"{stop} --kill{only}\"\npause = \
+             \"{pause}{only}\"\nresume = \"{pause} --resume{only}\"\nport = {port}\n",
             self.port
         )
     }

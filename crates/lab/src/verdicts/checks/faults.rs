@@ -1,7 +1,7 @@
 //! `faults`: what was done to the server, and what clients saw of it.
 
-use crate::human::duration;
-use crate::results::FaultResult;
+use crate::human::{bytes, count, duration};
+use crate::results::{FaultResult, RestartedResult};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
@@ -17,17 +17,19 @@ pub(super) const CHECK: Check = Check {
 fn page() -> String {
     "What the study did to the store's server, and what clients saw of it: for how long none was answered, and after what time
 95 % of the rate before were answered again. A note where it came back; caution where 95 % were not reached before the phase
-ended; invalid where a fault was not done, or the server did not come back."
+ended; invalid where a fault was not done, or the server did not come back. A phase before which the server was started again
+has a note of how long that took."
         .to_owned()
 }
 
 /// What was done to the server, one after the other.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let faults = &scene.phase.faults;
-    if faults.is_empty() {
+    let restarted = scene.phase.restarted.as_ref().map(started);
+    if faults.is_empty() && restarted.is_none() {
         return None;
     }
-    let level = faults.iter().map(level).max()?;
+    let level = faults.iter().map(level).max().unwrap_or(Level::Note);
     let advice = match level {
         Level::Invalid => {
             "see why the server did not come back, or make the phase long enough for what is to happen in it"
@@ -35,7 +37,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         Level::Caution => "lengthen the phase, so that the rate after the fault can be told",
         _ => "hold it against what your users can bear: one fault of this kind, under this load, on this machine",
     };
-    let saw = faults.iter().map(told).collect::<Vec<_>>().join("; ");
+    let saw = restarted.into_iter().chain(faults.iter().map(told)).collect::<Vec<_>>().join("; ");
     Some(Finding::new(
         level,
         saw,
@@ -52,19 +54,45 @@ fn level(fault: &FaultResult) -> Level {
     }
 }
 
+/// How the server was started again before a phase, in words.
+fn started(of: &RestartedResult) -> String {
+    let ns = |ns: u64| duration(ns as f64);
+    let cold = of.dropped.as_ref().map_or_else(String::new, |dropped| format!(" ({dropped})"));
+    let listening = of.listening_ns.map_or_else(String::new, |after| format!("listening after {}, ", ns(after)));
+    format!("started again before it{cold}: stopped in {}, {listening}ready after {}", ns(of.stop_ns), ns(of.ready_ns))
+}
+
 /// One fault in words.
 pub(crate) fn told(fault: &FaultResult) -> String {
     let ns = |ns: u64| duration(ns as f64);
-    let Some(began) = fault.began_ns else {
-        return format!("{}: {}", fault.what, fault.problem.as_deref().unwrap_or("not done"));
+    let named = match fault.detail.as_str() {
+        "" => fault.what.clone(),
+        detail => format!("{} ({detail})", fault.what),
     };
-    let mut out = format!("{} at {}: ", fault.what, ns(began));
+    let Some(began) = fault.began_ns else {
+        return format!("{named}: {}", fault.problem.as_deref().unwrap_or("not done"));
+    };
+    let mut out = format!("{named} at {}: ", ns(began));
     match fault.unavailable_ns {
         0 => out += "clients were answered all the time",
         silent => out += &format!("nobody was answered for {}", ns(silent)),
     }
-    if let Some(ready) = fault.ready_ns.zip(fault.mended_ns).map(|(ready, mended)| ready.saturating_sub(mended)) {
-        out += &format!(", {} after it was told to run again the server answered", ns(ready));
+    let since = |from: Option<u64>, to: Option<u64>| to.zip(from).map(|(to, from)| ns(to.saturating_sub(from)));
+    match fault.what.as_str() {
+        "kill" | "restart" | "power-cut" => {
+            if let Some(ready) = since(fault.mended_ns, fault.ready_ns) {
+                let cold = if fault.dropped.is_some() { " with cold caches" } else { "" };
+                out += &format!(", {ready} after it was told to run again{cold} the server answered");
+            }
+        }
+        "run" | "rolling-restart" => {
+            out += &since(fault.began_ns, fault.ready_ns).map_or_else(String::new, |took| format!(", it took {took}"));
+        }
+        _ => {}
+    }
+    if let Some(forgotten) = &fault.forgotten {
+        let (kept, files) = (bytes(forgotten.bytes as f64), count(forgotten.files));
+        out += &format!(", the disk forgot {kept} of {files} files and {} changes of names", count(forgotten.names));
     }
     out += &match fault.recovered_ns {
         Some(after) => format!(", {} after the fault 95 % of the rate before were reached", ns(after)),
@@ -79,6 +107,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::ForgottenResult;
     use crate::verdicts::testing::{CAUTION, INVALID, NOTE, closed, level};
 
     #[test]
@@ -103,5 +132,17 @@ mod tests {
             "kill at 3.00 s: nobody was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
              ms after the fault 95 % of the rate before were reached"
         );
+        let restarted = RestartedResult { stop_ns: 20_000_000, ready_ns: 50_000_000, ..RestartedResult::default() };
+        assert_eq!(started(&restarted), "started again before it: stopped in 20.0 ms, ready after 50.0 ms");
+        assert_eq!(level(&closed(|p| p.restarted = Some(restarted.clone())), "faults"), NOTE);
+        let slow = FaultResult { what: "link".into(), detail: "stalled".into(), unavailable_ns: 0, ..kill.clone() };
+        assert_eq!(
+            told(&slow),
+            "link (stalled) at 3.00 s: clients were answered all the time, 900 ms after the fault 95 % of the rate before \
+             were reached"
+        );
+        let forgotten = Some(ForgottenResult { files: 2, bytes: 4_096, names: 3 });
+        let cut = told(&FaultResult { what: "power-cut".into(), forgotten, ..kill });
+        assert!(cut.contains("the disk forgot 4.00 KiB of 2 files and 3 changes of names"), "{cut}");
     }
 }

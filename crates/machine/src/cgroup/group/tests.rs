@@ -227,6 +227,7 @@ fn version_2_makes_a_group_beside_and_writes_its_files() {
         oom_kills: 1,
         memory_bytes: 1024,
         memory_peak_bytes: 4096,
+        periods: 4,
         throttled_periods: 3,
         throttled_ns: 250_000,
     };

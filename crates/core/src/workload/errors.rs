@@ -1,0 +1,209 @@
+//! What is wrong with a file in TOML, and where: file, line, key, and what would be right.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml_edit::{Document, Item, Value};
+
+use super::check::{Problem, did_you_mean};
+use super::load::Override;
+
+/// One thing wrong with a file in TOML: a study, or a price sheet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StudyError {
+    /// The file.
+    pub file: PathBuf,
+    /// Line and column, from 1; none when the fault lies in no place of the file.
+    pub line: Option<(usize, usize)>,
+    /// The key, as `phases.1.mix.read`; empty when there is none.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+    /// The line itself.
+    pub source_line: Option<String>,
+}
+
+impl fmt::Display for StudyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some((line, column)) = self.line {
+            write!(f, ":{line}:{column}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let (Some((line, _)), Some(text)) = (self.line, &self.source_line) {
+            write!(f, "\n  {line:>4} | {}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything wrong with a file in TOML.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct StudyErrors(pub Vec<StudyError>);
+
+impl fmt::Display for StudyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl StudyErrors {
+    /// One fault, at a byte offset of the text where it has a place.
+    pub fn one(file: &Path, text: &str, offset: Option<usize>, key: String, message: String) -> Self {
+        let line = offset.map(|offset| place(text, offset));
+        let source_line = line.and_then(|(line, _)| text.lines().nth(line - 1)).map(str::to_owned);
+        Self(vec![StudyError { file: file.to_owned(), line, key, message, source_line }])
+    }
+
+    /// A fault at the deepest part of a path of keys (`phases.1.mix`) that the text holds.
+    pub fn at(file: &Path, text: &str, path: &[String], message: String) -> Self {
+        Self::one(file, text, locate(text, path), path.join("."), message)
+    }
+
+    /// Every problem found in what the text says.
+    pub fn of(file: &Path, text: &str, problems: Vec<Problem>) -> Self {
+        Self(problems.into_iter().flat_map(|p| Self::at(file, text, &p.path, p.message).0).collect())
+    }
+
+    /// The same faults of a text that overrides have changed: what an override is at fault for names it, and what it is not
+    /// stands where the text has it.
+    pub(super) fn in_terms_of(self, text: &str, overrides: &[Override]) -> Self {
+        let told = |error: StudyError| match overrides.iter().find(|one| one.concerns(&error.key)) {
+            Some(one) => StudyError {
+                file: PathBuf::from(format!("--set {}", one.given())),
+                line: None,
+                source_line: None,
+                ..error
+            },
+            None => {
+                let path: Vec<String> = error.key.split('.').map(str::to_owned).collect();
+                Self::at(&error.file, text, &path, error.message).0.remove(0)
+            }
+        };
+        Self(self.0.into_iter().map(told).collect())
+    }
+
+    /// The parser's error with its place and, for an unknown name, the one that was meant; `remedy` says what to write
+    /// for a key that is missing.
+    pub fn of_toml(
+        error: &toml_edit::de::Error,
+        file: &Path,
+        text: &str,
+        remedy: impl FnOnce(&str) -> Option<&'static str>,
+    ) -> Self {
+        let message = error.message().trim();
+        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        let mut offset = error.span().map(|s| s.start);
+        let message = match quoted.split_first() {
+            Some((wrong, names)) if message.starts_with("unknown field") || message.starts_with("unknown variant") => {
+                let all = names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+                match did_you_mean(wrong, names.iter().copied()) {
+                    Some(name) => format!("`{wrong}` is not known here; did you mean `{name}`? (known: {all})"),
+                    None => format!("`{wrong}` is not known here; known: {all}"),
+                }
+            }
+            Some((name, _)) if message.starts_with("missing field") => match remedy(name) {
+                Some(remedy) => {
+                    // What the root lacks has no place of its own: the file's first line stands for it.
+                    offset = offset.or(Some(0));
+                    format!("`{name}` is missing; {remedy}")
+                }
+                None => message.to_owned(),
+            },
+            _ => message.to_owned(),
+        };
+        let key = offset.and_then(|o| key_at(text, o)).unwrap_or_default();
+        Self::one(file, text, offset, key, message)
+    }
+}
+
+/// Line and column of a byte offset, from 1.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// Where in the file the deepest existing part of a path stands.
+fn locate(text: &str, path: &[String]) -> Option<usize> {
+    locate_in_table(Document::parse(text).ok()?.as_table(), path)
+}
+
+fn locate_in_table(table: &dyn toml_edit::TableLike, path: &[String]) -> Option<usize> {
+    let (first, rest) = path.split_first()?;
+    let (key, item) = table.get_key_value(first)?;
+    let here = key.span().or_else(|| item.span()).map(|s| s.start);
+    locate_in_item(item, rest).or(here)
+}
+
+fn locate_in_item(item: &Item, path: &[String]) -> Option<usize> {
+    let (first, rest) = path.split_first()?;
+    match item {
+        Item::Table(table) => locate_in_table(table, path),
+        Item::ArrayOfTables(array) => {
+            let table = array.get(first.parse().ok()?)?;
+            locate_in_table(table, rest).or_else(|| table.span().map(|s| s.start))
+        }
+        Item::Value(Value::InlineTable(table)) => locate_in_table(table, path),
+        Item::Value(Value::Array(array)) => array.get(first.parse().ok()?)?.span().map(|s| s.start),
+        _ => None,
+    }
+}
+
+/// The path of the key that stands at, or whose value spans, a byte offset.
+fn key_at(text: &str, offset: usize) -> Option<String> {
+    fn table(t: &toml_edit::Table, offset: usize, path: &mut Vec<String>) -> bool {
+        t.iter().any(|(name, item)| {
+            path.push(name.to_owned());
+            let on_key = t.key(name).and_then(|k| k.span()).is_some_and(|s| s.contains(&offset));
+            let found = on_key
+                || match item {
+                    Item::Table(inner) => {
+                        table(inner, offset, path) || inner.span().is_some_and(|s| s.contains(&offset))
+                    }
+                    Item::ArrayOfTables(array) => array.iter().enumerate().any(|(i, inner)| {
+                        path.push(i.to_string());
+                        let found = table(inner, offset, path) || inner.span().is_some_and(|s| s.contains(&offset));
+                        if !found {
+                            path.pop();
+                        }
+                        found
+                    }),
+                    Item::Value(v) => value(v, offset, path),
+                    Item::None => false,
+                };
+            if !found {
+                path.pop();
+            }
+            found
+        })
+    }
+    fn value(v: &Value, offset: usize, path: &mut Vec<String>) -> bool {
+        if !v.span().is_some_and(|s| s.contains(&offset)) {
+            return false;
+        }
+        if let Value::InlineTable(inner) = v {
+            for (name, v) in inner.iter() {
+                path.push(name.to_owned());
+                let on_key = inner.key(name).and_then(|k| k.span()).is_some_and(|s| s.contains(&offset));
+                if on_key || value(v, offset, path) {
+                    return true;
+                }
+                path.pop();
+            }
+        }
+        true
+    }
+    let document = Document::parse(text).ok()?;
+    let mut path = Vec::new();
+    table(document.as_table(), offset, &mut path).then(|| path.join("."))
+}

@@ -1,0 +1,129 @@
+//! What is done to a store before and behind a phase: it is started again, comes to rest, compacts.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use storebench_core::engine::Clock as _;
+use storebench_core::store::StoreError;
+use storebench_core::workload::{Phase, RestartSpec};
+
+use super::observe::Journal;
+use super::runner::{Arm, Session};
+use crate::human::duration;
+use crate::results::{RestartedResult, StoreAfter};
+
+/// How often the size of the store's files is looked at while it comes to rest.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Session<'_> {
+    /// Stops the server of an arm in order and starts it again, where the phase asks for that.
+    pub(super) fn restart(
+        &self,
+        arm: &Arm,
+        phase: &Phase,
+        journal: &mut Journal<'_>,
+    ) -> Result<Option<RestartedResult>, StoreError> {
+        let Some(how) = phase.restart else { return Ok(None) };
+        let Some(server) = &arm.request.server else {
+            return Err(StoreError::NotSupported("no server of this store is controlled by the run".to_owned()));
+        };
+        let began = Instant::now();
+        server.stop()?;
+        let stop_ns = began.elapsed().as_nanos() as u64;
+        let dropped = match how {
+            RestartSpec::Warm => None,
+            RestartSpec::Cold => Some(server.go_cold(&*arm.store)?.to_string()),
+        };
+        let started = server.start(&*arm.store)?;
+        let (ready_ns, listening) = (started.ready.as_nanos() as u64, started.listening);
+        journal.note(format!(
+            "{}: started again before {}{}, ready after {}",
+            arm.name,
+            phase.name,
+            dropped.as_ref().map_or_else(String::new, |dropped| format!(" ({dropped})")),
+            duration(ready_ns as f64)
+        ));
+        let listening_ns = listening.map(|after| after.as_nanos() as u64);
+        Ok(Some(RestartedResult { stop_ns, dropped, listening_ns, ready_ns }))
+    }
+
+    /// Has the store compact and waits for rest where that was asked for, then looks at it. What fails here is noted: it
+    /// takes nothing from what was measured.
+    pub(super) fn after(&self, arm: &Arm, phase: &Phase, journal: &mut Journal<'_>) -> StoreAfter {
+        let mut after = StoreAfter::default();
+        let paths = self.data_of(arm);
+        let asked = (phase.settle.is_some() || phase.compact) && !self.stop.asked();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let peak = (asked && !paths.is_empty()).then(|| scope.spawn(|| most(&paths, &over)));
+            if asked {
+                self.rest(arm, phase, &mut after, journal);
+            }
+            over.store(true, Ordering::Relaxed);
+            after.disk_peak_bytes = peak.and_then(|peak| peak.join().ok());
+        });
+        match arm.store.stats() {
+            Ok(stats) => after.stats = stats.into_iter().filter(|(_, v)| v.is_finite()).collect(),
+            Err(error) => journal.note(format!("{} told nothing about itself: {error}", arm.name)),
+        }
+        after.disk_bytes = (!paths.is_empty()).then(|| sum(&paths));
+        after
+    }
+
+    fn rest(&self, arm: &Arm, phase: &Phase, after: &mut StoreAfter, journal: &mut Journal<'_>) {
+        if phase.compact {
+            let began = self.clock.now_ns();
+            match arm.store.compact() {
+                Ok(()) => after.compact_ns = Some(self.clock.now_ns().saturating_sub(began)),
+                Err(error) => journal.note(format!("{} could not be compacted: {error}", arm.name)),
+            }
+        }
+        if let Some(at_most) = phase.settle {
+            let began = self.clock.now_ns();
+            match arm.store.settle(at_most.0) {
+                Ok(rested) => after.settled = Some(rested),
+                Err(error) => journal.note(format!("{} could not be waited for: {error}", arm.name)),
+            }
+            after.settle_ns = Some(self.clock.now_ns().saturating_sub(began));
+        }
+    }
+
+    /// Where the data of an arm's store lie on this machine, as far as it is known.
+    fn data_of(&self, arm: &Arm) -> Vec<PathBuf> {
+        let own = arm.store.paths();
+        let server = arm.request.server.as_ref().and_then(|server| server.seen()?.1);
+        if own.is_empty() { server.into_iter().collect() } else { own }
+    }
+}
+
+/// The most that files below these paths take until it is over.
+fn most(paths: &[PathBuf], over: &AtomicBool) -> u64 {
+    let mut most = 0;
+    loop {
+        // Asked before: the last look is behind the end.
+        let last = over.load(Ordering::Relaxed);
+        most = most.max(sum(paths));
+        if last {
+            return most;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn sum(paths: &[PathBuf]) -> u64 {
+    paths.iter().map(|path| disk_bytes(path)).sum()
+}
+
+/// Blocks in use below a path, in bytes; links are not followed. A file that goes away meanwhile
+/// counts as nothing.
+fn disk_bytes(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(about) = std::fs::symlink_metadata(path) else { return 0 };
+    let below: u64 = if about.is_dir() {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_bytes(&entry.path())).sum()
+    } else {
+        0
+    };
+    about.blocks() * 512 + below
+}
