@@ -141,8 +141,8 @@ impl Lease {
         self.write()
     }
 
-    /// The lease names this network of nodes as well, by the name of the namespace in its middle: what is left of it is removed,
-    /// and what runs in it is killed. It need not be there yet.
+    /// The lease names this network of nodes as well, by the name of the namespace in its middle: what is left of it is
+    /// removed, and what runs in it is killed. It need not be there yet.
     ///
     /// # Errors
     /// Where it cannot be written.

@@ -171,8 +171,8 @@ fn forward() -> Result<(), NetworkProblem> {
     Ok(())
 }
 
-/// No IPv6 on an interface of the namespace of this thread, or on all: nobody uses it, and it would send packets of its own. A
-/// kernel without it has no such files.
+/// No IPv6 on an interface of the namespace of this thread, or on all: nobody uses it, and it would send packets of its
+/// own. A kernel without it has no such files.
 fn no_ipv6(interface: Option<&str>) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.unwrap_or("all")), "1");
 }

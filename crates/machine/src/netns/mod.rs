@@ -81,24 +81,27 @@ pub enum NetworkProblem {
 /// There is one namespace for each node, with a loopback, an interface `eth0` and one address, and one more namespace in the
 /// middle, which forwards packets between nodes, and between them and this machine. All addresses are of one private range
 /// `a.b.c.0/24` that this machine does not use: .1 is this machine, nodes begin with .2 in their order. Whatever else a node
-/// would reach it cannot: it has no route to it. A node has kernel settings (`net.*`) of its own, the kernel's defaults for the most
-/// part.
+/// would reach it cannot: it has no route to it. A node has kernel settings (`net.*`) of its own, mostly the kernel's
+/// defaults.
 ///
 /// Nothing of this machine's own network is changed but for one interface more, with one route: neither a filter nor a
-/// setting. The middle is not subject to filters of this machine (Docker's, a firewall's), which are those of its own
-/// namespace; what it sends and receives itself is, and that clients reach the nodes is tried when the network begins.
+/// setting. Filters of this machine (Docker's, a firewall's, those of bridges) do not hold for what nodes send to each other:
+/// the middle has none. They hold for what this machine sends to nodes and gets from them: that clients reach every node
+/// is tried when the network begins.
 ///
 /// What a node is reached by is its address: what listens on `127.0.0.1` in a node is reached by nobody outside of it.
 /// Broadcasts and multicasts do not leave a node; there is no IPv6 between nodes. Sockets in the file system are shared.
 ///
 /// # What a partition does
 ///
-/// Packets vanish in the middle, as on a cable that is cut behind the next switch: nobody is told, neither by a reset nor by
-/// an error, and interfaces stay up. Connections stay open and stall; new ones are not answered. When it is healed, what was
-/// underway goes on with the next packet that TCP sends again by itself: that may take about as long again as the partition
-/// has lasted, up to two minutes.
+/// Packets vanish in the middle, as on a cable that is cut behind the next switch: nobody is told, neither by a reset nor
+/// by an error, and interfaces stay up. Connections stay open and stall; new ones are not answered. Linux itself gives up
+/// new ones after about two minutes, and open ones that have something to send after about a quarter of an hour. When it is
+/// healed, what was underway goes on with the next packet that TCP sends again by itself: that may take about as long again
+/// as the partition has lasted, up to two minutes.
 ///
-/// It holds for every packet that is sent after [`partition`](Network::partition) has returned. While it runs, pairs of nodes are cut one after another, all within some milliseconds.
+/// It holds for every packet that is sent after [`partition`](Network::partition) has returned. While it runs, pairs of
+/// nodes are cut one after another, all within some milliseconds.
 ///
 /// Packets take the same way, and cost as much, before, during and after a partition: routes are looked up in a table for
 /// each sender, in which a cut is a route to nowhere.
@@ -199,9 +202,9 @@ impl Network {
         node(name, &self.nodes).ok().map(|end| self.end_namespace(end))
     }
 
-    /// What a program and its arguments have to be preceded by, so that it runs in a node: `exec {enter_command}server`. It ends
-    /// with a space. The process is the same one, with the files, mounts and user that it would have anyway; only `/sys`
-    /// tells of the interfaces of this machine. None of a node that it does not have.
+    /// What a program and its arguments have to be preceded by, so that it runs in a node: `exec {enter_command}server`. It
+    /// ends with a space. The process is the same one, with the files, mounts and user that it would have anyway; only
+    /// `/sys` tells of the interfaces of this machine. None of a node that it does not have.
     pub fn enter_command(&self, name: &str) -> Option<String> {
         // `ip netns exec` would hide control groups, and mount things of its own.
         self.namespace(name).map(|namespace| format!("nsenter --net='{}' ", file(&namespace).display()))

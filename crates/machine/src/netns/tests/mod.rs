@@ -53,17 +53,42 @@ impl Place {
         inside(&self.network.namespace(name).unwrap(), act).unwrap()
     }
 
-    /// Every end reaches every node but for these.
+    /// What goes from one end to another vanishes for these, and arrives for all others.
     fn assert_cut(&self, cut: &[(&str, &str)]) {
-        let names = self.network.names();
-        for from in std::iter::once("client").chain(names.iter().map(String::as_str)) {
-            for to in names.iter().filter(|to| *to != from) {
-                let cut = cut.contains(&(from, to)) || cut.contains(&(to, from));
-                let reached = self.network.reaches(from, to, if cut { SHORT } else { LONG }).unwrap();
-                assert_eq!(reached, !cut, "{from} to {to}");
+        let ends: Vec<&str> =
+            std::iter::once("client").chain(self.network.names().iter().map(String::as_str)).collect();
+        for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
+            if from == to {
+                continue;
+            }
+            let is_cut = cut.contains(&(from, to));
+            assert_eq!(self.vanishes(from, to), is_cut, "{from} to {to}");
+            if to != "client" {
+                let is_cut = is_cut || cut.contains(&(to, from));
+                let reached = self.network.reaches(from, to, if is_cut { SHORT } else { LONG }).unwrap();
+                assert_eq!(reached, !is_cut, "{from} to {to} and back");
             }
         }
     }
+
+    /// What the kernel says of a packet in the middle.
+    fn vanishes(&self, from: &str, to: &str) -> bool {
+        let end = |name| if name == "client" { 0 } else { node(name, self.network.names()).unwrap() };
+        let (from, to) = (end(from), end(to));
+        let (device, source, target) =
+            (hub_interface(from), self.network.end_address(from), self.network.end_address(to));
+        let asked = format!("route get {target} from {source} iif {device}");
+        match batch(Some(&self.network.name), &[asked]) {
+            Ok(()) => false,
+            Err(NetworkProblem::Command { why, .. }) if why.contains("Invalid argument") => true,
+            Err(problem) => panic!("{problem}"),
+        }
+    }
+}
+
+/// Both directions of each.
+fn both<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect()
 }
 
 /// A process that does not outlast its test.
@@ -204,20 +229,22 @@ fn each_partition_cuts_what_it_says_and_heals_the_one_before() {
     let split = || Partition::groups(&[&["a"], &["b", "c"]]);
     let nodes = [("a", "b"), ("a", "c")];
     place.network.partition(&split()).unwrap();
-    place.assert_cut(&nodes);
+    place.assert_cut(&both(&nodes));
     place.network.partition(&split().client_sees(ClientSees::Group(0))).unwrap();
-    place.assert_cut(&[&nodes[..], &[("client", "b"), ("client", "c")]].concat());
+    place.assert_cut(&both(&[&nodes[..], &[("client", "b"), ("client", "c")]].concat()));
     place.network.partition(&split().client_sees(ClientSees::Group(1))).unwrap();
-    place.assert_cut(&[&nodes[..], &[("client", "a")]].concat());
+    place.assert_cut(&both(&[&nodes[..], &[("client", "a")]].concat()));
     // A bridge: b reaches both, which do not reach each other.
     place.network.partition(&Partition::one_way(&["a"], &["c"])).unwrap();
     place.assert_cut(&[("a", "c")]);
     place.network.partition(&Partition::groups(&[&["b"]]).client_sees(ClientSees::Nobody)).unwrap();
-    place.assert_cut(&[("a", "b"), ("b", "c"), ("client", "a"), ("client", "b"), ("client", "c")]);
+    place.assert_cut(&both(&[("a", "b"), ("b", "c"), ("client", "a"), ("client", "b"), ("client", "c")]));
+    place.network.partition(&Partition::one_way(&["b", "client"], &["client", "c"])).unwrap();
+    place.assert_cut(&[("b", "client"), ("b", "c"), ("client", "c")]);
     // What cannot be changes nothing.
     let unknown = place.network.partition(&Partition::groups(&[&["d"]])).unwrap_err().to_string();
     assert!(unknown.contains("no node `d`; there are a, b, c"), "{unknown}");
-    assert!(!place.network.reaches("client", "a", SHORT).unwrap());
+    assert!(!place.network.reaches("client", "c", SHORT).unwrap());
     place.network.heal().unwrap();
     place.assert_cut(&[]);
 }
@@ -282,7 +309,7 @@ fn networks_that_begin_at_once_do_not_meet() {
     let connect = || TcpStream::connect_timeout(&other, LONG);
     assert_eq!(places[0].inside("a", connect).unwrap_err().kind(), ErrorKind::NetworkUnreachable);
     places[0].network.partition(&Partition::groups(&[&["a"]]).client_sees(ClientSees::Nobody)).unwrap();
-    places[0].assert_cut(&[("a", "b"), ("client", "a"), ("client", "b")]);
+    places[0].assert_cut(&both(&[("a", "b"), ("client", "a"), ("client", "b")]));
     places[1].assert_cut(&[]);
     drop(places.remove(1));
     places[1].assert_cut(&[]);
