@@ -8,7 +8,7 @@ evidence=docs/evidence/soak.txt
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
-command=(cargo test "$@" -- --ignored soak)
+command=(cargo test "$@" -- --ignored --show-output soak)
 began=$SECONDS
 code=0
 python3 scripts/count-tests.py "${command[@]}" | tee "$output" || code=$?
@@ -26,7 +26,7 @@ memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
     echo "command  ${command[*]}"
     echo "took     $((SECONDS - began)) s, with building what was not built yet"
     echo
-    grep -E '^test .* \.\.\. ' "$output" || true
+    grep -E "^(test .* \.\.\. |soak: )" "$output" || true
     echo
     tail -n 1 "$output"
 } > "$evidence"

@@ -150,6 +150,33 @@ fn redis_keeps_what_its_log_has_synced_and_nothing_else() {
     }
 }
 
+/// Less of the machine for a while, and all of it again.
+#[test]
+fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
+    let limits = storebench_machine::Limits { cpus: Some(0.05), ..Default::default() };
+    if let Err(why) = storebench_machine::available(&limits, None) {
+        println!("skipped: {why}");
+        return;
+    }
+    let cli = Cli::new();
+    let (place, port) = (redis(), free_port());
+    let table = format!(
+        "[servers.redis]\nrun = \"{place} redis-server --port {{port}} --dir {{data}} --appendonly yes --appendfsync always \
+         --save ''\"\nport = {port}\ndata = \"data\"\n"
+    );
+    let faults = r#"[{ at = "1s", do = "limit", cpus = 0.05, memory = "512MiB", for = "1s" }]"#;
+    cli.write("it.toml", &format!("{}{table}", study(&format!("redis://127.0.0.1:{port}"), "fsync", faults)));
+    let done = cli.run("run it.toml --json -q --manage-servers");
+    done.assert_measured();
+    let result = done.json();
+    let phase = &result["trials"][0]["phases"][1];
+    assert_eq!(phase["faults"][0]["detail"], "0.05 processors, 512MiB of memory", "{}", phase["faults"]);
+    assert!(phase["faults"][0]["problem"].is_null(), "{}", phase["faults"]);
+    assert!(phase["resources"]["limited"]["throttled_s"].as_f64().unwrap() > 0.1, "{}", phase["resources"]);
+    assert_eq!(phase["ledger"]["lost"], 0);
+    nothing_left(&cli);
+}
+
 /// Not of disks, but run by the same commands.
 #[test]
 fn limits_of_a_server_are_levels_and_are_felt() {

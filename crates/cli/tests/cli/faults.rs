@@ -180,6 +180,27 @@ fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
     nothing_left(&cli);
 }
 
+/// Every node once, the store's own last, under load.
+#[test]
+fn nodes_are_restarted_one_after_the_other() {
+    let server = Server::start("postgres-standby");
+    let cli = Cli::new();
+    let faults = r#"[{ after = 200, do = "rolling-restart" }]"#;
+    let (own, replica) = (server.commands(), server.commands_of_node("replica"));
+    let table = format!("[servers.postgres]\n{own}[servers.replica]\nnode_of = \"postgres\"\n{replica}");
+    cli.write("roll.toml", &(study(&server.url, faults, "6s", "fsync") + &table));
+    let done = cli.run("run roll.toml --json -q --manage-servers");
+    done.assert_measured();
+    let result = done.json();
+    let fault = &steady(&result)["faults"][0];
+    assert_eq!(fault["what"], "rolling-restart");
+    assert!(fault["problem"].is_null() && fault["ready_ns"].as_u64() > fault["began_ns"].as_u64(), "{fault}");
+    // The primary was away for a while, and came back.
+    assert!(steady(&result)["connection_events"]["disconnects"].as_u64().unwrap() > 0, "{fault}");
+    assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
+    nothing_left(&cli);
+}
+
 /// The programs of PostgreSQL, to be run as somebody who is not root.
 fn postgres() -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");

@@ -51,7 +51,7 @@ fn nothing_lost(store: &str, text: &str, least: usize, seed: u64) {
     let (ledger, faults) = (&phase["ledger"], phase["faults"].as_array().unwrap());
     let silent: u64 = faults.iter().filter_map(|fault| fault["unavailable_ns"].as_u64()).max().unwrap_or(0);
     println!(
-        "{store}: {} faults, {} keys, {} lost, {} stale reads, {} of unknown outcome, {} ms the longest silence",
+        "soak: {store}: {} faults, {} keys, {} lost, {} stale reads, {} of unknown outcome, {} ms the longest silence",
         faults.len(),
         ledger["keys"],
         ledger["lost"],
@@ -185,7 +185,7 @@ faults = {after}
     let told = |of: &str| resources[of]["write_bytes"].as_f64().unwrap();
     let by = resources["disk"]["write_amplification"].as_f64().unwrap();
     println!(
-        "{name}: {:.0} bytes, ×{by:.2}; the disk counted {counted:.0}: {:.3} of it, processes {:.3}",
+        "soak: {name}: {:.0} bytes, ×{by:.2}; the disk counted {counted:.0}: {:.3} of it, processes {:.3}",
         told("disk"),
         told("disk") / counted,
         told("store") / counted
