@@ -319,7 +319,7 @@ const checks = {
     await page.waitForFunction(() => Number(document.querySelector("#now")?.dataset.values ?? 0) >= 2, null, { timeout: 30000 });
     assert.match(await page.locator("#now [role=status]").innerText(), /trial \d+ of \d+.*answers\/s/);
     await shot(page, "live");
-    await page.waitForSelector("body[data-life=ended]", { timeout: 60000 });
+    await page.waitForSelector("body[data-life=ended]", { timeout: 180000 });
     await page.waitForSelector("html[data-drawn=all]", { state: "attached" });
     assert.equal(await page.locator("#now").count(), 0);
     assert.equal(await page.locator(".brand .live").isHidden(), true);

@@ -140,6 +140,8 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
             duration: Some(length),
             operations: None,
             rate: None,
+            // What it writes is followed too; where that cannot be, the measured phase is refused for it.
+            ledger: if measured.streams == Streams::Disjoint { measured.ledger } else { LedgerSpec::default() },
             ..measured.clone()
         };
         phases.push(warm_up);
