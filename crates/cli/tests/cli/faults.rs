@@ -313,7 +313,11 @@ fn links_limits_and_commands_are_felt_and_mended() {
 fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
     let cli = Cli::new();
     let store = format!("sqlite:ends-{}.db", std::process::id());
-    let faults = format!(r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f 'hos[t] {store}'" }}]"#);
+    // The shell that runs this is no such process, and one that waits for its disk takes a while to end.
+    let it = format!("hos[t] {store}");
+    let faults = format!(
+        r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f '{it}'; while pgrep -f '{it}'; do sleep 0.02; done" }}]"#
+    );
     let text = study(&store, &faults, "1s", "fsync") + "[[phases]]\nname = \"later\"\nrestart = \"warm\"\n";
     cli.write("ends.toml", &text);
     let run = |cli: &Cli| cli.run("run ends.toml --json -q --manage-servers");
@@ -327,9 +331,12 @@ fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
     // Started again by a fault, it has ended by itself all the same.
     let faults = faults.replace("}]", "}, { at = \"900ms\", do = \"restart\" }]");
     cli.write("ends.toml", &study(&store, &faults, "2s", "fsync"));
-    let result = run(&cli).json();
-    let restart = &steady(&result)["faults"][1];
-    assert!(restart["problem"].as_str().unwrap().contains("has ended by itself"), "{restart}");
+    let done = run(&cli);
+    let result = done.json();
+    let all = &steady(&result)["faults"];
+    let restart = &all[1];
+    let problem = restart["problem"].as_str().unwrap_or_default();
+    assert!(problem.contains("has ended by itself"), "{all}\n{}", done.err);
     assert!(restart["ready_ns"].as_u64().is_some(), "{restart}");
     assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
     nothing_left(&cli);
