@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `cargo test` and counts what became of every test, over all test binaries.
 
-    scripts/count-tests.py [--stores sqlite,redis,…] cargo test --workspace
+    scripts/count-tests.py [--stores sqlite,redis,…] [--patience 600] cargo test --workspace
 
 The output passes through. The last line is `N passed, N failed, N skipped`. Skipped are tests marked
 `#[ignore]`, and tests that end early with a line `skipped: why` because the machine lacks something:
@@ -9,15 +9,23 @@ both are named. Exit code 1 when a test failed or the command did.
 
 With `--stores` the lines before say how the conformance suite ended on each store that it ran on. A
 store of that list on which it did not run, or not to its end, is a failure.
+
+A test binary in which no test has ended for `--patience` seconds (600) is killed, which is a failure:
+the tests that were still running are named, with what the kernel says that their threads wait for.
 """
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from pathlib import Path
 
 TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<outcome>ok|FAILED|ignored)(?P<why>, .*)?$")
+BEGIN = re.compile(r"^running \d+ tests?$")
 RESULT = re.compile(r"^test result: .* (\d+) passed; (\d+) failed; (\d+) ignored;")
 SECTION = re.compile(r"^---- (?P<name>.+?) std(out|err) ----$")
 
@@ -33,11 +41,17 @@ class Counter:
         self.test = None
         # Tests of this binary that printed `skipped:`; a test counts once.
         self.aloud = {}
+        # Tests of the binary that runs now, and when one of them was heard of last; None between binaries.
+        self.ended = set()
+        self.heard = None
 
     def line(self, line):
         """Takes a line; says whether to show it."""
+        if BEGIN.match(line):
+            self.ended, self.heard = set(), time.monotonic()
         result = RESULT.match(line)
         if result:
+            self.heard = None
             passed, failed, _ = map(int, result.groups())
             self.passed += passed - len(self.aloud)
             self.failed += failed
@@ -60,6 +74,9 @@ class Counter:
             # What a test that passed has printed is of no interest.
             return False
         test = TEST.match(line)
+        if test:
+            self.ended.add(test["name"])
+            self.heard = time.monotonic()
         if test and test["outcome"] == "ignored":
             self.skipped.append((test["name"], (test["why"] or "").removeprefix(", ") or "no reason given"))
         elif test and test["outcome"] == "FAILED":
@@ -98,6 +115,49 @@ def conformance(log, expected):
     width = max((len(name) for name, _ in rows), default=0)
     table = [f"conformance  {name:<{width}}  {counts}" for name, counts in rows]
     return table, [scheme for scheme in expected if scheme not in runs]
+
+
+def still_running(binary, ended):
+    """The tests of a binary that have begun and not ended, each with where its thread is.
+
+    A thread has the name of its test, of which the kernel keeps 15 bytes."""
+    listed = subprocess.run(
+        [os.readlink(f"/proc/{binary}/exe"), "--list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    names = [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
+    left = {name.encode()[:15]: name for name in names if name not in ended}
+    running = []
+    for task in Path(f"/proc/{binary}/task").iterdir():
+        name = left.get((task / "comm").read_bytes().rstrip(b"\n"))
+        if name:
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            running.append(f"{name} (thread in state {state}, waits in {(task / 'wchan').read_text().strip('0') or 'nothing'})")
+    return sorted(running)
+
+
+def give_up(parent, counter, patience):
+    """Kills the test binary that `parent` has started, and says which of its tests had not ended."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            child = int((process / "stat").read_text().rpartition(")")[2].split()[1]) == parent
+            running = still_running(int(process.name), counter.ended) if child else []
+        except OSError:
+            continue
+        if child:
+            print(f"no test has ended for {patience} s; {process.name} is killed. Still running:", flush=True)
+            for name in running or ["none that has a thread of its own"]:
+                counter.failures.append(f"{name}, not ended after {patience} s of silence")
+                print(f"    {name}", flush=True)
+            os.kill(int(process.name), signal.SIGKILL)
+
+
+def watch(parent, counter, patience, over):
+    """Waits in a thread of its own until all is over; no test binary is silent for ever."""
+    while not over.wait(1):
+        heard = counter.heard
+        if heard is not None and time.monotonic() - heard > patience:
+            counter.heard = None
+            give_up(parent, counter, patience)
 
 
 def self_test():
@@ -157,8 +217,12 @@ def main():
     self_test()
     command = sys.argv[1:]
     stores = []
-    if command[:1] == ["--stores"]:
-        stores = command[1].split(",")
+    patience = 600
+    while command[:1] in (["--stores"], ["--patience"]):
+        if command[0] == "--stores":
+            stores = command[1].split(",")
+        else:
+            patience = int(command[1])
         command = command[2:]
     if not command:
         sys.exit("give the command to run: scripts/count-tests.py cargo test --workspace")
@@ -167,11 +231,14 @@ def main():
     counter = Counter()
     with tempfile.NamedTemporaryFile(prefix="storebench-conformance-") as log:
         environment = os.environ | {"STOREBENCH_CONFORMANCE_LOG": log.name}
+        over = threading.Event()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace", env=environment) as process:
+            threading.Thread(target=watch, args=(process.pid, counter, patience, over), daemon=True).start()
             for line in process.stdout:
                 if counter.line(line.rstrip("\n")):
                     sys.stdout.write(line)
                     sys.stdout.flush()
+        over.set()
         table, missing = conformance(log.read().decode(), stores)
     lines, code = counter.summary(process.returncode, table, missing)
     print()

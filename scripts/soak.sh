@@ -11,7 +11,7 @@ trap 'rm -f "$output"' EXIT
 command=(cargo test "$@" -- --ignored --show-output soak)
 began=$SECONDS
 code=0
-python3 scripts/count-tests.py "${command[@]}" | tee "$output" || code=$?
+python3 scripts/count-tests.py --patience 3600 "${command[@]}" | tee "$output" || code=$?
 
 # Before the file is begun, which would make the tree dirty.
 commit=$(git describe --always --dirty 2>/dev/null || echo unknown)

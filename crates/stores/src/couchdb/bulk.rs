@@ -12,6 +12,7 @@ use super::dialect::{
 };
 use super::json;
 use super::memory::{Awaits, Bulk, Memory};
+use super::rows::Rows;
 use crate::document::{self, EXISTS, NOT_SENT};
 use crate::http::{Answer, Method, RequestBuf, Step};
 
@@ -208,15 +209,14 @@ impl CouchDialect {
     }
 
     /// The rows to the keys of the part, each for one key in their order.
-    fn rows_of<'a>(part: &[u32], answer: &Answer<'a>) -> Result<json::Elements<'a>, OpError> {
-        let rows = json::member(answer.body, "rows").filter(|rows| json::is_array(rows));
-        let rows = rows.filter(|rows| json::elements(rows).count() == part.len());
-        rows.map(json::elements).ok_or_else(|| senseless(answer, false))
+    fn rows_of<'a>(bulk: &Bulk, answer: &Answer<'a>) -> Result<Rows<'a>, OpError> {
+        let rows = json::member(answer.body, "rows").and_then(|rows| Rows::of(rows, "key", bulk.part_keys()));
+        rows.ok_or_else(|| senseless(answer, false))
     }
 
     fn take_revisions(&self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
         let delete = memory.kind == OpKind::BulkDelete;
-        let mut rows = Self::rows_of(&memory.bulk.part, answer)?;
+        let mut rows = Self::rows_of(&memory.bulk, answer)?;
         let Bulk { part, revisions, .. } = &mut memory.bulk;
         revisions.clear();
         part.retain(|_| {
@@ -233,7 +233,7 @@ impl CouchDialect {
 
     fn take_documents(&mut self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
         let kind = self.collections[memory.collection].body;
-        for (number, row) in memory.bulk.part.iter().zip(Self::rows_of(&memory.bulk.part, answer)?) {
+        for (number, row) in memory.bulk.part.iter().zip(Self::rows_of(&memory.bulk, answer)?) {
             let Some(document) = json::member(row, "doc").filter(|document| *document != b"null") else { continue };
             let document = match kind {
                 Body::Json => document,
@@ -250,8 +250,7 @@ impl CouchDialect {
 
     /// What became of each document of the part; leaves in it what is to be written again.
     fn take_outcomes(&mut self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
-        let outcomes = json::is_array(answer.body).then(|| json::elements(answer.body));
-        let outcomes = outcomes.filter(|_| json::elements(answer.body).count() == memory.bulk.part.len());
+        let outcomes = Rows::of(answer.body, "id", memory.bulk.part_keys());
         let mut outcomes = outcomes.ok_or_else(|| senseless(answer, true))?;
         self.check_quorum(answer)?;
         let (kind, first) = (memory.kind, memory.tries == 0);

@@ -191,6 +191,11 @@ impl Bulk {
         self.items.as_batch().get(number as usize).unwrap_or_default()
     }
 
+    /// The keys of the request in flight.
+    pub(super) fn part_keys(&self) -> impl Iterator<Item = &str> + Clone {
+        self.part.iter().map(|number| self.item(*number).0)
+    }
+
     /// Fails one item.
     pub(super) fn reject(&mut self, number: u32, error: OpError) {
         self.rejects.push(Reject { item: number as usize, error });

@@ -21,6 +21,7 @@ mod dialect;
 mod json;
 mod memory;
 mod pages;
+mod rows;
 mod sample;
 mod server;
 mod store;

@@ -208,6 +208,17 @@ fn keys_in_the_order_of_a_language_are_not_cut_and_numbers_by_their_values() {
     }
 }
 
+/// Writes until a write is answered. Reconnecting is the session's work in the background: it gets time.
+fn comes_back(session: &mut Driven) {
+    let mut tries = 0;
+    while let Err(error) = session.run(Op::Upsert { key: "after", body: b"{}" }) {
+        assert!(matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown), "{error}");
+        tries += 1;
+        assert!(tries < 300, "the session does not come back: {error}");
+        session.pass(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
     const WRITES: usize = 5_000;
@@ -236,7 +247,7 @@ fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
         if !found {
             eprintln!("round {round}: no write was on its way");
             server.restart();
-            while session.run(Op::Upsert { key: "again", body: b"{}" }).is_err() {}
+            comes_back(&mut session);
         }
         found
     });
@@ -245,13 +256,7 @@ fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
     let error = session.run(Op::Insert { key: "during", body: b"{}" }).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Temporary, "{error}");
     server.restart();
-    let mut tries = 0;
-    while let Err(error) = session.run(Op::Upsert { key: "after", body: b"{}" }) {
-        assert!(matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown), "{error}");
-        tries += 1;
-        assert!(tries < 300, "the session does not come back: {error}");
-        session.pass(Duration::from_millis(50));
-    }
+    comes_back(&mut session);
     assert_eq!(session.read("before").unwrap(), "{}");
     assert!(session.counters().disconnects > 0);
 }

@@ -89,6 +89,34 @@ fn a_bulk_write_that_is_too_large_is_cut_until_it_fits() {
 }
 
 #[test]
+fn answers_in_another_order_go_to_the_documents_that_they_name() {
+    let port = fake(|line, _| match couchdb(line) {
+        Some(say) => say,
+        None if line.contains("_bulk_docs") => answer(
+            201,
+            r#"[{"ok":true,"id":"b","rev":"1-b"},{"id":"a","error":"conflict"},{"ok":true,"id":"c","rev":"1-c"}]"#,
+        ),
+        None => answer(
+            200,
+            r#"{"rows":[{"id":"c","key":"c","value":{"rev":"1-c"},"doc":{"_id":"c","_rev":"1-c","n":3}},
+                {"key":"b","error":"not_found"},
+                {"id":"a","key":"a","value":{"rev":"1-a"},"doc":{"_id":"a","_rev":"1-a","n":1}}]}"#,
+        ),
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    let mut items = BatchBuf::new();
+    ["a", "b", "c"].iter().for_each(|key| items.push(key, b"{}"));
+    let reply = ask.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
+    assert_eq!((reply.as_reply().documents, reply.as_reply().rejects[0].item), (2, 0));
+    let reply = ask.run(Op::BulkRead { keys: items.as_batch() }).unwrap();
+    let rows: Vec<_> = reply.as_reply().rows.unwrap().iter().collect();
+    let [("a", a), ("c", c)] = rows[..] else { panic!("{rows:?}") };
+    assert!(a.ends_with(br#""n":1}"#) && c.ends_with(br#""n":3}"#), "{rows:?}");
+}
+
+#[test]
 fn an_outcome_without_a_revision_is_no_acknowledgement() {
     let port = fake(|line, _| match couchdb(line) {
         Some(say) => say,
