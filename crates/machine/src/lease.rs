@@ -1,13 +1,17 @@
 //! Files that name what this process has started, so that what a kill left behind is found and cleared up.
 
+mod own;
+
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::powercut::{MARKER, clear_mounts, is_mounted_below};
 use super::process::{Pid, Tree};
+use own::OwnFolder;
 
 /// What a process of Storebench has started and would have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +54,9 @@ pub struct Leftover {
 /// Where leases are: `$XDG_RUNTIME_DIR/storebench`, or `/tmp/storebench-UID`: both are gone when the machine begins anew, and
 /// so are the processes.
 pub fn leases_folder() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {
+    // Who became root by `sudo -E` has that of the user before, who could put another folder in place of the one in it.
+    let own = |dir: &Path| fs::metadata(dir).map_or(true, |found| found.uid() == rustix::process::getuid().as_raw());
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute() && own(Path::new(dir))) {
         Some(dir) => PathBuf::from(dir).join("storebench"),
         None => std::env::temp_dir().join(format!("storebench-{}", rustix::process::getuid().as_raw())),
     }
@@ -62,16 +68,10 @@ impl Lease {
     /// # Errors
     /// Where the folder cannot be made or written, or belongs to somebody else.
     pub fn begin(folder: &Path, what: &str) -> io::Result<Self> {
-        use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+        use std::os::unix::fs::DirBuilderExt as _;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         // Whoever may write there may have processes ended that are not theirs.
-        let metadata = fs::metadata(folder)?;
-        if metadata.uid() != rustix::process::getuid().as_raw() || metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                format!("{} can be written by others; remove it", folder.display()),
-            ));
-        }
+        OwnFolder::open(folder)?;
         let owner = Pid::own().ok_or_else(|| io::Error::other("/proc does not tell of this process"))?;
         let content = Content {
             owner,
@@ -84,7 +84,7 @@ impl Lease {
         };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
-            match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+            match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(_) => {
                     let lease = Self { path, content };
                     lease.write()?;
@@ -147,7 +147,8 @@ impl Lease {
     /// In one step, so that a kill leaves the old one or the new one.
     fn write(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        let mut file = fs::File::create(&new)?;
+        // Whatever the mask for new files: one that others may write is not trusted later.
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(&self.content)?)?;
         fs::rename(&new, &self.path)
     }
@@ -155,18 +156,12 @@ impl Lease {
     /// Ends what leases of this folder name whose owners do not run any more, and removes them. Tells what was ended.
     ///
     /// # Errors
-    /// Where the folder cannot be read. One that is not there holds nothing.
+    /// Where the folder cannot be read, or it or a lease in it could have been written by somebody else: nothing is touched
+    /// then. One that is not there holds nothing.
     pub fn clear_up(folder: &Path) -> io::Result<Vec<Leftover>> {
-        let entries = match fs::read_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other?,
-        };
+        let Some(own) = OwnFolder::open(folder)? else { return Ok(Vec::new()) };
         let mut all = Vec::new();
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path.extension().is_none_or(|extension| extension != "lease") {
-                continue;
-            }
-            let Ok(bytes) = fs::read(&path) else { continue };
+        for (name, bytes) in own.leases(folder)? {
             // Of one that cannot be read nothing can be known: it may be about to be written.
             let Ok(content) = serde_json::from_slice::<Content>(&bytes) else { continue };
             if content.owner.runs() {
@@ -186,7 +181,7 @@ impl Lease {
             for folder in &content.folders {
                 remove_marked(folder);
             }
-            let _ = fs::remove_file(&path);
+            own.remove(&name);
             all.push(Leftover { what: content.what, processes: tree.pids().len() });
         }
         Ok(all)
@@ -321,6 +316,71 @@ mod tests {
         let old = r#"{"owner":{"number":1,"began":2},"what":"x","processes":[],"files":["/a"]}"#;
         let content: Content = serde_json::from_str(old).unwrap();
         assert!(content.mounts.is_empty() && content.cgroups.is_empty() && content.files.len() == 1);
+    }
+
+    /// A folder with a lease of a process that has ended, which names a file of somebody's; and that file.
+    fn planted() -> (tempfile::TempDir, PathBuf, PathBuf, PathBuf) {
+        let around = tempfile::tempdir().unwrap();
+        let (folder, victim) = (around.path().join("leases"), around.path().join("victim"));
+        fs::write(&victim, "of somebody").unwrap();
+        let mut lease = Lease::begin(&folder, "planted").unwrap();
+        lease.file(victim.clone()).unwrap();
+        lease.content.owner.began += 1;
+        lease.write().unwrap();
+        let path = lease.path.clone();
+        std::mem::forget(lease);
+        (around, folder, path, victim)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    fn refuses(folder: &Path, why: &str) {
+        let error = Lease::clear_up(folder).unwrap_err();
+        let said = error.to_string();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{said}");
+        assert!(said.contains(why) && said.contains("remove it") && said.contains("nothing that it names"), "{said}");
+    }
+
+    #[test]
+    fn nothing_that_somebody_else_may_have_planted_is_done() {
+        let (_around, folder, lease, victim) = planted();
+        for (path, mode) in [(&folder, 0o777), (&folder, 0o720), (&lease, 0o602), (&lease, 0o620)] {
+            let before = fs::metadata(path).unwrap().mode() & 0o7777;
+            set_mode(path, mode);
+            refuses(&folder, "can be written by others");
+            set_mode(path, before);
+        }
+        let link = folder.with_file_name("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        refuses(&link, "is a link");
+        assert!(Lease::begin(&link, "x").unwrap_err().to_string().contains("is a link"));
+        let planted = folder.join("1-0.lease");
+        std::os::unix::fs::symlink(&lease, &planted).unwrap();
+        refuses(&folder, "1-0.lease is a link");
+        fs::remove_file(&planted).unwrap();
+        assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&planted).status().unwrap().success());
+        refuses(&folder, "1-0.lease is no plain file");
+        fs::remove_file(&planted).unwrap();
+        assert!(victim.exists() && lease.exists());
+        assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
+        assert!(!victim.exists() && !lease.exists());
+        assert_eq!(Lease::clear_up(&folder.join("not there")).unwrap(), []);
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_not_done() {
+        if !crate::testing::root() {
+            return;
+        }
+        let (_around, folder, lease, victim) = planted();
+        for path in [&folder, &lease] {
+            std::os::unix::fs::chown(path, Some(65534), None).unwrap();
+            refuses(&folder, "belongs to another user (65534)");
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+        }
+        assert!(victim.exists() && lease.exists());
     }
 
     #[test]
