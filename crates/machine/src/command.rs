@@ -8,24 +8,42 @@ use std::time::{Duration, Instant};
 
 use super::process::{Pid, Tree};
 
+const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Bytes at the end of its output that an error shows.
 const LAST_BYTES: u64 = 2_000;
+
+/// Why a command has not done what it was for.
+pub(crate) struct Failed {
+    /// How it ended.
+    pub(crate) why: String,
+    /// The last that it said.
+    pub(crate) said: String,
+}
 
 /// Runs a command (`sh -c`) to its end; one that takes longer than `within` is killed with all that it has started.
 ///
 /// # Errors
 /// Where it cannot be run, fails, or takes too long: with the command and the last that it said.
 pub fn run_command(line: &str, within: Duration) -> Result<(), String> {
+    run_line(line, &[], within).map_err(|Failed { why, said }| match said.is_empty() {
+        true => format!("`{line}` {why}"),
+        false => format!("`{line}` {why}:\n{said}"),
+    })
+}
+
+/// The same with this environment besides that of this process.
+pub(crate) fn run_line(line: &str, env: &[(String, String)], within: Duration) -> Result<(), Failed> {
     // A file: what it leaves behind may hold a pipe open for ever.
-    let unrun = |error: std::io::Error| format!("`{line}` cannot be run: {error}");
+    let unrun = |error: std::io::Error| Failed { why: format!("cannot be run: {error}"), said: String::new() };
     let mut said = tempfile::tempfile().map_err(unrun)?;
     let other = |said: &File| said.try_clone().map_err(unrun);
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null()).stdout(other(&said)?).stderr(other(&said)?).process_group(0);
+    command.envs(env.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(unrun)?;
     let began = Instant::now();
-    let how = loop {
+    let why = loop {
         match child.try_wait().map_err(unrun)? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => break format!("ended with {status}"),
@@ -34,15 +52,14 @@ pub fn run_command(line: &str, within: Duration) -> Result<(), String> {
                 let _ = child.wait();
                 break format!("had not ended within {within:?} and was killed");
             }
-            None => std::thread::sleep(LOOK_EVERY),
+            // Most end at once, and how long they took is part of what is measured.
+            None => std::thread::sleep((began.elapsed() / 8).clamp(LOOK_FIRST, LOOK_EVERY)),
         }
     };
     let length = said.seek(SeekFrom::End(0)).unwrap_or(0);
     let mut text = Vec::new();
-    let read = said.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES))).and_then(|_| said.read_to_end(&mut text));
-    let text = String::from_utf8_lossy(&text);
-    let text = text.trim_end();
-    Err(if read.is_err() || text.is_empty() { format!("`{line}` {how}") } else { format!("`{line}` {how}:\n{text}") })
+    let _ = said.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES))).and_then(|_| said.read_to_end(&mut text));
+    Err(Failed { why, said: String::from_utf8_lossy(&text).trim_end().to_owned() })
 }
 
 #[cfg(test)]

@@ -8,9 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cgroup::{Cgroup, GroupUse, Limits};
+use super::command::run_line;
 use super::lease::Lease;
 use super::process::{Pid, Tree};
 
+/// How long preparing may take: it may load data, and nobody has said how long that is.
+const PREPARE_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// How often is looked whether something has happened.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Lines of a server's output that an error shows.
@@ -50,15 +53,16 @@ pub struct Spec {
     pub prepare: Option<String>,
     /// The folder with its data. Made where it is not there.
     pub data: Option<PathBuf>,
-    /// A command that succeeds as soon as it is ready; without one, whoever starts it has to ask.
+    /// A command that succeeds as soon as it is ready; without one, whoever starts it has to ask. One that has not ended
+    /// when `ready_within` is over is killed.
     pub ready: Option<String>,
     /// What its commands find in their environment besides that of this process.
     pub env: Vec<(String, String)>,
     /// Where what it says is kept.
     pub log: PathBuf,
-    /// How long it may take to be ready.
+    /// How long it may take to be ready, and the command that starts it to end.
     pub ready_within: Duration,
-    /// How long it may take to stop in order.
+    /// How long it may take to stop in order, and the commands that stop, kill, pause and resume it to end.
     pub stop_within: Duration,
     /// Files that are of no use without it.
     pub files: Vec<PathBuf>,
@@ -254,14 +258,14 @@ impl Server {
             made.map_err(|e| self.failed("its data folder is made", &data.display().to_string(), e.to_string()))?;
             let empty = fs::read_dir(&data).is_ok_and(|mut entries| entries.next().is_none());
             if let Some(prepare) = self.spec.prepare.clone().filter(|_| empty) {
-                self.run("it is prepared", &prepare)?;
+                self.run("it is prepared", &prepare, PREPARE_WITHIN)?;
             }
         }
         let enter = self.group.as_ref().map_or_else(String::new, Cgroup::enter_command);
         let mut command = match &self.spec.commands {
             Commands::Given { start, .. } => {
                 let start = start.clone();
-                self.run("it is started", &start)?;
+                self.run("it is started", &start, self.spec.ready_within)?;
                 self.given_runs = true;
                 return Ok(());
             }
@@ -301,25 +305,25 @@ impl Server {
     /// # Errors
     /// Where it dies meanwhile, or takes too long.
     pub fn wait_ready(&mut self, answers: &mut dyn FnMut() -> Result<(), String>) -> Result<Duration, Problem> {
-        let began = Instant::now();
+        let (began, within) = (Instant::now(), self.spec.ready_within);
+        let mut before = None;
         loop {
             if let Some(died) = self.died() {
                 return Err(died);
             }
+            let left = within.saturating_sub(began.elapsed());
             let ready = self.spec.ready.clone();
-            let asked = ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready));
+            let asked = ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready, left));
             let why = match asked.map_err(|e| e.to_string()).and_then(|()| answers()) {
                 Ok(()) => return Ok(began.elapsed()),
                 Err(why) => why,
             };
-            if began.elapsed() >= self.spec.ready_within {
-                return Err(Problem::NotReady {
-                    server: self.spec.name.clone(),
-                    within: self.spec.ready_within,
-                    why,
-                    said: self.said(),
-                });
+            if began.elapsed() >= within {
+                // One that was cut off as soon as it was asked tells less than the one before.
+                let why = before.filter(|_| left < within / 10).unwrap_or(why);
+                return Err(Problem::NotReady { server: self.spec.name.clone(), within, why, said: self.said() });
             }
+            before = Some(why);
             std::thread::sleep(LOOK_EVERY);
         }
     }
@@ -338,7 +342,7 @@ impl Server {
         if let Commands::Given { stop, .. } = &self.spec.commands {
             let stop = stop.clone();
             self.given_runs = false;
-            return self.run("it is stopped", &stop);
+            return self.run("it is stopped", &stop, self.spec.stop_within);
         }
         let tree = self.tree();
         tree.terminate();
@@ -365,7 +369,7 @@ impl Server {
         if let Commands::Given { kill, .. } = &self.spec.commands {
             let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
             self.given_runs = false;
-            return self.run("it is killed", &kill);
+            return self.run("it is killed", &kill, self.spec.stop_within);
         }
         let tree = self.tree();
         self.end(&tree);
@@ -379,7 +383,7 @@ impl Server {
     pub fn pause(&mut self) -> Result<(), Problem> {
         if let Commands::Given { pause, .. } = &self.spec.commands {
             let pause = pause.clone().ok_or_else(|| self.no_way("paused", "pause"))?;
-            self.run("it is paused", &pause)?;
+            self.run("it is paused", &pause, self.spec.stop_within)?;
         } else {
             self.tree().pause();
         }
@@ -394,7 +398,7 @@ impl Server {
     pub fn resume(&mut self) -> Result<(), Problem> {
         if let Commands::Given { resume, .. } = &self.spec.commands {
             let resume = resume.clone().ok_or_else(|| self.no_way("resumed", "resume"))?;
-            self.run("it is resumed", &resume)?;
+            self.run("it is resumed", &resume, self.spec.stop_within)?;
         } else {
             self.tree().resume();
         }
@@ -435,22 +439,14 @@ impl Server {
         fs::OpenOptions::new().create(true).append(true).open(log).map_err(|e| format!("{}: {e}", log.display()))
     }
 
-    /// Runs a command to its end.
-    fn run(&self, what: &'static str, line: &str) -> Result<(), Problem> {
-        let mut command = Command::new("sh");
-        command.args(["-c", line]).stdin(Stdio::null()).process_group(0);
-        command.envs(self.spec.env.iter().map(|(name, value)| (name, value)));
-        let output = command.output().map_err(|e| self.failed(what, line, format!("cannot be run: {e}")))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = [output.stdout, output.stderr].concat();
-        Err(Problem::Command {
+    /// Runs a command to its end; one that takes longer than `within` is killed.
+    fn run(&self, what: &'static str, line: &str, within: Duration) -> Result<(), Problem> {
+        run_line(line, &self.spec.env, within).map_err(|failed| Problem::Command {
             server: self.spec.name.clone(),
             what,
             command: line.to_owned(),
-            why: format!("ended with {}", output.status),
-            said: String::from_utf8_lossy(&said).trim_end().to_owned(),
+            why: failed.why,
+            said: failed.said,
         })
     }
 
@@ -480,7 +476,7 @@ impl Drop for Server {
             && self.given_runs
         {
             // Whoever stops it in order hears how that went; here nobody is left who could.
-            let _ = self.run("it is stopped", &stop.clone());
+            let _ = self.run("it is stopped", &stop.clone(), self.spec.stop_within);
         }
         for file in &self.spec.files {
             let _ = fs::remove_file(file);
@@ -489,162 +485,4 @@ impl Drop for Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    struct Lab(tempfile::TempDir);
-
-    impl Lab {
-        fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-            Self(folder)
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.0.path().join(name)
-        }
-
-        fn server(&self, commands: Commands, change: impl FnOnce(&mut Spec)) -> Server {
-            let mut spec = Spec {
-                name: "it".into(),
-                commands,
-                prepare: None,
-                data: Some(self.path("data")),
-                ready: None,
-                env: vec![("FOLDER".into(), self.0.path().display().to_string())],
-                log: self.path("log"),
-                ready_within: Duration::from_secs(30),
-                stop_within: Duration::from_secs(30),
-                files: Vec::new(),
-            };
-            change(&mut spec);
-            Server::new(spec, self.0.path()).unwrap()
-        }
-
-        fn leases(&self) -> usize {
-            let entries = fs::read_dir(self.0.path()).unwrap().flatten();
-            entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "lease")).count()
-        }
-    }
-
-    fn run(line: &str) -> Commands {
-        Commands::Run(line.into())
-    }
-
-    const TALKS: &str =
-        "sh -c 'trap \"echo bye; exit 0\" TERM; echo $GREETING; touch $FOLDER/up; while :; do sleep 0.01; done'";
-
-    #[test]
-    fn a_process_is_started_paused_killed_started_again_and_stopped_in_order() {
-        let lab = Lab::new();
-        let mut server = lab.server(run(TALKS), |spec| {
-            spec.env.push(("GREETING".into(), "hello".into()));
-            spec.ready = Some("test -e $FOLDER/up".into());
-            spec.prepare = Some("echo once >> $FOLDER/prepared; touch $FOLDER/data/made".into());
-        });
-        server.start().unwrap();
-        server.wait_ready(&mut || Ok(())).unwrap();
-        let first = server.tree();
-        server.pause().unwrap();
-        // A shell that was met while it begins a program waits for it, which is stopped in its place.
-        while !server.tree().pids().iter().any(|pid| pid.is_paused()) {
-            std::thread::yield_now();
-        }
-        server.kill().unwrap();
-        assert!(
-            !first.runs() && !server.is_started() && server.died().is_none(),
-            "a kill that was asked for is no death"
-        );
-        assert!(!server.said().contains("bye"));
-        server.start().unwrap();
-        server
-            .wait_ready(&mut || if server_said(&lab, "hello") >= 2 { Ok(()) } else { Err("not yet".into()) })
-            .unwrap();
-        server.stop().unwrap();
-        assert!(server.said().ends_with("bye"), "{}", server.said());
-        assert_eq!(fs::read_to_string(lab.path("prepared")).unwrap(), "once\n");
-        assert_eq!(lab.leases(), 1);
-        drop(server);
-        assert_eq!(lab.leases(), 0);
-    }
-
-    fn server_said(lab: &Lab, what: &str) -> usize {
-        fs::read_to_string(lab.path("log")).unwrap().matches(what).count()
-    }
-
-    #[test]
-    fn one_that_dies_shows_its_last_words() {
-        let lab = Lab::new();
-        let mut server = lab.server(run("sh -c 'echo the port is in use >&2; exit 7'"), |_| ());
-        server.start().unwrap();
-        let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err().to_string();
-        assert!(died.contains("exit status: 7") && died.contains("the port is in use"), "{died}");
-        assert!(!server.is_started());
-    }
-
-    #[test]
-    fn one_that_never_gets_ready_or_does_not_stop_is_told() {
-        let lab = Lab::new();
-        let mut server =
-            lab.server(run("sh -c 'trap \"\" TERM; touch $FOLDER/up; while :; do sleep 0.01; done'"), |spec| {
-                spec.ready_within = Duration::from_millis(50);
-                spec.stop_within = Duration::from_millis(50);
-            });
-        server.start().unwrap();
-        while !lab.path("up").exists() {
-            std::thread::yield_now();
-        }
-        let slow = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
-        assert!(slow.to_string().contains("nobody answers"), "{slow}");
-        let tree = server.tree();
-        assert!(matches!(server.stop(), Err(Problem::NotStopped { .. })));
-        assert!(!tree.runs());
-    }
-
-    #[test]
-    fn a_command_that_fails_says_so_in_its_own_words() {
-        let lab = Lab::new();
-        let mut server = lab.server(run("true"), |spec| spec.prepare = Some("echo no room; false".into()));
-        let failed = server.start().unwrap_err().to_string();
-        assert!(failed.contains("no room") && failed.contains("exit status: 1"), "{failed}");
-    }
-
-    #[test]
-    fn the_users_own_commands_are_used_and_what_has_none_is_refused() {
-        let lab = Lab::new();
-        let given = |kill: Option<&str>| Commands::Given {
-            start: "echo start >> $FOLDER/did".into(),
-            stop: "echo stop >> $FOLDER/did".into(),
-            kill: kill.map(str::to_owned),
-            pause: None,
-            resume: None,
-        };
-        let mut server = lab.server(given(Some("echo kill >> $FOLDER/did")), |_| ());
-        server.start().unwrap();
-        server.kill().unwrap();
-        server.start().unwrap();
-        server.stop().unwrap();
-        server.start().unwrap();
-        drop(server);
-        assert_eq!(fs::read_to_string(lab.path("did")).unwrap(), "start\nkill\nstart\nstop\nstart\nstop\n");
-        let mut server = lab.server(given(None), |_| ());
-        assert!(server.kill().unwrap_err().to_string().contains("add `kill`"));
-        assert!(server.pause().unwrap_err().to_string().contains("add `pause`"));
-    }
-
-    #[test]
-    fn a_program_ends_with_its_input() {
-        let lab = Lab::new();
-        let mut server = lab.server(Commands::Program("cat".into(), Vec::new()), |_| ());
-        server.start().unwrap();
-        let tree = server.tree();
-        // Its end of the pipe is closed when this process ends, however that is.
-        drop(server.child.as_mut().unwrap().stdin.take());
-        while tree.runs() {
-            std::thread::yield_now();
-        }
-        assert!(matches!(server.died(), Some(Problem::Died { .. })));
-    }
-}
+mod tests;
