@@ -190,8 +190,7 @@ impl Server {
     /// How it has died, if it has though it was not asked to.
     pub fn died(&mut self) -> Option<Problem> {
         let status = self.child.as_mut()?.try_wait().ok()??;
-        self.child = None;
-        let _ = self.lease.processes(&[]);
+        self.forget();
         Some(Problem::Died { server: self.spec.name.clone(), how: status.to_string(), said: self.said() })
     }
 
@@ -331,8 +330,12 @@ impl Server {
     /// Stops it in order; one that takes too long is killed.
     ///
     /// # Errors
-    /// Where its command fails, or it had to be killed. It does not run then either.
+    /// Where its command fails, it had to be killed, or it had ended by itself before. It does not run then either.
     pub fn stop(&mut self) -> Result<(), Problem> {
+        // A crash that nobody has looked for yet is not to look as if it had been asked for.
+        if let Some(died) = self.died() {
+            return Err(died);
+        }
         if !self.is_started() {
             return Ok(());
         }
@@ -364,8 +367,11 @@ impl Server {
     /// Ends it at once, as `kill -9` does: it writes nothing more.
     ///
     /// # Errors
-    /// Where there is no command for it, or the command fails.
+    /// Where there is no command for it, or the command fails; and where it had ended by itself before.
     pub fn kill(&mut self) -> Result<(), Problem> {
+        if let Some(died) = self.died() {
+            return Err(died);
+        }
         if let Commands::Given { kill, .. } = &self.spec.commands {
             let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
             self.given_runs = false;

@@ -281,9 +281,12 @@ impl Managed {
         // It must not notice: what it acknowledged on a disk that is gone would be no fault of its own.
         server.pause().map_err(failed)?;
         let off = disk.power_off();
-        server.kill().map_err(failed)?;
+        let killed = server.kill();
         let keep = keep.map_or(Keep::Nothing, Keep::Some);
-        off.power_on(keep).map_err(|error| StoreError::Failed(format!("the disk does not come back: {error}")))
+        // The power comes back also where the server had ended by itself before: its next start needs the disk.
+        let back = off.power_on(keep);
+        killed.map_err(failed)?;
+        back.map_err(|error| StoreError::Failed(format!("the disk does not come back: {error}")))
     }
 
     /// Has its disk be full, or not.

@@ -233,3 +233,19 @@ fn a_question_that_hangs_ends_with_the_time_to_be_ready() {
     let why = server.wait_ready(&mut || Ok(())).unwrap_err().to_string();
     assert!(why.contains("not yet"), "{why}");
 }
+
+#[test]
+fn a_crash_of_its_own_is_not_hidden_by_a_stop_or_a_kill() {
+    let lab = Lab::new();
+    for step in [Server::stop, Server::kill] {
+        let mut server = lab.server(run("sh -c 'echo out of room; exit 9'"), |_| ());
+        server.start().unwrap();
+        let tree = server.tree();
+        crate::testing::wait_until("it has ended", || !tree.runs());
+        let Err(Problem::Died { how, said, .. }) = step(&mut server) else { panic!("it had died") };
+        assert!(how.contains("exit status: 9") && said.contains("out of room"), "{how} {said}");
+        assert!(!server.is_started() && server.died().is_none(), "it is told once");
+        assert_eq!(step(&mut server), Ok(()), "there is nothing more to be ended");
+        server.start().unwrap();
+    }
+}
