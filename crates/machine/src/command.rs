@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::process::{Pid, Tree};
+use super::process::{Group, Pid, Tree};
 
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -49,6 +49,8 @@ pub(crate) fn run_line(line: &str, env: &[(String, String)], within: Duration) -
             Some(status) => break format!("ended with {status}"),
             None if began.elapsed() >= within => {
                 Tree::of(Pid::of(child.id()).as_slice()).kill();
+                // Those too that were left to init.
+                Group::of(&child).into_iter().for_each(Group::kill);
                 let _ = child.wait();
                 break format!("had not ended within {within:?} and was killed");
             }

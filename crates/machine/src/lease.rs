@@ -168,6 +168,7 @@ impl Lease {
                 continue;
             }
             let tree = Tree::of(&content.processes);
+            content.processes.iter().for_each(|pid| pid.kill_group());
             tree.kill();
             // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
@@ -230,6 +231,26 @@ mod tests {
         assert_eq!(left, [Leftover { what: "a server".into(), processes: 1 }]);
         child.wait().unwrap();
         assert!(!socket.exists() && !lease.path.exists());
+    }
+
+    #[test]
+    fn what_a_process_has_left_behind_ends_with_its_group() {
+        use std::os::unix::process::CommandExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        set_mode(folder.path(), 0o700);
+        let script = "(sleep 600 & echo $! > pid.new; mv pid.new pid); exec sleep 600";
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", script]).current_dir(folder.path()).process_group(0).spawn().unwrap();
+        wait_until("it has left one behind", || folder.path().join("pid").exists());
+        let left = fs::read_to_string(folder.path().join("pid")).unwrap().trim().parse().unwrap();
+        let left = Pid::of(left).unwrap();
+        let mut lease = Lease::begin(folder.path(), "a server").unwrap();
+        lease.processes(&[Pid::of(child.id()).unwrap()]).unwrap();
+        lease.content.owner.began += 1;
+        lease.write().unwrap();
+        assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
+        child.wait().unwrap();
+        wait_until("both have ended", || !left.runs());
     }
 
     #[test]

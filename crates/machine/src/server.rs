@@ -4,13 +4,13 @@ use std::fmt;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cgroup::{Cgroup, GroupUse, Limits};
 use super::command::run_line;
 use super::lease::Lease;
-use super::process::{Pid, Tree};
+use super::process::{Group, Pid, Tree};
 
 /// How long preparing may take: it may load data, and nobody has said how long that is.
 const PREPARE_WITHIN: Duration = Duration::from_secs(60 * 60);
@@ -189,9 +189,13 @@ impl Server {
 
     /// How it has died, if it has though it was not asked to.
     pub fn died(&mut self) -> Option<Problem> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
+        if !self.has_ended() {
+            return None;
+        }
+        // What it has started may run still, and would hold its port and its data.
+        let how = self.end_rest().map_or_else(|| "and nobody knows how".to_owned(), |status| status.to_string());
         self.forget();
-        Some(Problem::Died { server: self.spec.name.clone(), how: status.to_string(), said: self.said() })
+        Some(Problem::Died { server: self.spec.name.clone(), how, said: self.said() })
     }
 
     /// Limits what it may use, from its next start on; what is not named is not limited any more.
@@ -351,11 +355,9 @@ impl Server {
         tree.terminate();
         let began = Instant::now();
         while began.elapsed() < self.spec.stop_within {
-            let ended = self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()));
-            if ended {
+            if self.has_ended() {
                 // What it has started and left behind is no server any more.
-                tree.kill();
-                self.forget();
+                self.end(&tree);
                 return Ok(());
             }
             std::thread::sleep(LOOK_EVERY);
@@ -420,17 +422,30 @@ impl Server {
         lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 
+    /// Whether its process has ended. It is not waited for yet: until then its number is that of its group, and of no other.
+    fn has_ended(&self) -> bool {
+        self.child.as_ref().and_then(Group::of).is_some_and(Group::leader_has_ended)
+    }
+
     fn end(&mut self, tree: &Tree) {
         tree.kill();
-        if let Some(child) = &mut self.child {
-            // It cannot go on; what cannot be waited for has been waited for.
-            let _ = child.wait();
-        }
+        self.end_rest();
         // The next start must not meet those that are still dying.
         while tree.runs() {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.forget();
+    }
+
+    /// Ends what runs in its groups, also what has left its tree, and waits for its process.
+    fn end_rest(&mut self) -> Option<ExitStatus> {
+        let child = self.child.as_mut()?;
+        Group::of(child).into_iter().for_each(Group::kill);
+        if let Some(group) = &self.group {
+            group.kill();
+        }
+        // It cannot go on; what cannot be waited for has been waited for.
+        child.wait().ok()
     }
 
     fn forget(&mut self) {

@@ -249,3 +249,62 @@ fn a_crash_of_its_own_is_not_hidden_by_a_stop_or_a_kill() {
         server.start().unwrap();
     }
 }
+
+#[test]
+fn one_that_ends_by_itself_leaves_nothing_behind() {
+    let lab = Lab::new();
+    let mut other = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+    let dies = "sh -c 'sleep 311 & echo $! > $FOLDER/pid; sleep 0.3; exit 1'";
+    let mut server = lab.server(run(dies), |_| ());
+    server.start().unwrap();
+    let left = noted(&lab, "pid");
+    let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
+    assert!(died.to_string().contains("exit status: 1"), "{died}");
+    assert!(!left.runs() && !server.is_started());
+    // Also where nobody asks before it is dropped.
+    fs::remove_file(lab.path("pid")).unwrap();
+    server.start().unwrap();
+    let (left, tree) = (noted(&lab, "pid"), server.tree());
+    crate::testing::wait_until("it has ended", || !tree.pids()[0].runs());
+    assert!(left.runs());
+    drop(server);
+    assert!(!left.runs());
+    assert_eq!(other.try_wait().unwrap(), None, "others are left alone");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn what_has_left_its_tree_ends_with_it() {
+    let lab = Lab::new();
+    let leaves = "sh -c '(sleep 311 & echo $! > $FOLDER/pid); trap \"exit 0\" TERM; while :; do sleep 0.01; done'";
+    for step in [Server::stop, Server::kill] {
+        let mut server = lab.server(run(leaves), |_| ());
+        server.start().unwrap();
+        let left = noted(&lab, "pid");
+        crate::testing::wait_until("it has left the tree", || !server.tree().pids().contains(&left));
+        assert!(left.runs());
+        step(&mut server).unwrap();
+        assert!(!left.runs());
+        fs::remove_file(lab.path("pid")).unwrap();
+    }
+}
+
+#[test]
+fn what_has_left_tree_and_process_group_ends_with_its_control_group() {
+    if !crate::testing::groups() {
+        return;
+    }
+    let lab = Lab::new();
+    let leaves = "sh -c 'setsid sh -c \"echo \\$\\$ > $FOLDER/pid; exec sleep 311\" & sleep 0.3; exit 1'";
+    let mut server = lab.server(run(leaves), |_| ());
+    server.limit(Limits { memory_bytes: Some(1 << 30), ..Limits::default() }).unwrap();
+    server.start().unwrap();
+    let left = noted(&lab, "pid");
+    let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
+    assert!(matches!(died, Problem::Died { .. }) && !left.runs(), "{died}");
+    // The group itself is still there for the next start.
+    fs::remove_file(lab.path("pid")).unwrap();
+    server.start().unwrap();
+    noted(&lab, "pid");
+}
