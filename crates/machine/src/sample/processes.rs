@@ -9,7 +9,8 @@ use crate::process::{Pid, Tree};
 /// What a tree of processes has used since it was watched, and holds now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUse {
-    /// Processor time in user mode, in ns. Of processes that have ended: where another of the tree has waited for them.
+    /// Processor time in user mode, in ns. Of processes that have ended: all where another of the tree has waited for them, and
+    /// what they had used when they were read last where none has.
     pub user_ns: u64,
     /// Processor time in the kernel, in ns.
     pub system_ns: u64,
@@ -41,47 +42,62 @@ pub struct ProcessUse {
     pub open_files: u64,
 }
 
-/// Counts that the kernel forgets with the process.
-#[derive(Debug, Clone, Copy, Default)]
-struct Own {
-    read_bytes: u64,
-    write_bytes: u64,
-    read_calls: u64,
-    write_calls: u64,
-    waits: u64,
-    preemptions: u64,
+/// How often processes are read anew of which one ended meanwhile.
+const TRIES: u32 = 5;
+/// User and system ticks, minor and major faults.
+type Cpu = [u64; 4];
+/// Bytes read and written, calls that read and write.
+type Io = [u64; 4];
+
+/// What a process has used by now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Reading {
+    /// Whose child it is, if that is of the tree.
+    parent: Option<Pid>,
+    /// Its own.
+    cpu: Cpu,
+    /// Of its children that it has waited for, and of those that they have waited for.
+    waited: Cpu,
+    /// Its own and of the children that it has waited for: the kernel does not tell them apart.
+    io: Io,
+    /// Switches because it waited, and because its time was over: of its threads that there are now.
+    switches: [u64; 2],
+}
+
+impl Reading {
+    fn all_cpu(&self) -> Cpu {
+        sum(self.cpu, self.waited)
+    }
 }
 
 /// Adds up what the processes of a tree use, those among them that end, too: up to their last reading.
+///
+/// What a process has used is counted with it as long as it is there, whether or not it is in the tree that is looked at. When
+/// it has gone it is counted with whoever has waited for it, or is kept here.
 #[derive(Debug, Default)]
 pub struct Watcher {
-    before: HashMap<Pid, Own>,
-    sums: Own,
-    /// Of processes whose parent is not of the tree any more, or was never: what they had used when they were seen last.
-    cpu: HashMap<Pid, [u64; 4]>,
-    gone: [u64; 4],
-    roots: Vec<Pid>,
+    /// Processes that have not gone, as they were read last.
+    seen: HashMap<Pid, Reading>,
+    /// Of processes that have gone, and that nobody of the tree has waited for.
+    gone: (Cpu, Io),
+    switches: [u64; 2],
 }
 
 impl Watcher {
     /// Reads what a tree uses now; `pss` costs the kernel a walk over its memory.
     pub fn look(&mut self, tree: &Tree, pss: bool) -> ProcessUse {
-        let mut now = ProcessUse::default();
-        let root = tree.pids().first().copied();
-        // Another server stands in its place: what the one before used stays counted.
-        if root != self.roots.last().copied()
-            && let Some(root) = root
-        {
-            let ended: Vec<[u64; 4]> = self.cpu.drain().map(|(_, used)| used).collect();
-            for used in ended {
-                add(&mut self.gone, used);
+        let mut tries = 0;
+        let (gone, readings) = loop {
+            tries += 1;
+            let gone: Vec<Pid> = self.seen.keys().copied().filter(|pid| !is_there(*pid)).collect();
+            let readings = self.readings(tree);
+            // Of one that ends meanwhile it would not be known whether its parent was read before or after that.
+            if tries == TRIES || readings.keys().all(|pid| is_there(*pid)) {
+                break (gone, readings);
             }
-            self.roots.push(root);
-        }
-        let mut living = HashMap::new();
-        for pid in tree.pids() {
-            let Some(cpu) = cpu(*pid) else { continue };
-            living.insert(*pid, cpu);
+        };
+        let mut now = ProcessUse::default();
+        for pid in readings.keys() {
             now.processes += 1;
             let path = |name: &str| format!("/proc/{}/{name}", pid.number);
             if let Some(status) = read(path("status")) {
@@ -92,76 +108,144 @@ impl Watcher {
             if pss && let Some(rollup) = read(path("smaps_rollup")) {
                 now.pss_bytes += field(&rollup, "Pss").unwrap_or(0) << 10;
             }
-            self.own(*pid);
         }
-        if !living.is_empty() {
-            // Of one that has ended its parent, who waited for it, tells.
-            self.cpu = living;
-        }
-        let mut all = self.gone;
-        self.cpu.values().for_each(|used| add(&mut all, *used));
-        let [user, system, minor, major] = all;
+        self.take(gone, readings);
+        let ([user, system, minor_faults, major_faults], io) = self.sums();
+        let [read_bytes, write_bytes, read_calls, write_calls] = io;
+        let [waits, preemptions] = self.switches;
         ProcessUse {
             user_ns: user * tick_ns(),
             system_ns: system * tick_ns(),
-            minor_faults: minor,
-            major_faults: major,
-            read_bytes: self.sums.read_bytes,
-            write_bytes: self.sums.write_bytes,
-            read_calls: self.sums.read_calls,
-            write_calls: self.sums.write_calls,
-            waits: self.sums.waits,
-            preemptions: self.sums.preemptions,
+            minor_faults,
+            major_faults,
+            read_bytes,
+            write_bytes,
+            read_calls,
+            write_calls,
+            waits,
+            preemptions,
             ..now
         }
     }
 
-    /// Adds what a process has done since it was looked at last.
-    fn own(&mut self, pid: Pid) {
-        let io = read(format!("/proc/{}/io", pid.number)).unwrap_or_default();
-        let mut now = Own {
-            read_bytes: field(&io, "read_bytes").unwrap_or(0),
-            write_bytes: field(&io, "write_bytes")
-                .unwrap_or(0)
-                .saturating_sub(field(&io, "cancelled_write_bytes").unwrap_or(0)),
-            read_calls: field(&io, "syscr").unwrap_or(0),
-            write_calls: field(&io, "syscw").unwrap_or(0),
-            ..Own::default()
-        };
-        // The status of a process tells of its first thread alone.
-        for task in fs::read_dir(format!("/proc/{}/task", pid.number)).into_iter().flatten().flatten() {
-            let status = read(task.path().join("status")).unwrap_or_default();
-            now.waits += field(&status, "voluntary_ctxt_switches").unwrap_or(0);
-            now.preemptions += field(&status, "nonvoluntary_ctxt_switches").unwrap_or(0);
+    fn sums(&self) -> (Cpu, Io) {
+        self.seen.values().fold(self.gone, |(cpu, io), reading| (sum(cpu, reading.all_cpu()), sum(io, reading.io)))
+    }
+
+    fn readings(&self, tree: &Tree) -> HashMap<Pid, Reading> {
+        let mut all: HashMap<Pid, Reading> = HashMap::new();
+        let mut parents = HashMap::new();
+        for pid in tree.pids() {
+            let Some((parent, cpu, waited)) = cpu(*pid) else { continue };
+            // What cannot be read now is as it was.
+            let before = self.seen.get(pid).copied().unwrap_or_default();
+            let io = io(*pid).map_or(before.io, |io| most(io, before.io));
+            all.insert(*pid, Reading { parent: None, cpu, waited, io, switches: switches(*pid) });
+            parents.insert(*pid, parent);
         }
-        let before = self.before.insert(pid, now).unwrap_or_default();
-        let sums = &mut self.sums;
-        for (sum, now, before) in [
-            (&mut sums.read_bytes, now.read_bytes, before.read_bytes),
-            (&mut sums.write_bytes, now.write_bytes, before.write_bytes),
-            (&mut sums.read_calls, now.read_calls, before.read_calls),
-            (&mut sums.write_calls, now.write_calls, before.write_calls),
-            (&mut sums.waits, now.waits, before.waits),
-            (&mut sums.preemptions, now.preemptions, before.preemptions),
-        ] {
-            *sum += now.saturating_sub(before);
+        let of_number: HashMap<u32, Pid> = all.keys().map(|pid| (pid.number, *pid)).collect();
+        for (pid, reading) in &mut all {
+            reading.parent = parents.get(pid).and_then(|number| of_number.get(number)).copied();
+        }
+        all
+    }
+
+    /// Takes what was read; `gone` are those that had gone before anything was read.
+    fn take(&mut self, mut gone: Vec<Pid>, readings: HashMap<Pid, Reading>) {
+        // Those above come first: what they have waited for is part of what they have left.
+        gone.sort_by_key(|pid| (pid.began, pid.number));
+        // What those that are there have got meanwhile from those that have gone. Of the reading and writing it is not known.
+        let growth = |pid: &Pid| {
+            let (before, now) = (self.seen.get(pid)?, readings.get(pid)?);
+            Some((less(now.waited, before.waited), less(now.io, before.io)))
+        };
+        let mut left: HashMap<Pid, (Cpu, Io)> = readings.keys().filter_map(|pid| Some((*pid, growth(pid)?))).collect();
+        let mut counted = Vec::new();
+        for pid in &gone {
+            let Some(reading) = self.seen.get(pid) else { continue };
+            let above = std::iter::successors(reading.parent, |above| self.seen.get(above)?.parent);
+            let above = above.into_iter().find(|above| !gone.contains(above) && self.seen.contains_key(above));
+            let all = reading.all_cpu();
+            match above.map(|above| (above, left.get_mut(&above))) {
+                // It has waited for this one, or for whoever has.
+                Some((_, Some((cpu, io)))) if all.iter().zip(*cpu).all(|(all, left)| *all <= left) => {
+                    *cpu = less(*cpu, all);
+                    // What is not there now was never counted with it.
+                    add(&mut self.gone.1, less(reading.io, *io));
+                    *io = less(*io, reading.io);
+                }
+                // It is not known before that one is read again.
+                Some((above, None)) if !readings.contains_key(&above) => continue,
+                _ => {
+                    add(&mut self.gone.0, all);
+                    add(&mut self.gone.1, reading.io);
+                }
+            }
+            counted.push(*pid);
+        }
+        for pid in counted {
+            self.seen.remove(&pid);
+        }
+        for (pid, reading) in readings {
+            let before = self.seen.insert(pid, reading).unwrap_or_default();
+            add(&mut self.switches, less(reading.switches, before.switches));
         }
     }
 }
 
-fn add(sum: &mut [u64; 4], more: [u64; 4]) {
+/// Whether a process is there, which it is until it was waited for.
+fn is_there(pid: Pid) -> bool {
+    Pid::of(pid.number) == Some(pid)
+}
+
+fn add<const N: usize>(sum: &mut [u64; N], more: [u64; N]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// User and system ticks, minor and major faults of a process, and of its children that it has waited for.
-fn cpu(pid: Pid) -> Option<[u64; 4]> {
+fn sum<const N: usize>(mut one: [u64; N], other: [u64; N]) -> [u64; N] {
+    add(&mut one, other);
+    one
+}
+
+fn less<const N: usize>(mut from: [u64; N], what: [u64; N]) -> [u64; N] {
+    from.iter_mut().zip(what).for_each(|(from, what)| *from = from.saturating_sub(what));
+    from
+}
+
+fn most<const N: usize>(mut one: [u64; N], other: [u64; N]) -> [u64; N] {
+    one.iter_mut().zip(other).for_each(|(one, other)| *one = other.max(*one));
+    one
+}
+
+/// The number of a process's parent; what it has used itself, and what its children had that it has waited for.
+fn cpu(pid: Pid) -> Option<(u32, Cpu, Cpu)> {
     let text = read(format!("/proc/{}/stat", pid.number))?;
     let fields: Vec<u64> =
         text.rsplit_once(')')?.1.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
     // Field 3 is the first of them.
     let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-    (field(22) == pid.began)
-        .then(|| [field(14) + field(16), field(15) + field(17), field(10) + field(11), field(12) + field(13)])
+    let (own, waited) = ([14, 15, 10, 12].map(field), [16, 17, 11, 13].map(field));
+    (field(22) == pid.began).then(|| (u32::try_from(field(4)).unwrap_or(0), own, waited))
+}
+
+fn io(pid: Pid) -> Option<Io> {
+    let io = read(format!("/proc/{}/io", pid.number))?;
+    let count = |name| field(&io, name).unwrap_or(0);
+    let written = count("write_bytes").saturating_sub(count("cancelled_write_bytes"));
+    Some([count("read_bytes"), written, count("syscr"), count("syscw")])
+}
+
+fn switches(pid: Pid) -> [u64; 2] {
+    let mut all = [0, 0];
+    // The status of a process tells of its first thread alone.
+    for task in fs::read_dir(format!("/proc/{}/task", pid.number)).into_iter().flatten().flatten() {
+        let status = read(task.path().join("status")).unwrap_or_default();
+        add(
+            &mut all,
+            ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|name| field(&status, name).unwrap_or(0)),
+        );
+    }
+    all
 }
 
 #[cfg(test)]
@@ -238,5 +322,143 @@ mod tests {
             assert!(before >= 50_000_000, "it does not forget what has ended: {before}");
         }
         assert!(before >= 100_000_000);
+    }
+
+    /// Waits until a process has used this much processor time by itself.
+    fn has_spent(pid: Pid, ticks: u64) {
+        let spent = || cpu(pid).is_some_and(|(_, own, _)| own[0] + own[1] >= ticks);
+        crate::testing::wait_until("it has computed", spent);
+    }
+
+    fn ticks(used: ProcessUse) -> u64 {
+        (used.user_ns + used.system_ns) / tick_ns()
+    }
+
+    #[test]
+    fn of_several_servers_each_is_counted_once_also_when_the_first_is_killed_or_one_is_not_looked_at() {
+        let spin = || {
+            let script = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; exec sleep 600";
+            let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let pid = Pid::of(child.id()).unwrap();
+            (child, pid)
+        };
+        let (mut first, one) = spin();
+        let (mut second, other) = spin();
+        // Not while it begins the other program.
+        let resting = |pid: Pid| {
+            let before = cpu(pid);
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            fs::read_to_string(format!("/proc/{}/comm", pid.number)).is_ok_and(|n| n == "sleep\n") && cpu(pid) == before
+        };
+        for pid in [one, other] {
+            has_spent(pid, 4);
+            crate::testing::wait_until("it rests", || resting(pid));
+        }
+        let mut watcher = Watcher::default();
+        let both = watcher.look(&Tree::of(&[one, other]), false);
+        assert!(ticks(both) >= 8, "{both:?}");
+        let almost = |now: ProcessUse| {
+            let (before, now) = ((ticks(both), both.minor_faults), (ticks(now), now.minor_faults));
+            assert!(now.0 >= before.0 && now.1 >= before.1, "what was used is lost: {before:?} {now:?}");
+            assert!(now.0 <= before.0 + 2 && now.1 <= before.1 + 50, "it is counted twice: {before:?} {now:?}");
+        };
+        // One is being started again while it is looked at.
+        almost(watcher.look(&Tree::of(&[one]), false));
+        almost(watcher.look(&Tree::of(&[other]), false));
+        almost(watcher.look(&Tree::of(&[one, other]), false));
+        // The oldest has gone, then both.
+        first.kill().unwrap();
+        first.wait().unwrap();
+        almost(watcher.look(&Tree::of(&[other]), false));
+        almost(watcher.look(&Tree::of(&[other]), false));
+        second.kill().unwrap();
+        second.wait().unwrap();
+        almost(watcher.look(&Tree::default(), false));
+        almost(watcher.look(&Tree::of(&[other]), false));
+    }
+
+    #[test]
+    fn what_a_child_has_written_is_counted_once_when_its_parent_has_waited_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = |name: &str| folder.path().join(name).exists();
+        // The shell in parentheses gets what `dd` has written, and the one around it gets what that one has.
+        let script = "(dd if=/dev/zero of=/dev/null bs=1 count=5000 2>&-; touch written; while [ ! -e end ]; do sleep \
+                      0.01; done); touch ended; exec sleep 600";
+        let mut child = Command::new("sh").args(["-c", script]).current_dir(folder.path()).spawn().unwrap();
+        let pid = Pid::of(child.id()).unwrap();
+        let mut watcher = Watcher::default();
+        crate::testing::wait_until("it has written", || there("written"));
+        let before = watcher.look(&Tree::of(&[pid]), false);
+        fs::write(folder.path().join("end"), "").unwrap();
+        crate::testing::wait_until("it has ended", || there("ended"));
+        let after = watcher.look(&Tree::of(&[pid]), false);
+        Tree::of(&[pid]).kill();
+        child.wait().unwrap();
+        if before.write_calls == 0 {
+            println!("skipped: the kernel does not count what processes read and write");
+            return;
+        }
+        let ended = watcher.look(&Tree::of(&[pid]), false);
+        assert!(before.write_calls >= 5000, "{before:?}");
+        for now in [after, ended] {
+            assert!((before.write_calls..before.write_calls + 2500).contains(&now.write_calls), "{before:?} {now:?}");
+        }
+    }
+
+    /// Processes that are only told of, by their numbers.
+    fn told(all: &[(u32, u32, u64, u64)]) -> HashMap<Pid, Reading> {
+        let pid = |number: u32| Pid { number, began: u64::from(number) };
+        let known = |number: u32| all.iter().any(|(other, ..)| *other == number);
+        let reading = |&(number, parent, own, waited): &(u32, u32, u64, u64)| {
+            let parent = known(parent).then(|| pid(parent));
+            let io = [own + waited, 0, 0, 0];
+            (
+                pid(number),
+                Reading { parent, cpu: [own, 0, 9, 0], waited: [waited, 0, waited, 0], io, switches: [own, 0] },
+            )
+        };
+        all.iter().map(reading).collect()
+    }
+
+    #[test]
+    fn those_that_have_gone_are_counted_where_nobody_else_counts_them() {
+        let pid = |number: u32| Pid { number, began: u64::from(number) };
+        let sums = |watcher: &Watcher| {
+            let (cpu, io) = watcher.sums();
+            (cpu[0], io[0])
+        };
+        let begun = |all: &[(u32, u32, u64, u64)]| {
+            let mut watcher = Watcher::default();
+            watcher.take(Vec::new(), told(all));
+            watcher
+        };
+        let all = [(1, 0, 100, 0), (2, 1, 50, 0), (3, 2, 30, 0)];
+        // Its parent has waited for the last, or for both.
+        let mut watcher = begun(&all);
+        assert_eq!(sums(&watcher), (180, 180));
+        watcher.take(vec![pid(3)], told(&[(1, 0, 100, 0), (2, 1, 50, 31)]));
+        assert_eq!(sums(&watcher), (181, 181));
+        watcher.take(vec![pid(2)], told(&[(1, 0, 100, 85)]));
+        assert_eq!(sums(&watcher), (185, 185));
+        let mut watcher = begun(&all);
+        watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 101, 80)]));
+        assert_eq!((sums(&watcher), watcher.switches[0]), ((181, 181), 181));
+        // It has waited for the one in the middle, and nobody for the last.
+        let mut watcher = begun(&all);
+        watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 100, 52)]));
+        assert_eq!(sums(&watcher), (182, 182));
+        // Nobody waits for children (SIGCHLD is ignored).
+        let mut watcher = begun(&all);
+        watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 120, 0)]));
+        assert_eq!(sums(&watcher), (200, 200));
+        // One that is not looked at has waited for its child: it is known when it is looked at again.
+        let mut watcher = begun(&[(1, 0, 100, 0), (2, 1, 50, 0), (7, 0, 10, 0)]);
+        watcher.take(vec![pid(2)], told(&[(7, 0, 11, 0)]));
+        assert_eq!(sums(&watcher), (161, 161));
+        watcher.take(vec![pid(2)], told(&[(1, 0, 100, 50), (7, 0, 11, 0)]));
+        assert_eq!((sums(&watcher), watcher.seen.len()), ((161, 161), 2));
+        // All of them have gone.
+        watcher.take(vec![pid(1), pid(7)], HashMap::new());
+        assert_eq!((sums(&watcher), watcher.seen.len()), ((161, 161), 0));
     }
 }
