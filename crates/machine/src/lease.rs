@@ -1,5 +1,6 @@
 //! Files that name what this process has started, so that what a kill left behind is found and cleared up.
 
+mod leftover;
 mod own;
 
 use std::fs;
@@ -9,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::powercut::{MARKER, clear_mounts, is_mounted_below};
 use super::process::{Pid, Tree};
+#[cfg(test)]
+pub(crate) use leftover::remove as remove_folder;
 use own::OwnFolder;
 
 /// What a process of Storebench has started and would have ended.
@@ -30,7 +32,7 @@ struct Content {
     /// Folders of control groups.
     #[serde(default)]
     cgroups: Vec<PathBuf>,
-    /// Folders of file systems that this process serves, with all that is in them.
+    /// Folders of file systems that this process serves: at the mount, and behind it.
     #[serde(default)]
     folders: Vec<PathBuf>,
 }
@@ -115,7 +117,8 @@ impl Lease {
         self.write()
     }
 
-    /// The lease names this mount as well: what is left of it is unmounted. It need not be there yet.
+    /// The lease names this mount as well: what is left of it is unmounted, if it is of a [`PowerCut`](super::PowerCut) or a
+    /// [`LimitedDisk`](super::LimitedDisk), whose [file](Lease::file) is then named as well. It need not be there yet.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -134,8 +137,8 @@ impl Lease {
     }
 
     /// The lease names this folder of a [`PowerCut`](super::PowerCut) as well, the one that it is mounted at or the one behind
-    /// it: what is left of it is removed with all that is in it, unless something is mounted below it or it is not marked as
-    /// one of these.
+    /// it: what is left of it is removed, unless something is mounted below it or it is not marked as one of these. What is
+    /// in it and is not of the power cut stays, and the folder with it.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -172,29 +175,14 @@ impl Lease {
             tree.kill();
             // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
-            for at in content.mounts.iter().rev() {
-                let _ = clear_mounts(at);
-                let _ = crate::disk::unmount_now(at);
-            }
+            leftover::clear(&content.mounts, &content.files, &content.folders);
             for file in &content.files {
                 let _ = fs::remove_file(file);
-            }
-            for folder in &content.folders {
-                remove_marked(folder);
             }
             own.remove(&name);
             all.push(Leftover { what: content.what, processes: tree.pids().len() });
         }
         Ok(all)
-    }
-}
-
-/// Removes a folder of a file system that nobody serves any more, and no other: who wrote the lease may have been mistaken.
-pub(crate) fn remove_marked(folder: &Path) {
-    let marked = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
-        && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
-    if marked && is_mounted_below(folder).is_ok_and(|mounted| !mounted) {
-        let _ = fs::remove_dir_all(folder);
     }
 }
 
