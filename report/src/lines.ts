@@ -147,6 +147,10 @@ function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void
     } else if (mark.kind === "stall") {
       ctx.fillStyle = css("--stall");
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
+    } else if (mark.kind === "work") {
+      // A strip at the foot, one above the other for the arms.
+      ctx.fillStyle = faded(colour(arms[of ?? 0]), 0.6);
+      ctx.fillRect(x, top + height - (5 + 6 * ((of ?? 0) % 4)) * ratio, Math.max(end - x, ratio), 4 * ratio);
     } else if (mark.kind === "fault") {
       ctx.fillStyle = css("--stall");
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);

@@ -33,7 +33,7 @@ export interface Mark {
   at: number;
   to?: number;
   label: string;
-  kind: "phase" | "stall" | "change" | "fault" | "end";
+  kind: "phase" | "stall" | "change" | "fault" | "work" | "end";
   arm?: number;
 }
 

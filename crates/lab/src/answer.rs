@@ -1,4 +1,5 @@
-//! The answer of a run in two sentences, made of its figures and verdicts alone: what was found, and what that is worth.
+//! The answer of a run, made of its figures and verdicts alone: what was found, what each factor changes, and what all that
+//! is worth.
 //!
 //! What became of the servers that the study broke comes first. Then, in this order, the first that a run has:
 //! 1. the highest rate within the study's limits, where it was searched;
@@ -7,6 +8,7 @@
 //! 4. which levels are best, where there is one store only;
 //! 5. the figures themselves, where there is one arm.
 
+mod factors;
 mod faults;
 mod limits;
 mod phases;
@@ -24,6 +26,8 @@ use crate::verdicts::Level;
 pub struct Answer {
     /// What was found: one sentence, now and then with a second clause for each store.
     pub found: String,
+    /// What each factor changes in the phases that it is of, a sentence for each store.
+    pub changes: Vec<String>,
     /// What that is worth by the verdicts.
     pub worth: String,
     /// The worst level of the verdicts.
@@ -35,7 +39,8 @@ pub struct Answer {
 /// The answer of a run, also of one that is not at its end.
 pub fn answer(result: &RunResult) -> Answer {
     let (worth, level) = worth::worth(result);
-    Answer { found: found(result), worth, level, phase: phases::first(result) }
+    let changes = factors::changes(result, &phases::told(result));
+    Answer { found: found(result), changes, worth, level, phase: phases::first(result) }
 }
 
 fn found(result: &RunResult) -> String {

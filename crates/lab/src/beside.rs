@@ -73,6 +73,9 @@ pub fn arms_beside(result: &RunResult) -> Vec<ArmsTable> {
     phases.into_iter().map(|phase| table(result, &arms, phase)).collect()
 }
 
+/// Operations of a phase whose times have columns of their own, at most.
+const MOST_APART: usize = 5;
+
 /// A measure of a phase, the title of its column, what it holds, and how it is shown.
 type Shown = (String, String, ColumnKind, fn(f64) -> String);
 
@@ -94,17 +97,18 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
     let disk = any(DISK.name);
     // What an open loop answers each second is its schedule: arms differ in how fast they answer.
     let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
-    let p99 = format!("{time}.p99");
-    let compared = if given { p99.as_str() } else { what };
     let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
-    for (percentile, title) in [("p50", format!("{time} p50")), ("p99", "p99".into()), ("p99.9", "p99.9".into())] {
-        figures.push((format!("{time}.{percentile}"), title, ColumnKind::Less, duration));
-    }
+    figures.extend(
+        times(time, &unlike_operations(result, phase))
+            .into_iter()
+            .map(|(measure, title)| (measure, title, ColumnKind::Less, duration as fn(f64) -> String)),
+    );
+    let compared = |measure: &str| if given { measure.ends_with(".p99") } else { measure == what };
     let column = |title: &str, kind| Column { title: title.to_owned(), kind };
     let mut columns = vec![column("arm", ColumnKind::Arm), column("trials", ColumnKind::Count)];
     for (measure, title, kind, _) in &figures {
         columns.push(column(title, *kind));
-        if several && measure == compared {
+        if several && compared(measure) {
             columns.push(column("to the first", ColumnKind::Ratio));
         }
     }
@@ -125,7 +129,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
         for (measure, _, _, show) in &figures {
             let found = find(arm, phase, measure);
             row.push(found.map_or_else(|| text("-".into()), |f| over(f, *show)));
-            if several && measure == compared {
+            if several && compared(measure) {
                 let to_first = found.and_then(|f| f.to_first);
                 row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
             }
@@ -156,6 +160,29 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
         notes.insert(0, format!("± and [ ]: 95 % intervals over blocks{useless}{first}"));
     }
     ArmsTable { phase: phase.to_owned(), columns, rows, notes }
+}
+
+/// The operations of a phase that does several, whose times are shown apart: a percentile over unlike work is of none of
+/// it. None of a load, and none of so many that no table would hold them.
+fn unlike_operations<'a>(result: &'a RunResult, phase: &str) -> Vec<&'a str> {
+    let mut ops: Vec<&str> = Vec::new();
+    for of in result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.loads) {
+        ops.extend(of.ops.keys().map(String::as_str).filter(|op| !ops.contains(op)).collect::<Vec<_>>());
+    }
+    if (2..=MOST_APART).contains(&ops.len()) { ops } else { Vec::new() }
+}
+
+/// The times that a table shows, by their measures, and the titles of their columns.
+fn times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
+    let of_op = |(nth, op): (usize, &&str)| {
+        let title = if nth == 0 { format!("{op} {time} p99") } else { format!("{op} p99") };
+        (format!("{op}.{time}.p99"), title)
+    };
+    if !ops.is_empty() {
+        return ops.iter().enumerate().map(of_op).collect();
+    }
+    let of = |percentile: &str, title: String| (format!("{time}.{percentile}"), title);
+    vec![of("p50", format!("{time} p50")), of("p99", "p99".into()), of("p99.9", "p99.9".into())]
 }
 
 fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {

@@ -24,6 +24,7 @@ pub mod results;
 pub mod run;
 pub mod search;
 pub mod series;
+mod slots;
 pub mod stats;
 pub mod summary;
 pub mod sweep;

@@ -127,6 +127,9 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
     };
     let said = paragraph("", "", &found.found, layout.width);
     let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
+    for change in &found.changes {
+        out.push_str(&paragraph("", "  ", change, layout.width));
+    }
     let worth = paragraph("", "", &found.worth, layout.width);
     let _ = writeln!(out, "{}", worth.lines().map(|line| paint.with(colour, line) + "\n").collect::<String>());
     let mut facts = vec![format!("seed {}", run.seed)];
@@ -144,7 +147,8 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
     let _ = writeln!(out, "{}", facts.join(" · "));
     for c in &result.documents {
         if let Some(existing) = &c.existing {
-            let _ = writeln!(out, "{}: documents that the store holds as `{existing}`, only read", c.named());
+            let text = format!("{}: documents that the store holds as `{existing}`, only read", c.named());
+            out.push_str(&paragraph("", "  ", &text, layout.width));
             continue;
         }
         let mut text = format!("{}: {} documents of {}", c.named(), count(c.count), bytes(c.mean_bytes as f64));
@@ -155,7 +159,7 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
         if c.skipped_lines > 0 {
             let _ = write!(text, ", {} lines of the file left out", count(c.skipped_lines));
         }
-        let _ = writeln!(out, "{text}");
+        out.push_str(&paragraph("", "  ", &text, layout.width));
     }
 }
 
@@ -440,8 +444,8 @@ mod tests {
 
     #[test]
     fn arms_beside_each_other_and_what_more_of_a_factor_does() {
-        let text = summary(&fixture::concluded(fixture::swept()), Layout::plain());
-        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+        let text = summary(&fixture::concluded(fixture::swept()), Layout::new(WIDTH, false));
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text);
     }
 

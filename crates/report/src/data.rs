@@ -193,6 +193,8 @@ pub enum MarkKind {
     Change,
     /// The study broke the server, until clients were answered again.
     Fault,
+    /// The store worked in the background.
+    Work,
     /// A trial ended early here.
     End,
 }

@@ -28,7 +28,8 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
     if let Some(question) = &of.run.question {
         let _ = writeln!(out, "_{}_\n", escaped(question));
     }
-    let _ = writeln!(out, "**{}** {}\n", escaped(&said.found), escaped(&said.worth));
+    let changes = said.changes.iter().map(|change| escaped(change) + " ").collect::<String>();
+    let _ = writeln!(out, "**{}** {changes}{}\n", escaped(&said.found), escaped(&said.worth));
     let (groups, passed) = grouped(&of.verdicts);
     for group in &groups {
         let saw = group.findings.first().map_or("", |found| found.saw.as_str());

@@ -79,13 +79,24 @@ pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
 }
 
 fn body(subject: &Subject, charts: &[Chart]) -> Markup {
+    let sections = [
+        ("verdicts", "What it is worth", verdicts::section(subject)),
+        ("arms", "What was measured", arms::section(subject)),
+        ("charts", "Charts", charts::section(subject, charts)),
+        ("ran", "What was run", ran::section(subject)),
+    ];
     html! {
         (head::head(subject))
+        nav.contents aria-label="Contents" {
+            @for (id, name, _) in sections.iter().filter(|(_, _, section)| !section.0.is_empty()) {
+                a href=(format!("#{id}")) { (name) }
+                @if *id == "charts" {
+                    @for chart in charts { a.chart href=(format!("#{}", chart.id)) { (chart.title) } }
+                }
+            }
+        }
         main {
-            (verdicts::section(subject))
-            (arms::section(subject))
-            (charts::section(subject, charts))
-            (ran::section(subject))
+            @for (.., section) in &sections { (section) }
         }
         (head::foot(subject))
     }

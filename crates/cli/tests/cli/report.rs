@@ -118,8 +118,9 @@ fn every_run_leaves_its_page() {
         assert!(page.contains(said), "{said}");
     }
     assert!(page.len() < 500_000, "{} bytes", page.len());
-    // Nothing is loaded from anywhere.
+    // Nothing is loaded from anywhere: links lead to places of the page.
     let (text, scripts) = page.split_once("<script").unwrap();
+    let text = text.replace("href=\"#", "");
     for wanted in ["src=", "href=", "url(", "@import"] {
         assert!(!text.contains(wanted), "{wanted}");
     }

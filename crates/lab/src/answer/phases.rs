@@ -8,8 +8,8 @@ use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT}
 use crate::human::{duration, percent, plural, rate, ratio};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 use crate::series::Series;
+use crate::slots::carried_at_most;
 use crate::stats::Estimate;
-use crate::sweep::is_spent;
 
 /// The figure that stands for a phase.
 const RESPONSE_P99: &str = "response.p99";
@@ -97,7 +97,7 @@ impl Lead {
 
 /// Phases that are results, in the order of the study: those that a factor varies alone, where there are such; loads, and
 /// phases in which the server was broken, only where nothing else is there.
-fn told(result: &RunResult) -> Vec<String> {
+pub(super) fn told(result: &RunResult) -> Vec<String> {
     // The greatest of these stands aside: 2 of loads, 1 of broken phases.
     let mut phases: IndexMap<String, u8> = IndexMap::new();
     for phase in result.trials.iter().filter(|t| is_whole(t)).flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
@@ -137,9 +137,24 @@ fn figure_of(phases: &[&PhaseResult]) -> &'static str {
     }
 }
 
-/// Every arm that has a figure in all of its whole trials.
-pub(super) fn standings(result: &RunResult, name: &str, measure: &str) -> Vec<Standing> {
-    let figure = &format!("{name}.{measure}");
+/// Where a phase's figure is: in the phase; a time in each of its operations, since a percentile over unlike work is of
+/// none of it.
+fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
+    let mut ops: Vec<&str> = Vec::new();
+    for op in found.iter().flat_map(|p| p.ops.keys()) {
+        if !ops.contains(&op.as_str()) {
+            ops.push(op);
+        }
+    }
+    match ops.len() > 1 && figure == RESPONSE_P99 {
+        true => ops.iter().map(|op| format!("{phase}.{op}")).collect(),
+        false => vec![phase.to_owned()],
+    }
+}
+
+/// Every arm that has a figure in all of its whole trials, in a place: `PHASE` or `PHASE.OP`.
+pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
+    let figure = &format!("{place}.{measure}");
     let mut arms: IndexMap<&str, Vec<&TrialResult>> = IndexMap::new();
     for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
         arms.entry(arm_of(trial)).or_default().push(trial);
@@ -147,9 +162,14 @@ pub(super) fn standings(result: &RunResult, name: &str, measure: &str) -> Vec<St
     let of = |(arm, trials): (&str, Vec<&TrialResult>)| {
         let store = trials.first()?.store.clone();
         let series = Series::of(trials.clone(), |_| Vec::new()).shift_remove(figure)?;
-        let phases = || trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.name == name);
-        let of = |phase: &PhaseResult| phase.ops.values().fold(0, |sum: u64, op| sum.saturating_add(op.count));
-        let requests = phases().map(of).min().unwrap_or(0);
+        let requests_of = |phase: &PhaseResult| {
+            let rest = place.strip_prefix(phase.name.as_str())?;
+            let op = rest.strip_prefix('.');
+            let counted = phase.ops.iter().filter(|(name, _)| op.is_none_or(|op| op == name.as_str()));
+            let requests = counted.fold(0, |sum: u64, (_, op)| sum.saturating_add(op.count));
+            (rest.is_empty() || op.is_some_and(|op| phase.ops.contains_key(op))).then_some(requests)
+        };
+        let requests = trials.iter().flat_map(|trial| &trial.phases).filter_map(requests_of).min().unwrap_or(0);
         (series.none_in().is_empty() && series.over_trials().trials > 0).then(|| Standing {
             arm: arm.to_owned(),
             store,
@@ -210,17 +230,18 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
     let of_phase = |name: &String| {
         let found: Vec<&PhaseResult> =
             result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name && !p.warm_up).collect();
-        standings(result, name, figure_of(&found))
+        let figure = figure_of(&found);
+        let standings = |place: String| (place.clone(), standings(result, &place, figure));
+        places(name, figure, &found).into_iter().map(standings).collect::<Vec<_>>()
     };
-    let all: Vec<(String, Vec<Standing>)> =
-        phases.iter().map(|name| (name.clone(), of_phase(name))).filter(|(_, of)| !of.is_empty()).collect();
+    let all: Vec<(String, Vec<Standing>)> = phases.iter().flat_map(of_phase).filter(|(_, of)| !of.is_empty()).collect();
     let unheld = unheld(result, &phases);
     let Some(stores) = all.iter().map(|(_, of)| best_of_stores(of).len()).max() else {
         return (!unheld.is_empty()).then(|| unheld.join(" "));
     };
     let text = match (all.as_slice(), stores) {
         (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
-        (_, 1) => levels(result, &all),
+        (_, 1) => levels(&all),
         ([(phase, of)], _) => {
             let ranked = best_of_stores(of);
             one_before(ranked[0], ranked[1], &format!(" in {phase}"))
@@ -244,8 +265,11 @@ fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
                 } else {
                     String::new()
                 };
+                let slots = carried_at_most(phase).map_or_else(String::new, |most| {
+                    format!("; its {} carry no more than {}/s", plural(phase.slots, "slot"), rate(most))
+                });
                 format!(
-                    "{} did not hold {}/s in {}: {}/s were answered{left}.",
+                    "{} did not hold {}/s in {}: {}/s were answered{left}{slots}.",
                     arm_of(trial),
                     rate(rates.due_per_s),
                     phase.name,
@@ -279,30 +303,17 @@ fn figures(all: &[(String, Vec<Standing>)]) -> String {
     format!("{} reached {}{}.", of.arm, listed(&all.iter().map(one).collect::<Vec<_>>()), of.once())
 }
 
-/// One store at several levels: how much of a factor is enough, where one alone was swept, else the best of each
-/// phase beside the first arm.
-fn levels(result: &RunResult, all: &[(String, Vec<Standing>)]) -> String {
+/// One store at several levels: the best of each phase beside the first arm.
+fn levels(all: &[(String, Vec<Standing>)]) -> String {
     let one = |(phase, of): &(String, Vec<Standing>)| {
         let (first, best) = (of.first()?, best(of)?);
-        let text = match best.arm == first.arm {
+        Some(match best.arm == first.arm {
             true => format!("In {phase} no arm is ahead of the first, {} ({}).", first.arm, first.shown()),
             false => one_before(best, first, &format!(" in {phase}")),
-        };
-        Some(match enough(result, &first.series.figure.name()) {
-            Some(enough) => format!("{}; {enough}.", text.trim_end_matches('.')),
-            None => text,
         })
     };
     let some: Vec<String> = all.iter().filter_map(one).collect();
     some.join(" ")
-}
-
-/// How much is enough of what was swept, where that is one factor alone.
-fn enough(result: &RunResult, figure: &str) -> Option<String> {
-    let mut swept = result.sweeps.iter().filter(|swept| swept.figure == figure && is_spent(&swept.factor));
-    let (Some(one), None) = (swept.next(), swept.next()) else { return None };
-    let factor = one.factor.rsplit('.').next().unwrap_or(&one.factor);
-    (one.sweep.curve.len() > 2).then(|| one.sweep.in_words(factor))
 }
 
 /// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); not told apart in query.`
@@ -329,7 +340,8 @@ fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
     };
     let mut parts: Vec<String> = leads.iter().map(part).collect();
     if !open.is_empty() {
-        parts.push(format!("not told apart in {}", listed(&open)));
+        let not = if parts.is_empty() { "Not" } else { "not" };
+        parts.push(format!("{not} told apart in {}", listed(&open)));
     }
     let how = if varied { ", each store at its best levels" } else { "" };
     format!("{}{how}.", parts.join("; "))

@@ -67,7 +67,11 @@ fn levels_of_one_store_and_a_single_arm() {
         "{text}"
     );
     assert!(text.contains("of sqlite workers=1, ×3."), "{text}");
-    assert!(text.ends_with("; from workers = 4 on more changes nothing."), "{text}");
+    assert!(!text.contains("workers = 4"), "{text}");
+    assert_eq!(
+        answer(&fixture::concluded(fixture::swept())).changes,
+        ["mixed: from workers = 4 on more changes nothing."]
+    );
     let one = found(&stores(&[("a", &[1.0, 1.02, 1.01])]));
     assert_eq!(one, "a reached 1,010 ops/s (±2.49 %) in mixed.");
 }
@@ -234,6 +238,16 @@ fn the_worst_verdicts_make_the_second_sentence() {
         said(vec![pass, note.clone(), caution.clone()]),
         ("With reservations: phases were short (too-short), and 1 note.".into(), Level::Caution)
     );
+    let other = Verdict { saw: "6 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
+    let doubted =
+        Verdict { arm: Some("a".into()), saw: "5 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
+    assert_eq!(
+        said(vec![caution.clone(), doubted.clone(), other, doubted.clone(), note.clone()]).0,
+        "Doubtful: data and memory are in another ratio than the study means (regime-differs; a: 5 GB of 24; and 1 \
+         more). With reservations: phases were short (too-short), and 1 note."
+    );
+    assert!(said(vec![doubted.clone()]).0.ends_with("; a: 5 GB of 24)."));
+    assert!(said(vec![doubted, note.clone()]).0.ends_with("). Besides, there is 1 note."));
     assert_eq!(
         said(vec![note, caution, invalid]),
         ("The measurement is invalid: the client sent late (schedule-slip), and 1 caution.".into(), Level::Invalid)

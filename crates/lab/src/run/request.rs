@@ -112,11 +112,12 @@ impl ArmRequest {
         stores.into_iter().map(arm).collect()
     }
 
-    /// Its name: the store's, then the levels as `name=value`.
+    /// Its name: the store's, then the levels as `name=value` of the factors that have more than one.
     pub fn name(&self) -> String {
-        let short = short_names(self.study.factors.keys().map(String::as_str));
+        let factors = &self.study.factors;
+        let short = short_names(factors.keys().map(String::as_str));
         let mut name = self.store_name.clone();
-        for (path, level) in &self.levels {
+        for (path, level) in self.levels.iter().filter(|(path, _)| factors.get(*path).is_none_or(|all| all.len() > 1)) {
             let shown = short.get(path.as_str()).copied().unwrap_or(path);
             name += &format!(" {shown}={}", shown_level(level));
         }

@@ -19,6 +19,8 @@ pub(super) struct Check {
     pub(super) looks: &'static [Looks],
     /// Whether warm-ups are judged too: they are no result, but what they lose is lost.
     pub(super) warm_ups: bool,
+    /// Whether the answer itself hangs on it, and not only how exact it is: the headline then says what was seen.
+    pub(super) of_the_answer: bool,
 }
 
 /// The questions of the page, in its order.

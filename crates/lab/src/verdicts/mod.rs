@@ -26,3 +26,8 @@ pub use page::page;
 pub fn in_short(check: &str) -> Option<&'static str> {
     checks::CHECKS.iter().find(|known| known.name == check).map(|known| known.short)
 }
+
+/// Whether the answer of a run itself hangs on a check, and not only how exact it is.
+pub(crate) fn is_of_the_answer(check: &str) -> bool {
+    checks::CHECKS.iter().any(|known| known.name == check && known.of_the_answer)
+}

@@ -14,7 +14,8 @@ pub fn page() -> String {
     for group in Group::ALL {
         out += &format!("\n## {}\n", group.title());
         for check in CHECKS.iter().filter(|check| check.group == group) {
-            out += &format!("\n{}\n", filled(&format!("**{}.** {}", check.name, (check.page)())));
+            let told = if check.of_the_answer { " The headline tells it." } else { "" };
+            out += &format!("\n{}\n", filled(&format!("**{}.** {}{told}", check.name, (check.page)())));
         }
     }
     out

@@ -3,10 +3,12 @@
 mod cost;
 mod factors;
 mod heat;
+mod means;
 mod percentiles;
 mod probes;
 mod resources;
 mod timeline;
+mod work;
 
 use crate::data::Chart;
 use crate::recorded::ReportError;

@@ -9,6 +9,8 @@ use indexmap::IndexMap;
 use storebench_lab::results::{PhaseResult, TrialResult};
 use storebench_lab::stats::SeriesEventKind;
 
+use super::means::means;
+use super::work;
 use crate::data::{Axis, Chart, Mark, MarkKind, Number, Numbers, Scale, Series, Shared, Unit};
 use crate::recorded::IntervalRow;
 use crate::subject::Subject;
@@ -44,6 +46,11 @@ impl Timeline {
                 span.warm_up |= phase.warm_up;
             }
         }
+        Self::laid_out(phases)
+    }
+
+    /// One phase behind the other.
+    fn laid_out(mut phases: IndexMap<String, Span>) -> Self {
         let whole: f64 = phases.values().map(|span| span.length_s).sum();
         let (mut from_s, gap_s) = (0.0, whole / 200.0);
         for span in phases.values_mut() {
@@ -57,6 +64,11 @@ impl Timeline {
     pub(crate) fn at(&self, phase: &str, ns: u64) -> f64 {
         let Some(span) = self.phases.get(phase) else { return 0.0 };
         span.from_s + (ns as f64 / 1e9).min(span.length_s + self.gap_s / 2.0)
+    }
+
+    /// The length of the axis, in seconds.
+    pub(super) fn length(&self) -> f64 {
+        self.phases.values().last().map_or(0.0, |last| last.from_s + last.length_s)
     }
 
     /// Where phases begin and end.
@@ -131,6 +143,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     let per_s = throughput.axis(Axis::new(unit, Unit::PerSecond, Scale::Linear));
     let errors_axis = errors.axis(Axis::new("errors/s", Unit::PerSecond, Scale::Linear));
     let time_axis = times.axis(Axis::new("time", Unit::Ns, Scale::Log));
+    let mut banded = false;
     for (run, arm, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
         let rows: Vec<&IntervalRow> =
@@ -183,7 +196,38 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             }
         }
     }
-    let events = events(subject, axis);
+    for (run, arm, trial) in subject.trials().filter(|(run, _, trial)| is_alone(subject, *run, trial)) {
+        let rows: Vec<&IntervalRow> =
+            subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect();
+        let done = |row: &IntervalRow| if by_documents { row.documents } else { row.succeeded };
+        if let Some(series) = means(&rows, axis, &done, subject.runs[run].result.run.seed) {
+            let x = x_throughput.put(&mut throughput, series.x);
+            throughput.series.push(Series {
+                label: "mean of the phase".to_owned(),
+                arm,
+                keys: IndexMap::new(),
+                chosen: Vec::new(),
+                x,
+                axis: per_s,
+                y: Numbers(series.mean),
+                low: Some(Numbers(series.low)),
+                high: Some(Numbers(series.high)),
+                figures: Vec::new(),
+            });
+            banded = true;
+        }
+    }
+    if banded {
+        throughput.about += " Where an arm was measured once, the level line is the mean of each phase, and its band how \
+                             far that mean is sure within this one trial; of another trial it says nothing.";
+    }
+    let mut events = events(subject, axis);
+    let work = work::marks(subject, axis);
+    if !work.is_empty() {
+        throughput.about += " A strip at the foot is work of the store in the background, as it told of it: compactions, \
+                             flushes, saves, checkpoints.";
+    }
+    events.extend(work);
     [throughput, times, errors]
         .into_iter()
         .map(|mut chart| {
@@ -197,6 +241,11 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             chart
         })
         .collect()
+}
+
+/// Whether a trial is the only one of its arm, which then has no interval over trials.
+fn is_alone(subject: &Subject, run: usize, trial: &TrialResult) -> bool {
+    subject.trials().filter(|(r, _, other)| subject.arm(*r, other) == subject.arm(run, trial)).count() == 1
 }
 
 /// The choice of no operation in particular.
@@ -224,7 +273,7 @@ fn by_documents(subject: &Subject) -> bool {
 pub(crate) type Points = (Vec<Option<f64>>, Vec<Option<f64>>);
 
 /// Counts each second, over all operations of an interval; a break between phases.
-fn rates(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&IntervalRow) -> u64) -> Points {
+pub(super) fn rates(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&IntervalRow) -> u64) -> Points {
     let sum = |of: &[&IntervalRow]| {
         let (from, to) = (of[0].from_ns, of.iter().map(|row| row.to_ns).max().unwrap_or_default());
         let seconds = to.saturating_sub(from) as f64 / 1e9;
@@ -352,4 +401,44 @@ fn of_phase(
         });
     }
     marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A phase of so many seconds, in each of which as many operations succeeded as `counts` says.
+    fn rows(phase: &str, counts: impl IntoIterator<Item = u64>) -> Vec<IntervalRow> {
+        let row = |(nth, succeeded): (usize, u64)| IntervalRow {
+            trial: 1,
+            phase: phase.to_owned(),
+            from_ns: nth as u64 * 1_000_000_000,
+            to_ns: (nth as u64 + 1) * 1_000_000_000,
+            op: "read".to_owned(),
+            succeeded,
+            documents: succeeded,
+            errors: 0,
+            times: [None; 4],
+        };
+        counts.into_iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn phases_that_are_long_enough_have_a_mean_and_a_band() {
+        let span = |length_s| Span { length_s, ..Span::default() };
+        let lengths = [("long", 40.0), ("short", 5.0), ("last", 20.0)];
+        let axis = Timeline::laid_out(lengths.map(|(name, length)| (name.to_owned(), span(length))).into());
+        let mut all = rows("long", (0..40).map(|n| 90 + n % 2 * 20));
+        all.extend(rows("short", [1; 5]));
+        all.extend(rows("last", [50; 20]));
+        let rows: Vec<&IntervalRow> = all.iter().collect();
+        let found = means(&rows, &axis, &|row| row.succeeded, 1).unwrap();
+        assert_eq!(found.mean, [Some(100.0), Some(100.0), None, Some(50.0), Some(50.0)]);
+        assert!(found.low[0] < Some(100.0) && found.high[0] > Some(100.0), "{:?} {:?}", found.low, found.high);
+        assert_eq!((found.low[3], found.high[3]), (Some(50.0), Some(50.0)));
+        let at: Vec<f64> = found.x.iter().copied().flatten().collect();
+        assert!(at.len() == 5 && at.is_sorted_by(|a, b| a < b), "places rise, as charts want them: {at:?}");
+        assert_eq!(at[1], 40.0);
+        assert!(means(&rows[40..45], &axis, &|row| row.succeeded, 1).is_none());
+    }
 }

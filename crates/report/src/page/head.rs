@@ -34,6 +34,7 @@ pub(super) fn head(subject: &Subject) -> Markup {
                     @if let Some(question) = &of.run.question { p.question { (question) } }
                     div.answer {
                         p.found { (said.found) }
+                        @for change in &said.changes { p.change { (change) } }
                         p.worth { (badge(said.level)) " " (said.worth) }
                     }
                     p.facts {

@@ -12,6 +12,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Trial(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 fn page() -> String {

@@ -12,6 +12,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 /// More of anything than this is left to do.

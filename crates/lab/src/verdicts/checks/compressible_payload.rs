@@ -12,6 +12,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Run(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 /// Documents that zstd over pages leaves less of than this are unlike real ones.

@@ -14,6 +14,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 /// Documents over memory: below it the system's cache can hold all of them.

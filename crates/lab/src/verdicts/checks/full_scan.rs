@@ -11,6 +11,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 fn page() -> String {

@@ -13,6 +13,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: true,
+    of_the_answer: false,
 };
 
 fn page() -> String {

@@ -15,6 +15,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Arms(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 /// Fewer trials of an arm tell no spread worth judging.

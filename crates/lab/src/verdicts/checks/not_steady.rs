@@ -13,6 +13,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 /// Medians of response times that differ by less are no other level.

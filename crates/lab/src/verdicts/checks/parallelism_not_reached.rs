@@ -12,6 +12,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: true,
 };
 
 /// Share of the time in which slots of a closed loop are busy, below which the client left them free.

@@ -11,6 +11,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Trial(trial), Looks::Phase(phase)],
     warm_ups: true,
+    of_the_answer: false,
 };
 
 fn page() -> String {

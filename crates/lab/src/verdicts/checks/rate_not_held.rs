@@ -1,6 +1,7 @@
 //! `rate-not-held`: did the store keep up with the rate?
 
-use crate::human::{count, duration, percent, rate};
+use crate::human::{duration, percent, plural, rate};
+use crate::slots::{FULL, carried_at_most};
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
@@ -11,13 +12,12 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: false,
 };
 
 /// Share of the due rate at which operations were answered; share of the due that were censored.
 const HELD: f64 = 0.99;
 const CENSORED: f64 = 0.01;
-/// Slots that are busy for this share of the time are all taken.
-const FULL: f64 = 0.90;
 
 fn page() -> String {
     format!(
@@ -48,13 +48,13 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         percent(censored)
     );
     let full = scene.phase.slots_busy_share >= FULL;
-    if let Some(service_ns) = scene.phase.all.service_ns.mean.filter(|ns| full && *ns > 0.0 && level > Level::Pass) {
-        let slots = scene.phase.slots;
+    let carried = carried_at_most(scene.phase).zip(scene.phase.all.service_ns.mean);
+    if let Some((most, service_ns)) = carried.filter(|_| level > Level::Pass) {
         saw += &format!(
-            "; {} slots at a mean service time of {} carry no more than {}/s",
-            count(slots),
+            "; {} at a mean service time of {} carry no more than {}/s",
+            plural(scene.phase.slots, "slot"),
             duration(service_ns),
-            rate(slots as f64 * 1e9 / service_ns)
+            rate(most)
         );
     }
     let advice = if full {

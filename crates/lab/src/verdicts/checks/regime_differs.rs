@@ -14,6 +14,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Trial(look)],
     warm_ups: false,
+    of_the_answer: true,
 };
 
 /// Documents over memory may be so many times what the study says, or that part of it.

@@ -2,22 +2,22 @@
 
 use crate::human::{duration, percent, rate};
 use crate::results::{ProbeResult, RunResult, SearchResult, TrialResult};
+use crate::slots::FULL;
 use crate::verdicts::check::{Check, Finding, Group, Looks};
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check = Check {
     name: "search-unsure",
-    short: "probes of the search contradict each other",
+    short: "the rate that was found may not be the store's own",
     group: Group::Schedule,
     page,
     looks: &[Looks::Trial(look)],
     warm_ups: false,
+    of_the_answer: true,
 };
 
 /// Our own lateness at a rate that failed, over the limit on time.
 const LATE: f64 = 0.10;
-/// Slots that are busy for this share of the time are all taken: what falls due then waits for them, whoever is slow.
-const FULL: f64 = 0.90;
 
 fn page() -> String {
     format!(

@@ -1,6 +1,7 @@
 //! `too-few-connections`: did due operations wait for a free slot?
 
 use crate::human::{count, duration, percent};
+use crate::slots::FULL;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
@@ -11,6 +12,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: false,
+    of_the_answer: true,
 };
 
 /// Lateness below this is no finding, in ns.
@@ -27,11 +29,13 @@ fn page() -> String {
         "Open loop. The wait for a free slot reached {least} and {wait} of the response p99 at p99
 while at least {held} of the rate was held: caution where slots were busy {busy} of the time or more. Raise
 `connections` or `in_flight`; if the wait stays, it is the store's. A note where slots mostly stood free: the store
-stalled, or arrivals came in bursts.",
+stalled, or arrivals came in bursts. A note, too, where the rate was not held and every slot was taken ({full} of the
+time): more slots would tell whether the store was the limit or they.",
         least = duration(LEAST_NS),
         wait = percent(SLOT_WAIT),
         held = percent(NEARLY_HELD),
-        busy = percent(BUSY)
+        busy = percent(BUSY),
+        full = percent(FULL)
     )
 }
 
@@ -42,14 +46,20 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let response = scene.phase.all.response_ns?.p99? as f64;
     let waits = wait >= LEAST_NS && wait >= SLOT_WAIT * response;
     let held = held.held_share >= NEARLY_HELD;
-    let (level, advice) = match (waits && held, scene.phase.slots_busy_share >= BUSY) {
-        (false, _) => (Level::Pass, ""),
-        (true, true) => (
+    let busy = scene.phase.slots_busy_share;
+    let (level, advice) = match (waits, held, busy >= BUSY) {
+        // A rate that is not held fills any number of slots in the end: whose fault it is, the slots do not tell.
+        (true, false, _) if busy >= FULL => (
+            Level::Note,
+            "the rate was not held and every slot was taken: raise `connections` or `in_flight` to see whether the store or the slots were the limit",
+        ),
+        (false, ..) | (_, false, _) => (Level::Pass, ""),
+        (true, true, true) => (
             Level::Caution,
             "operations waited for a free slot: raise `connections` or `in_flight`; if the wait stays, it is the store's",
         ),
         // Slots that mostly stand free are not too few: something held all of them for a while.
-        (true, false) => (
+        (true, true, false) => (
             Level::Note,
             "the slots were mostly free, so the store stalled or arrivals came in bursts: look at the slowest intervals",
         ),
@@ -62,7 +72,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             duration(wait),
             duration(response),
             count(slots as u64),
-            percent(scene.phase.slots_busy_share)
+            percent(busy)
         ),
         format!(
             "caution from 1 ms and {} of the response p99 while the rate is held and slots are busy from {}, else a note",
@@ -85,7 +95,8 @@ mod tests {
             (1_000_000, 1.0, 0.5, CAUTION),
             (1_000_000, 1.0, 0.49, NOTE),
             (1_000_000, 0.95, 1.0, CAUTION),
-            (1_000_000, 0.94, 1.0, PASS),
+            (1_000_000, 0.94, 0.89, PASS),
+            (1_000_000, 0.94, 0.90, NOTE),
         ] {
             let result = open(|p| {
                 p.slots_busy_share = busy;

@@ -11,6 +11,7 @@ pub(super) const CHECK: Check = Check {
     page,
     looks: &[Looks::Phase(look)],
     warm_ups: true,
+    of_the_answer: false,
 };
 
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];

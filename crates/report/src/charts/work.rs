@@ -1,0 +1,63 @@
+//! What a store did in the background, as it told itself: spans on the axis of the charts over time.
+
+use indexmap::IndexMap;
+
+use super::timeline::Timeline;
+use crate::data::{Mark, MarkKind, Number};
+use crate::subject::Subject;
+
+/// Figures of this kind count what goes on at this moment: `compactions_active`, `rdb_saves_running`, `compaction_tasks`.
+const GOING_ON: [&str; 3] = ["_active", "_running", "_tasks"];
+
+/// Spans that are nearer to each other than this part of the axis are one: they could not be told apart.
+const APART: f64 = 1.0 / 300.0;
+
+/// One span for each time that a figure was above nothing, of every trial.
+pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
+    let mut all = Vec::new();
+    for (run, arm, trial) in subject.trials() {
+        let rows = subject.runs[run].store.iter().filter(|row| row.trial == trial.trial);
+        let mut figures: IndexMap<&str, Vec<(f64, f64)>> = IndexMap::new();
+        for row in rows.filter(|row| GOING_ON.iter().any(|end| row.figure.ends_with(end))) {
+            figures.entry(&row.figure).or_default().push((axis.at(&row.phase, row.at_ns), row.value));
+        }
+        for (figure, samples) in figures {
+            let label = format!("{}, trial {}", figure.replace('_', " "), trial.trial);
+            all.extend(spans(&samples, axis.length() * APART).into_iter().map(|(from, to)| Mark {
+                at: Number(from),
+                to: Some(Number(to)),
+                label: label.clone(),
+                kind: MarkKind::Work,
+                arm: Some(arm),
+            }));
+        }
+    }
+    all
+}
+
+/// From the first sample above nothing to the first that is not, and to the last one where none follows.
+fn spans(samples: &[(f64, f64)], apart: f64) -> Vec<(f64, f64)> {
+    let mut spans: Vec<(f64, f64)> = Vec::new();
+    for pair in samples.windows(2).filter(|pair| pair[0].1 > 0.0) {
+        let (from, to) = (pair[0].0, pair[1].0);
+        match spans.last_mut() {
+            Some(last) if from - last.1 <= apart => last.1 = to,
+            _ => spans.push((from, to)),
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_ends_where_nothing_goes_on_any_more() {
+        let samples = |values: &[f64]| values.iter().enumerate().map(|(n, v)| (n as f64, *v)).collect::<Vec<_>>();
+        assert_eq!(spans(&samples(&[0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 0.0]), 0.1), [(1.0, 3.0), (5.0, 6.0)]);
+        assert_eq!(spans(&samples(&[0.0, 1.0, 0.0, 1.0, 0.0]), 1.0), [(1.0, 4.0)], "too near to be told apart");
+        assert_eq!(spans(&samples(&[0.0, 0.0]), 0.1), []);
+        assert_eq!(spans(&samples(&[1.0]), 0.1), [], "one sample has no length");
+    }
+}
