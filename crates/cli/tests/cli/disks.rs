@@ -172,7 +172,8 @@ fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
     let phase = &result["trials"][0]["phases"][1];
     assert_eq!(phase["faults"][0]["detail"], "0.05 processors, 512MiB of memory", "{}", phase["faults"]);
     assert!(phase["faults"][0]["problem"].is_null(), "{}", phase["faults"]);
-    assert!(phase["resources"]["limited"]["throttled_s"].as_f64().unwrap() > 0.1, "{}", phase["resources"]);
+    // How long depends on what else the machine does; without the limit it is nothing.
+    assert!(phase["resources"]["limited"]["throttled_s"].as_f64().unwrap() > 0.0, "{}", phase["resources"]);
     assert_eq!(phase["ledger"]["lost"], 0);
     nothing_left(&cli);
 }
