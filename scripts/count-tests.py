@@ -136,7 +136,9 @@ def still_running(binary, ended):
 
 
 def give_up(parent, counter, patience):
-    """Kills the test binary that `parent` has started, and says which of its tests had not ended."""
+    """Kills the test binary that `parent` has started, and says which of its tests had not ended.
+
+    Where not even that ends it (it waits in the kernel), nothing is waited for any longer."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             child = int((process / "stat").read_text().rpartition(")")[2].split()[1]) == parent
@@ -149,6 +151,12 @@ def give_up(parent, counter, patience):
                 counter.failures.append(f"{name}, not ended after {patience} s of silence")
                 print(f"    {name}", flush=True)
             os.kill(int(process.name), signal.SIGKILL)
+            began = time.monotonic()
+            while process.exists():
+                if time.monotonic() - began > 30:
+                    print("\n".join(["it cannot be killed", *counter.summary(1)[0]]), flush=True)
+                    os._exit(1)
+                time.sleep(0.1)
 
 
 def watch(parent, counter, patience, over):

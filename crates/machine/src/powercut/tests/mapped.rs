@@ -1,40 +1,57 @@
 //! Files that are changed by way of a mapping.
 
-use std::os::fd::AsFd;
-use std::ptr;
-
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
-
+use super::servers::Worker;
 use super::*;
 
 const SIZE: usize = 4 * 4096;
 
-/// A mapped file. Unmapped when it is dropped, before the thread that serves it ends.
-struct Mapped(*mut u8);
+/// In a process of its own: unmapping waits, under the lock of the process's memory, for an answer of the thread that serves
+/// the file system, which may need that lock.
+const MAPS: &str = "
+import mmap, sys
+with open(sys.argv[1], 'r+b') as file:
+    mapped = mmap.mmap(file.fileno(), 0)
+print('mapped', flush=True)
+for line in sys.stdin:
+    match line.split():
+        case []:
+            continue
+        case ['set', at, byte]:
+            mapped[int(at)] = int(byte)
+        case ['sync']:
+            try:
+                mapped.flush()
+            except OSError:
+                print('fails', flush=True)
+                continue
+        case ['unmap']:
+            mapped.close()
+    print('done', flush=True)
+";
+
+/// A mapped file.
+struct Mapped(Worker);
 
 impl Mapped {
-    fn new(file: impl AsFd) -> Self {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: it is mapped where nothing is.
-        Self(unsafe { mmap(ptr::null_mut(), SIZE, protection, flags, file, 0) }.unwrap().cast())
+    fn new(path: &Path) -> Self {
+        let mut worker = Worker::start(MAPS, &[path.to_str().unwrap()]);
+        assert_eq!(worker.ask(""), "mapped");
+        Self(worker)
     }
 
-    fn set(&self, at: usize, byte: u8) {
+    fn set(&mut self, at: usize, byte: u8) {
         assert!(at < SIZE);
-        // SAFETY: it lies in the mapping.
-        unsafe { self.0.add(at).write_volatile(byte) }
+        assert_eq!(self.0.ask(&format!("set {at} {byte}")), "done");
     }
 
-    fn sync(&self, flags: MsyncFlags) -> rustix::io::Result<()> {
-        // SAFETY: it is the mapping.
-        unsafe { msync(self.0.cast(), SIZE, flags) }
+    /// Whether it succeeded.
+    fn sync(&mut self) -> bool {
+        self.0.ask("sync") == "done"
     }
-}
 
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: it is the mapping, and nothing borrows from it.
-        unsafe { munmap(self.0.cast(), SIZE) }.unwrap();
+    fn unmap(mut self) {
+        assert_eq!(self.0.ask("unmap"), "done");
+        self.0.kill();
     }
 }
 
@@ -42,15 +59,15 @@ impl Drop for Mapped {
 fn what_is_synced_of_a_mapping_stays() {
     let Some(place) = Place::new() else { return };
     place.write_synced("x", [1; SIZE]);
-    let mapped = Mapped::new(place.open("x"));
+    let mut mapped = Mapped::new(&place.path("x"));
     mapped.set(5000, 2);
-    mapped.sync(MsyncFlags::SYNC).unwrap();
+    assert!(mapped.sync());
     mapped.set(9000, 3);
     place.sync("x");
     mapped.set(0, 4);
     assert_eq!(place.read("x")[0], 4);
     place.cut();
-    drop(mapped);
+    mapped.unmap();
     let left = place.read("x");
     assert_eq!((left[0], left[5000], left[9000], left.len()), (1, 2, 3, SIZE));
 }
@@ -59,10 +76,9 @@ fn what_is_synced_of_a_mapping_stays() {
 fn what_is_written_back_of_a_mapping_and_not_synced_is_forgotten() {
     let Some(place) = Place::new() else { return };
     place.write_synced("x", [1; SIZE]);
-    let mapped = Mapped::new(place.open("x"));
+    let mut mapped = Mapped::new(&place.path("x"));
     mapped.set(5000, 2);
-    mapped.sync(MsyncFlags::ASYNC).unwrap();
-    drop(mapped);
+    mapped.unmap();
     assert_eq!(place.read("x")[5000], 2);
     assert_eq!(place.fs.used().unsynced, 4096, "it has arrived");
     assert_eq!(place.cut(), Forgotten { files: 1, bytes: 4096, names: 0 });
@@ -73,11 +89,11 @@ fn what_is_written_back_of_a_mapping_and_not_synced_is_forgotten() {
 fn what_arrives_of_a_mapping_after_the_cut_is_not_taken() {
     let Some(place) = Place::new() else { return };
     place.write_synced("x", [1; SIZE]);
-    let mapped = Mapped::new(place.open("x"));
+    let mut mapped = Mapped::new(&place.path("x"));
     mapped.set(5000, 2);
     let off = place.fs.power_off();
-    assert!(mapped.sync(MsyncFlags::SYNC).is_err());
-    drop(mapped);
+    assert!(!mapped.sync());
+    mapped.unmap();
     assert_eq!(off.power_on(Keep::Nothing).unwrap(), Forgotten::default());
     assert_eq!(place.read("x"), [1; SIZE]);
 }

@@ -7,14 +7,14 @@ use super::*;
 use crate::{Lease, Pid, Tree as Processes};
 
 /// A process that does something for every line that it is given, and says so when it has.
-struct Worker {
+pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Worker {
-    fn start(script: &str, args: &[&str]) -> Self {
+    pub(super) fn start(script: &str, args: &[&str]) -> Self {
         let mut command = Command::new("python3");
         command.arg("-c").arg(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("these tests need python3");
@@ -22,7 +22,7 @@ impl Worker {
         Self { child, input, output }
     }
 
-    fn ask(&mut self, what: &str) -> String {
+    pub(super) fn ask(&mut self, what: &str) -> String {
         writeln!(self.input, "{what}").unwrap();
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
@@ -33,7 +33,7 @@ impl Worker {
         Processes::of(&[Pid::of(self.child.id()).unwrap()])
     }
 
-    fn kill(mut self) {
+    pub(super) fn kill(mut self) {
         self.tree().kill();
         self.child.wait().unwrap();
     }
