@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::process::{Pid, Tree};
+use super::process::{Group, Pid, Tree};
 
 const FIRST_LOOK: Duration = Duration::from_micros(500);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -55,6 +55,8 @@ pub(crate) fn run(
             Some(status) => break format!("ended with {status}"),
             None if began.elapsed() >= within || stopped() => {
                 Tree::of(Pid::of(child.id()).as_slice()).kill();
+                // Those too that were left to init.
+                Group::of(&child).into_iter().for_each(Group::kill);
                 let _ = child.wait();
                 break match stopped() {
                     true => "was ended, as was asked for".to_owned(),

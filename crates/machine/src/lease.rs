@@ -1,13 +1,19 @@
 //! Files that name what this process has started, so that what a kill left behind is found and cleared up.
 
+mod leftover;
+mod own;
+
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::powercut::{MARKER, clear_mounts, is_mounted_below};
 use super::process::{Pid, Tree};
+#[cfg(test)]
+pub(crate) use leftover::remove as remove_folder;
+use own::OwnFolder;
 
 /// What a process of Storebench has started and would have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +32,7 @@ struct Content {
     /// Folders of control groups.
     #[serde(default)]
     cgroups: Vec<PathBuf>,
-    /// Folders of file systems that this process serves, with all that is in them.
+    /// Folders of file systems that this process serves: at the mount, and behind it.
     #[serde(default)]
     folders: Vec<PathBuf>,
     /// Names of networks of nodes.
@@ -53,7 +59,9 @@ pub struct Leftover {
 /// Where leases are: `$XDG_RUNTIME_DIR/storebench`, or `/tmp/storebench-UID`: both are gone when the machine begins anew, and
 /// so are the processes.
 pub fn leases_folder() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {
+    // Who became root by `sudo -E` has that of the user before, who could put another folder in place of the one in it.
+    let own = |dir: &Path| fs::metadata(dir).map_or(true, |found| found.uid() == rustix::process::getuid().as_raw());
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute() && own(Path::new(dir))) {
         Some(dir) => PathBuf::from(dir).join("storebench"),
         None => std::env::temp_dir().join(format!("storebench-{}", rustix::process::getuid().as_raw())),
     }
@@ -67,7 +75,8 @@ impl Lease {
     pub fn begin(folder: &Path, what: &str) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        is_own(folder, &fs::symlink_metadata(folder)?)?;
+        // Whoever may write there may have processes ended that are not theirs.
+        OwnFolder::open(folder)?;
         let owner = Pid::own().ok_or_else(|| io::Error::other("/proc does not tell of this process"))?;
         let content = Content {
             owner,
@@ -81,7 +90,7 @@ impl Lease {
         };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
-            match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+            match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(_) => {
                     let lease = Self { path, content };
                     lease.write()?;
@@ -112,7 +121,8 @@ impl Lease {
         self.write()
     }
 
-    /// The lease names this mount as well: what is left of it is unmounted. It need not be there yet.
+    /// The lease names this mount as well: what is left of it is unmounted, if it is of a [`PowerCut`](super::PowerCut) or a
+    /// [`LimitedDisk`](super::LimitedDisk), whose [file](Lease::file) is then named as well. It need not be there yet.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -131,8 +141,8 @@ impl Lease {
     }
 
     /// The lease names this folder of a [`PowerCut`](super::PowerCut) as well, the one that it is mounted at or the one behind
-    /// it: what is left of it is removed with all that is in it, unless something is mounted below it or it is not marked as
-    /// one of these.
+    /// it: what is left of it is removed, unless something is mounted below it or it is not marked as one of these. What is
+    /// in it and is not of the power cut stays, and the folder with it.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -154,7 +164,8 @@ impl Lease {
     /// In one step, so that a kill leaves the old one or the new one.
     fn write(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        let mut file = fs::File::create(&new)?;
+        // Whatever the mask for new files: one that others may write is not trusted later.
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(&self.content)?)?;
         fs::rename(&new, &self.path)
     }
@@ -162,92 +173,31 @@ impl Lease {
     /// Ends what leases of this folder name whose owners do not run any more, and removes them. Tells what was ended.
     ///
     /// # Errors
-    /// Where the folder cannot be read. One that is not there holds nothing.
+    /// Where the folder cannot be read, or it or a lease in it could have been written by somebody else: nothing is touched
+    /// then. One that is not there holds nothing.
     pub fn clear_up(folder: &Path) -> io::Result<Vec<Leftover>> {
-        match fs::symlink_metadata(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            found => is_own(folder, &found?)?,
-        }
+        let Some(own) = OwnFolder::open(folder)? else { return Ok(Vec::new()) };
         let mut all = Vec::new();
-        for path in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
-            if path.extension().is_none_or(|extension| extension != "lease") {
-                continue;
-            }
-            is_own(&path, &fs::symlink_metadata(&path)?)?;
-            let Ok(bytes) = fs::read(&path) else { continue };
+        for (name, bytes) in own.leases(folder)? {
             // Of one that cannot be read nothing can be known: it may be about to be written.
             let Ok(content) = serde_json::from_slice::<Content>(&bytes) else { continue };
             if content.owner.runs() {
                 continue;
             }
             let tree = Tree::of(&content.processes);
+            content.processes.iter().for_each(|pid| pid.kill_group());
             tree.kill();
             // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
             crate::netns::clear(&content.networks, content.owner.number);
-            for at in content.mounts.iter().rev() {
-                let _ = clear_mounts(at);
-                // Whatever else is mounted there now is somebody else's.
-                if content.files.iter().any(|file| is_loop_of(at, file)) {
-                    let _ = crate::disk::unmount_now(at);
-                }
-            }
+            leftover::clear(&content.mounts, &content.files, &content.folders);
             for file in &content.files {
                 let _ = fs::remove_file(file);
             }
-            for folder in &content.folders {
-                remove_marked(folder);
-            }
-            let _ = fs::remove_file(&path);
+            own.remove(&name);
             all.push(Leftover { what: content.what, processes: tree.pids().len() });
         }
         Ok(all)
-    }
-}
-
-/// Whether it belongs to this user and nobody else may write it: whoever may could have any process ended and any file removed.
-fn is_own(path: &Path, found: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    let own = found.uid() == rustix::process::getuid().as_raw() && found.mode() & 0o022 == 0;
-    if own && (found.is_dir() || found.is_file()) {
-        return Ok(());
-    }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("{} can be written by others, and nothing that it says is believed; remove it", path.display()),
-    ))
-}
-
-/// Whether the file system at a place lies in this file, through a loop device.
-fn is_loop_of(at: &Path, file: &Path) -> bool {
-    let Some(mount) = crate::mounts::read().into_iter().rev().find(|mount| mount.point == at) else { return false };
-    let Some(name) = mount.source.file_name().and_then(|name| name.to_str()) else { return false };
-    let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
-    backing.is_ok_and(|backing| Path::new(backing.trim_end()) == file)
-}
-
-/// Removes what this program has put into a folder of a file system that nobody serves any more, and the folder if nothing else
-/// is in it: somebody may have put something of theirs there meanwhile.
-pub(crate) fn remove_marked(folder: &Path) {
-    let marked = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
-        && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
-    if marked && is_mounted_below(folder).is_ok_and(|mounted| !mounted) {
-        // The folder behind the one that is mounted at holds the content of files by their numbers.
-        let is_backing = folder.to_str().is_some_and(|path| path.ends_with("backing"));
-        let only_ours = |entry: &fs::DirEntry| {
-            let name = entry.file_name();
-            let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-            name == MARKER || is_backing && name.to_str().is_some_and(is_number)
-        };
-        let entries: Vec<fs::DirEntry> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
-        if !entries.iter().all(only_ours) {
-            let _ = fs::remove_file(folder.join(MARKER));
-            return;
-        }
-        for entry in entries {
-            let _ = fs::remove_file(entry.path());
-        }
-        let _ = fs::remove_dir(folder);
     }
 }
 
@@ -284,6 +234,26 @@ mod tests {
         assert_eq!(left, [Leftover { what: "a server".into(), processes: 1 }]);
         child.wait().unwrap();
         assert!(!socket.exists() && !lease.path.exists());
+    }
+
+    #[test]
+    fn what_a_process_has_left_behind_ends_with_its_group() {
+        use std::os::unix::process::CommandExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        set_mode(folder.path(), 0o700);
+        let script = "(sleep 600 & echo $! > pid.new; mv pid.new pid); exec sleep 600";
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", script]).current_dir(folder.path()).process_group(0).spawn().unwrap();
+        wait_until("it has left one behind", || folder.path().join("pid").exists());
+        let left = fs::read_to_string(folder.path().join("pid")).unwrap().trim().parse().unwrap();
+        let left = Pid::of(left).unwrap();
+        let mut lease = Lease::begin(folder.path(), "a server").unwrap();
+        lease.processes(&[Pid::of(child.id()).unwrap()]).unwrap();
+        lease.content.owner.began += 1;
+        lease.write().unwrap();
+        assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
+        child.wait().unwrap();
+        wait_until("both have ended", || !left.runs());
     }
 
     #[test]
@@ -373,70 +343,75 @@ mod tests {
         assert!(content.networks.is_empty());
     }
 
+    /// A folder with a lease of a process that has ended, which names a file of somebody's; and that file.
+    fn planted() -> (tempfile::TempDir, PathBuf, PathBuf, PathBuf) {
+        let around = tempfile::tempdir().unwrap();
+        let (folder, victim) = (around.path().join("leases"), around.path().join("victim"));
+        fs::write(&victim, "of somebody").unwrap();
+        let mut lease = Lease::begin(&folder, "planted").unwrap();
+        lease.file(victim.clone()).unwrap();
+        lease.content.owner.began += 1;
+        lease.write().unwrap();
+        let path = lease.path.clone();
+        std::mem::forget(lease);
+        (around, folder, path, victim)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    fn refuses(folder: &Path, why: &str) {
+        let error = Lease::clear_up(folder).unwrap_err();
+        let said = error.to_string();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{said}");
+        assert!(said.contains(why) && said.contains("remove it") && said.contains("nothing that it names"), "{said}");
+    }
+
+    #[test]
+    fn nothing_that_somebody_else_may_have_planted_is_done() {
+        let (_around, folder, lease, victim) = planted();
+        for (path, mode) in [(&folder, 0o777), (&folder, 0o720), (&lease, 0o602), (&lease, 0o620)] {
+            let before = fs::metadata(path).unwrap().mode() & 0o7777;
+            set_mode(path, mode);
+            refuses(&folder, "can be written by others");
+            set_mode(path, before);
+        }
+        let link = folder.with_file_name("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        refuses(&link, "is a link");
+        assert!(Lease::begin(&link, "x").unwrap_err().to_string().contains("is a link"));
+        let planted = folder.join("1-0.lease");
+        std::os::unix::fs::symlink(&lease, &planted).unwrap();
+        refuses(&folder, "1-0.lease is a link");
+        fs::remove_file(&planted).unwrap();
+        assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&planted).status().unwrap().success());
+        refuses(&folder, "1-0.lease is no plain file");
+        fs::remove_file(&planted).unwrap();
+        assert!(victim.exists() && lease.exists());
+        assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
+        assert!(!victim.exists() && !lease.exists());
+        assert_eq!(Lease::clear_up(&folder.join("not there")).unwrap(), []);
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_not_done() {
+        if !crate::testing::root() {
+            return;
+        }
+        let (_around, folder, lease, victim) = planted();
+        for path in [&folder, &lease] {
+            std::os::unix::fs::chown(path, Some(65534), None).unwrap();
+            refuses(&folder, "belongs to another user (65534)");
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+        }
+        assert!(victim.exists() && lease.exists());
+    }
+
     #[test]
     fn a_folder_that_others_may_write_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert!(Lease::begin(folder.path(), "x").unwrap_err().to_string().contains("written by others"));
-        assert!(Lease::clear_up(folder.path()).unwrap_err().to_string().contains("written by others"));
-        assert_eq!(Lease::clear_up(&folder.path().join("nothing")).unwrap(), []);
-    }
-
-    /// A lease of a process that does not run any more, in a folder of its own.
-    fn left(what: impl FnOnce(&mut Lease)) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        let mut lease = Lease::begin(folder.path(), "something").unwrap();
-        what(&mut lease);
-        lease.content.owner.began += 1;
-        lease.write().unwrap();
-        std::mem::forget(lease);
-        folder
-    }
-
-    #[test]
-    fn a_lease_that_others_could_have_written_is_not_believed() {
-        let precious = tempfile::NamedTempFile::new().unwrap();
-        let folder = left(|lease| lease.file(precious.path().to_owned()).unwrap());
-        let lease = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-        fs::set_permissions(&lease, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(Lease::clear_up(folder.path()).unwrap_err().to_string().contains("is believed"));
-        // Nor where it is a link to one of somebody else's.
-        let moved = folder.path().join("moved");
-        fs::rename(&lease, &moved).unwrap();
-        std::os::unix::fs::symlink(&moved, &lease).unwrap();
-        assert!(Lease::clear_up(folder.path()).is_err());
-        assert!(precious.path().exists());
-    }
-
-    #[test]
-    fn what_somebody_has_put_where_a_disk_was_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let (at, backing) = (place.path().join("it.disk"), place.path().join("it.disk.backing"));
-        for folder in [&at, &backing] {
-            fs::create_dir(folder).unwrap();
-            fs::write(folder.join(MARKER), "").unwrap();
-        }
-        fs::write(at.join("theirs"), "precious").unwrap();
-        fs::write(backing.join("17"), "content").unwrap();
-        let folder = left(|lease| {
-            lease.folder(&at).unwrap();
-            lease.folder(&backing).unwrap();
-        });
-        assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
-        assert_eq!(fs::read_to_string(at.join("theirs")).unwrap(), "precious");
-        assert!(!at.join(MARKER).exists() && !backing.exists());
-    }
-
-    #[test]
-    fn what_somebody_has_mounted_where_a_disk_was_stays() {
-        if !disks() {
-            return;
-        }
-        let place = tempfile::tempdir().unwrap();
-        let theirs = LimitedDisk::tmpfs(&place.path().join("disk"), 1 << 20).unwrap();
-        let folder = left(|lease| lease.mount(theirs.at()).unwrap());
-        assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
-        assert!(crate::mounts::read().iter().any(|mount| mount.point == theirs.at()));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,15 @@ pub(crate) fn holding(mounts: &[Mount], path: &Path) -> Option<Mount> {
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     // Of several at the same point the latest hides the others.
     holding.max_by_key(|mount| mount.point.components().count()).cloned()
+}
+
+/// The path with no links in it, without asking what is mounted there: it may not answer any more.
+pub(crate) fn place(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) => Ok(above.canonicalize()?.join(name)),
+        _ => Ok(path),
+    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
+
+/// How long processes of a group may take to end after they were killed: one that waits for a disk may do so for ever.
+const GROUP_WITHIN: Duration = Duration::from_secs(5);
 
 /// A process: its number, and when it began, in ticks since the machine did. Numbers are used again; the pair is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,6 +41,20 @@ pub(crate) fn stat(number: u32) -> Option<Stat> {
     Some(Stat { parent, group, state, began })
 }
 
+impl Stat {
+    /// One that has ended and was not waited for is told of all the same.
+    fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+}
+
+/// All processes that can be seen.
+fn all() -> impl Iterator<Item = (u32, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter_map(|number| Some((number, stat(number)?)))
+}
+
 impl Pid {
     /// The process of this number, if there is one now.
     pub fn of(number: u32) -> Option<Self> {
@@ -50,12 +68,24 @@ impl Pid {
 
     /// Whether it runs still. One that has ended and was not waited for does not.
     pub fn runs(self) -> bool {
-        stat(self.number).is_some_and(|stat| stat.began == self.began && !matches!(stat.state, b'Z' | b'X'))
+        stat(self.number).is_some_and(|stat| stat.began == self.began && !stat.has_ended())
     }
 
     /// Whether it is stopped (SIGSTOP).
     pub fn is_paused(self) -> bool {
         stat(self.number).is_some_and(|stat| stat.began == self.began && matches!(stat.state, b'T' | b't'))
+    }
+
+    /// Ends at once (SIGKILL) all of the process group that it leads, if it runs and leads one: also what has left its tree.
+    pub(crate) fn kill_group(self) {
+        let leads = stat(self.number).is_some_and(|stat| stat.group == self.number && stat.began == self.began);
+        if leads
+            && self.runs()
+            && self.number > 1
+            && let Some(pid) = rustix::process::Pid::from_raw(self.number.cast_signed())
+        {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
     }
 
     fn signal(self, signal: Signal) {
@@ -77,11 +107,8 @@ impl Tree {
     /// These processes with all that they have started.
     pub fn of(roots: &[Pid]) -> Self {
         let mut children: HashMap<u32, Vec<Pid>> = HashMap::new();
-        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-        for number in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-            if let Some(stat) = stat(number) {
-                children.entry(stat.parent).or_default().push(Pid { number, began: stat.began });
-            }
+        for (number, stat) in all() {
+            children.entry(stat.parent).or_default().push(Pid { number, began: stat.began });
         }
         let (mut all, mut seen) = (Vec::new(), HashSet::new());
         let mut open: Vec<Pid> = roots.iter().copied().filter(|root| root.runs()).collect();
@@ -93,15 +120,6 @@ impl Tree {
         }
         all.sort_by_key(|pid| (pid.began, pid.number));
         Self(all)
-    }
-
-    /// The processes of this group, but its leader. As long as one of them is there, or the leader was not waited for, no other group
-    /// has this number.
-    pub(crate) fn of_group(group: u32) -> Self {
-        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let others = numbers.filter(|number| *number != group).filter_map(|number| Some((number, stat(number)?)));
-        Self(others.filter(|(_, of)| of.group == group).map(|(number, of)| Pid { number, began: of.began }).collect())
     }
 
     /// The processes, the oldest first.
@@ -148,6 +166,57 @@ impl Tree {
     pub fn terminate(&self) {
         if let Some(first) = self.0.first() {
             first.signal(Signal::TERM);
+        }
+    }
+}
+
+/// A process group of a child of this process, which began it as its leader.
+///
+/// Its number stays its own as long as the child was not waited for, also when it has ended: to be used until then, and not
+/// after.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(rustix::process::Pid);
+
+impl Group {
+    /// That of this child.
+    pub(crate) fn of(child: &std::process::Child) -> Option<Self> {
+        // Such numbers mean all processes, or the group of this one.
+        rustix::process::Pid::from_raw(child.id().cast_signed()).filter(|pid| pid.as_raw_nonzero().get() > 1).map(Self)
+    }
+
+    /// Whether its leader has ended, without waiting for it; none where somebody has waited for it before.
+    fn ended(self) -> Option<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.0), options).ok().map(|status| status.is_some())
+    }
+
+    /// Whether its leader has ended. It is not waited for by this.
+    pub(crate) fn leader_has_ended(self) -> bool {
+        self.ended().unwrap_or(true)
+    }
+
+    /// Those of its processes that run still, also those that their parents have left behind.
+    pub(crate) fn pids(self) -> Vec<Pid> {
+        let group = self.0.as_raw_nonzero().get().cast_unsigned();
+        let of_group = |(number, stat): (u32, Stat)| {
+            (stat.group == group && !stat.has_ended()).then_some(Pid { number, began: stat.began })
+        };
+        all().filter_map(of_group).collect()
+    }
+
+    /// Ends all of it at once (SIGKILL), also what is begun in this moment, and waits a while until none runs.
+    pub(crate) fn kill(self) {
+        if self.ended().is_none() {
+            // Its number may be somebody else's by now.
+            return;
+        }
+        let began = Instant::now();
+        loop {
+            let _ = kill_process_group(self.0, Signal::KILL);
+            if self.pids().is_empty() || began.elapsed() >= GROUP_WITHIN {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{WaitId, WaitIdOptions, waitid};
-
 use super::cgroup::{Cgroup, GroupUse, Limits};
 use super::command::{self, Failed};
 use super::lease::Lease;
-use super::process::{Pid, Tree};
+use super::process::{Group, Pid, Tree};
 
 /// How often is looked whether something has happened.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -55,15 +53,16 @@ pub struct Spec {
     pub prepare: Option<String>,
     /// The folder with its data. Made where it is not there.
     pub data: Option<PathBuf>,
-    /// A command that succeeds as soon as it is ready; without one, whoever starts it has to ask.
+    /// A command that succeeds as soon as it is ready; without one, whoever starts it has to ask. One that has not ended
+    /// when `ready_within` is over is killed.
     pub ready: Option<String>,
     /// What its commands find in their environment besides that of this process.
     pub env: Vec<(String, String)>,
     /// Where what it says is kept.
     pub log: PathBuf,
-    /// How long it may take to be ready.
+    /// How long it may take to be ready, and the command that starts it to end.
     pub ready_within: Duration,
-    /// How long it may take to stop in order.
+    /// How long it may take to stop in order, and the commands that stop, kill, pause and resume it to end.
     pub stop_within: Duration,
     /// Files that are of no use without it.
     pub files: Vec<PathBuf>,
@@ -192,20 +191,13 @@ impl Server {
 
     /// How it has died, if it has though it was not asked to.
     pub fn died(&mut self) -> Option<Problem> {
-        let status = self.ended()?;
+        if !self.has_ended() {
+            return None;
+        }
+        // What it has started may run still, and would hold its port and its data.
+        let how = self.end_rest().map_or_else(|| "and nobody knows how".to_owned(), |status| status.to_string());
         self.forget();
-        Some(Problem::Died { server: self.spec.name.clone(), how: status.to_string(), said: self.said() })
-    }
-
-    /// How its process has ended, if it has. What it has started and left behind is no server any more, and is ended too.
-    fn ended(&mut self) -> Option<ExitStatus> {
-        let child = self.child.as_mut()?;
-        let process = rustix::process::Pid::from_raw(child.id().cast_signed())?;
-        // Not waited for yet, so that its number stays that of its group.
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(process), look).ok()??;
-        Tree::of_group(child.id()).kill();
-        child.try_wait().ok()?
+        Some(Problem::Died { server: self.spec.name.clone(), how, said: self.said() })
     }
 
     /// Limits what it may use, from its next start on; what is not named is not limited any more.
@@ -318,26 +310,26 @@ impl Server {
     /// # Errors
     /// Where it dies meanwhile, or takes too long.
     pub fn wait_ready(&mut self, answers: &mut dyn FnMut() -> Result<(), String>) -> Result<Duration, Problem> {
-        let began = Instant::now();
+        let (began, within) = (Instant::now(), self.spec.ready_within);
+        let mut before = None;
         loop {
             if let Some(died) = self.died() {
                 return Err(died);
             }
+            let left = within.saturating_sub(began.elapsed());
             let ready = self.spec.ready.clone();
-            let left = self.spec.ready_within.saturating_sub(began.elapsed()).max(LOOK_EVERY);
-            let asked = ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready, left));
+            let asked =
+                ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready, left.max(LOOK_EVERY)));
             let why = match asked.map_err(|e| e.to_string()).and_then(|()| answers()) {
                 Ok(()) => return Ok(began.elapsed()),
                 Err(why) => why,
             };
-            if began.elapsed() >= self.spec.ready_within {
-                return Err(Problem::NotReady {
-                    server: self.spec.name.clone(),
-                    within: self.spec.ready_within,
-                    why,
-                    said: self.said(),
-                });
+            if began.elapsed() >= within {
+                // One that was cut off as soon as it was asked tells less than the one before.
+                let why = before.filter(|_| left < within / 10).unwrap_or(why);
+                return Err(Problem::NotReady { server: self.spec.name.clone(), within, why, said: self.said() });
             }
+            before = Some(why);
             std::thread::sleep(LOOK_EVERY);
         }
     }
@@ -367,10 +359,9 @@ impl Server {
         tree.terminate();
         let began = Instant::now();
         while began.elapsed() < self.spec.stop_within {
-            if self.child.is_none() || self.ended().is_some() {
-                // Also those who have a group of their own.
-                tree.kill();
-                self.forget();
+            if self.has_ended() {
+                // What it has started and left behind is no server any more.
+                self.end(&tree);
                 return Ok(());
             }
             std::thread::sleep(LOOK_EVERY);
@@ -382,16 +373,18 @@ impl Server {
     /// Ends it at once, as `kill -9` does: it writes nothing more.
     ///
     /// # Errors
-    /// Where there is no command for it, or the command fails.
+    /// Where there is no command for it, or the command fails; and where it had ended by itself before.
     pub fn kill(&mut self) -> Result<(), Problem> {
         if let Commands::Given { kill, .. } = &self.spec.commands {
             let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
             return self.end_given("it is killed", &kill);
         }
-        let died = self.died();
+        if let Some(died) = self.died() {
+            return Err(died);
+        }
         let tree = self.tree();
         self.end(&tree);
-        died.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Has it stand still where it is.
@@ -440,18 +433,30 @@ impl Server {
         ended
     }
 
+    /// Whether its process has ended. It is not waited for yet: until then its number is that of its group, and of no other.
+    fn has_ended(&self) -> bool {
+        self.child.as_ref().and_then(Group::of).is_some_and(Group::leader_has_ended)
+    }
+
     fn end(&mut self, tree: &Tree) {
         tree.kill();
-        if let Some(child) = &mut self.child {
-            Tree::of_group(child.id()).kill();
-            // It cannot go on; what cannot be waited for has been waited for.
-            let _ = child.wait();
-        }
+        self.end_rest();
         // The next start must not meet those that are still dying.
         while tree.runs() {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.forget();
+    }
+
+    /// Ends what runs in its groups, also what has left its tree, and waits for its process.
+    fn end_rest(&mut self) -> Option<ExitStatus> {
+        let child = self.child.as_mut()?;
+        Group::of(child).into_iter().for_each(Group::kill);
+        if let Some(group) = &self.group {
+            group.kill();
+        }
+        // It cannot go on; what cannot be waited for has been waited for.
+        child.wait().ok()
     }
 
     fn forget(&mut self) {
@@ -509,265 +514,4 @@ impl Drop for Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    struct Lab(tempfile::TempDir);
-
-    impl Lab {
-        fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-            Self(folder)
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.0.path().join(name)
-        }
-
-        fn server(&self, commands: Commands, change: impl FnOnce(&mut Spec)) -> Server {
-            let mut spec = Spec {
-                name: "it".into(),
-                commands,
-                prepare: None,
-                data: Some(self.path("data")),
-                ready: None,
-                env: vec![("FOLDER".into(), self.0.path().display().to_string())],
-                log: self.path("log"),
-                ready_within: Duration::from_secs(30),
-                stop_within: Duration::from_secs(30),
-                files: Vec::new(),
-            };
-            change(&mut spec);
-            Server::new(spec, self.0.path()).unwrap()
-        }
-
-        fn leases(&self) -> usize {
-            let entries = fs::read_dir(self.0.path()).unwrap().flatten();
-            entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "lease")).count()
-        }
-    }
-
-    fn run(line: &str) -> Commands {
-        Commands::Run(line.into())
-    }
-
-    const TALKS: &str =
-        "sh -c 'trap \"echo bye; exit 0\" TERM; echo $GREETING; touch $FOLDER/up; while :; do sleep 0.01; done'";
-
-    #[test]
-    fn a_process_is_started_paused_killed_started_again_and_stopped_in_order() {
-        let lab = Lab::new();
-        let mut server = lab.server(run(TALKS), |spec| {
-            spec.env.push(("GREETING".into(), "hello".into()));
-            spec.ready = Some("test -e $FOLDER/up".into());
-            spec.prepare = Some("echo once >> $FOLDER/prepared; touch $FOLDER/data/made".into());
-        });
-        server.start().unwrap();
-        server.wait_ready(&mut || Ok(())).unwrap();
-        let first = server.tree();
-        server.pause().unwrap();
-        // A shell that was met while it begins a program waits for it, which is stopped in its place.
-        while !server.tree().pids().iter().any(|pid| pid.is_paused()) {
-            std::thread::yield_now();
-        }
-        server.kill().unwrap();
-        assert!(
-            !first.runs() && !server.is_started() && server.died().is_none(),
-            "a kill that was asked for is no death"
-        );
-        assert!(!server.said().contains("bye"));
-        server.start().unwrap();
-        server
-            .wait_ready(&mut || if server_said(&lab, "hello") >= 2 { Ok(()) } else { Err("not yet".into()) })
-            .unwrap();
-        server.stop().unwrap();
-        assert!(server.said().ends_with("bye"), "{}", server.said());
-        assert_eq!(fs::read_to_string(lab.path("prepared")).unwrap(), "once\n");
-        assert_eq!(lab.leases(), 1);
-        drop(server);
-        assert_eq!(lab.leases(), 0);
-    }
-
-    fn server_said(lab: &Lab, what: &str) -> usize {
-        fs::read_to_string(lab.path("log")).unwrap().matches(what).count()
-    }
-
-    #[test]
-    fn one_that_dies_shows_its_last_words() {
-        let lab = Lab::new();
-        let mut server = lab.server(run("sh -c 'echo the port is in use >&2; exit 7'"), |_| ());
-        server.start().unwrap();
-        let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err().to_string();
-        assert!(died.contains("exit status: 7") && died.contains("the port is in use"), "{died}");
-        assert!(!server.is_started());
-    }
-
-    #[test]
-    fn one_that_never_gets_ready_or_does_not_stop_is_told() {
-        let lab = Lab::new();
-        let mut server =
-            lab.server(run("sh -c 'trap \"\" TERM; touch $FOLDER/up; while :; do sleep 0.01; done'"), |spec| {
-                spec.ready_within = Duration::from_millis(50);
-                spec.stop_within = Duration::from_millis(50);
-            });
-        server.start().unwrap();
-        while !lab.path("up").exists() {
-            std::thread::yield_now();
-        }
-        let slow = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
-        assert!(slow.to_string().contains("nobody answers"), "{slow}");
-        let tree = server.tree();
-        assert!(matches!(server.stop(), Err(Problem::NotStopped { .. })));
-        assert!(!tree.runs());
-    }
-
-    #[test]
-    fn a_command_that_fails_says_so_in_its_own_words() {
-        let lab = Lab::new();
-        let mut server = lab.server(run("true"), |spec| spec.prepare = Some("echo no room; false".into()));
-        let failed = server.start().unwrap_err().to_string();
-        assert!(failed.contains("no room") && failed.contains("exit status: 1"), "{failed}");
-    }
-
-    #[test]
-    fn the_users_own_commands_are_used_and_what_has_none_is_refused() {
-        let lab = Lab::new();
-        let given = |kill: Option<&str>| Commands::Given {
-            start: "echo start >> $FOLDER/did".into(),
-            stop: "echo stop >> $FOLDER/did".into(),
-            kill: kill.map(str::to_owned),
-            pause: None,
-            resume: None,
-        };
-        let mut server = lab.server(given(Some("echo kill >> $FOLDER/did")), |_| ());
-        server.start().unwrap();
-        server.kill().unwrap();
-        server.start().unwrap();
-        server.stop().unwrap();
-        server.start().unwrap();
-        drop(server);
-        assert_eq!(fs::read_to_string(lab.path("did")).unwrap(), "start\nkill\nstart\nstop\nstart\nstop\n");
-        let mut server = lab.server(given(None), |_| ());
-        assert!(server.kill().unwrap_err().to_string().contains("add `kill`"));
-        assert!(server.pause().unwrap_err().to_string().contains("add `pause`"));
-    }
-
-    #[test]
-    fn commands_that_fail_leave_nothing_running_or_standing_still() {
-        let lab = Lab::new();
-        let say = |what: &str| format!("echo {what} >> $FOLDER/did; test ! -e $FOLDER/no-{what}");
-        let given = || Commands::Given {
-            start: say("start"),
-            stop: say("stop"),
-            kill: Some(say("kill")),
-            pause: Some(say("pause")),
-            resume: Some(say("resume")),
-        };
-        let did = || {
-            let all = fs::read_to_string(lab.path("did")).unwrap();
-            fs::remove_file(lab.path("did")).unwrap();
-            all.replace('\n', " ")
-        };
-        // What was killed while it stood still does not stand still when it is started again.
-        let mut server = lab.server(given(), |_| ());
-        server.start().unwrap();
-        server.pause().unwrap();
-        server.kill().unwrap();
-        server.start().unwrap();
-        server.stop().unwrap();
-        assert_eq!(did(), "start pause kill start stop ");
-        // One that cannot be let go on is stopped all the same.
-        fs::write(lab.path("no-resume"), "").unwrap();
-        server.start().unwrap();
-        server.pause().unwrap();
-        server.stop().unwrap();
-        assert_eq!(did(), "start pause resume stop ");
-        // Nor is one dropped as it stands still, which could not stop in order.
-        server.start().unwrap();
-        server.pause().unwrap();
-        drop(server);
-        assert_eq!(did(), "start pause resume stop ");
-        // Whoever could not be ended may run still.
-        for (what, end) in [("stop", Server::stop as fn(&mut Server) -> _), ("kill", Server::kill)] {
-            let mut server = lab.server(given(), |_| ());
-            server.start().unwrap();
-            let no = lab.path(&format!("no-{what}"));
-            fs::write(&no, "").unwrap();
-            assert!(end(&mut server).is_err());
-            fs::remove_file(no).unwrap();
-            drop(server);
-            assert_eq!(did(), format!("start {what} stop "));
-        }
-    }
-
-    #[test]
-    fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
-        let lab = Lab::new();
-        let mark = format!("sleep 311.{}", std::process::id());
-        let line = format!("sh -c '{mark} & sleep 0.2; exit 7'");
-        let mut server = lab.server(Commands::Run(line), |_| {});
-        server.start().unwrap();
-        let died = loop {
-            if let Some(died) = server.died() {
-                break died;
-            }
-            std::thread::sleep(LOOK_EVERY);
-        };
-        assert!(died.to_string().contains("exit status: 7"), "{died}");
-        let running = || {
-            let found = Command::new("pgrep").args(["-x", "-f", &mark]).output().unwrap();
-            String::from_utf8(found.stdout).unwrap()
-        };
-        while !running().is_empty() {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        // A crash is none that was asked for, whoever is the first to meet it.
-        for end in [Server::stop, Server::kill] {
-            server.start().unwrap();
-            let pid = server.tree().pids()[0];
-            while pid.runs() {
-                std::thread::sleep(LOOK_EVERY);
-            }
-            let told = end(&mut server).unwrap_err();
-            assert!(matches!(told, Problem::Died { .. }), "{told}");
-            assert!(!server.is_started());
-        }
-    }
-
-    #[test]
-    fn commands_that_hang_or_leave_their_output_open_are_not_waited_for() {
-        let lab = Lab::new();
-        let mark = format!("sleep 611.{}", std::process::id());
-        let given = Commands::Given {
-            start: format!("{mark} & true"),
-            stop: format!("pkill -x -f '{mark}'"),
-            kill: None,
-            pause: None,
-            resume: None,
-        };
-        let mut server = lab.server(given, |spec| {
-            spec.ready = Some("sleep 600".into());
-            spec.ready_within = Duration::from_millis(300);
-        });
-        server.start().unwrap();
-        let problem = server.wait_ready(&mut || Ok(())).unwrap_err();
-        assert!(problem.to_string().contains("had not ended within"), "{problem}");
-        server.stop().unwrap();
-    }
-
-    #[test]
-    fn a_program_ends_with_its_input() {
-        let lab = Lab::new();
-        let mut server = lab.server(Commands::Program("cat".into(), Vec::new()), |_| ());
-        server.start().unwrap();
-        let tree = server.tree();
-        // Its end of the pipe is closed when this process ends, however that is.
-        drop(server.child.as_mut().unwrap().stdin.take());
-        while tree.runs() {
-            std::thread::yield_now();
-        }
-        assert!(matches!(server.died(), Some(Problem::Died { .. })));
-    }
-}
+mod tests;

@@ -239,6 +239,18 @@ impl Cgroup {
         out
     }
 
+    /// Ends all that is in it at once (SIGKILL), and waits a while until it is empty.
+    pub(crate) fn kill(&self) {
+        let until = Instant::now() + END_WITHIN;
+        loop {
+            self.folders.iter().for_each(|folder| kill_in(folder));
+            if self.folders.iter().all(|folder| is_empty(folder)) || Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// How many of its processes were killed because its memory was used up.
     pub fn oom_kills(&self) -> u64 {
         self.look().oom_kills
@@ -380,23 +392,42 @@ fn processes(folder: &Path) -> Vec<u32> {
     words(&folder.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Groups that processes of a group have made in it.
+fn below(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+}
+
+fn kill_own(folder: &Path) {
+    for number in processes(folder) {
+        // 0 is a process that cannot be seen from here.
+        if number != 0
+            && number != std::process::id()
+            && let Some(pid) = rustix::process::Pid::from_raw(number.cast_signed())
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+fn kill_in(folder: &Path) {
+    kill_own(folder);
+    below(folder).for_each(|folder| kill_in(&folder));
+}
+
+/// Whether none of its processes runs: one that has ended may be listed until it was waited for.
+fn is_empty(folder: &Path) -> bool {
+    let runs = |number: u32| Pid::of(number).is_some_and(Pid::runs);
+    !processes(folder).into_iter().any(runs) && below(folder).all(|folder| is_empty(&folder))
+}
+
 /// Kills what is in a group and removes it with all below.
 fn remove(folder: &Path) -> io::Result<()> {
     let until = Instant::now() + END_WITHIN;
     loop {
-        for number in processes(folder) {
-            // 0 is a process that cannot be seen from here.
-            if number != 0
-                && number != std::process::id()
-                && let Some(pid) = rustix::process::Pid::from_raw(number.cast_signed())
-            {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-        for below in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if below.file_type().is_ok_and(|kind| kind.is_dir()) {
-                remove(&below.path())?;
-            }
+        kill_own(folder);
+        for below in below(folder) {
+            remove(&below)?;
         }
         match fs::remove_dir(folder) {
             Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(LOOK_EVERY),

@@ -13,11 +13,13 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::device::{BlockUse, Device};
-use crate::mounts;
+use crate::mounts::{self, Mount};
 
 pub use caches::{Dropped, drop_caches};
 pub use filler::Filler;
 
+/// What disks in memory are known by.
+const SOURCE: &str = "storebench";
 /// How often a disk that is in use is tried to be unmounted in order.
 const TRIES: u32 = 20;
 const TRY_EVERY: Duration = Duration::from_millis(10);
@@ -69,7 +71,7 @@ impl LimitedDisk {
         let mut disk = Self::folder(at_folder, bytes)?;
         let options = std::ffi::CString::new(format!("size={bytes},mode=0755")).map_err(|e| at(at_folder, e))?;
         let flags = MountFlags::NODEV | MountFlags::NOSUID;
-        if let Err(error) = mount("storebench", &disk.at, "tmpfs", flags, options.as_c_str()) {
+        if let Err(error) = mount(SOURCE, &disk.at, "tmpfs", flags, options.as_c_str()) {
             let why = match error {
                 Errno::PERM => {
                     "mounting needs root; run Storebench as root, or have the data on a disk that is small".into()
@@ -157,6 +159,11 @@ impl LimitedDisk {
         Ok(Self { at: at_folder, bytes, made_folder, file: None, device: None })
     }
 
+    fn is_mounted(&self) -> bool {
+        let top = mounts::read().into_iter().rfind(|mount| mount.point == self.at);
+        top.is_some_and(|mount| is_own(&mount, self.file.as_slice()))
+    }
+
     /// Removes what was made before it could be mounted.
     fn abandon(&mut self) {
         if let Some(file) = self.file.take() {
@@ -213,7 +220,10 @@ impl LimitedDisk {
 
 impl Drop for LimitedDisk {
     fn drop(&mut self) {
-        unmount_in_order(&self.at);
+        // Somebody may have unmounted it, and mounted something else.
+        if self.is_mounted() {
+            unmount_in_order(&self.at);
+        }
         self.abandon();
     }
 }
@@ -229,8 +239,35 @@ fn unmount_in_order(at: &Path) {
     let _ = unmount_now(at);
 }
 
+/// Whether this is a disk in memory, or one in one of these files.
+fn is_own(mount: &Mount, files: &[PathBuf]) -> bool {
+    match mount.kind.as_str() {
+        "tmpfs" => mount.source == Path::new(SOURCE),
+        "ext4" => {
+            let device = mount.source.strip_prefix("/dev").ok().filter(|name| name.components().count() == 1);
+            let attached = device.map(|name| Path::new("/sys/block").join(name).join("loop/backing_file"));
+            let held = attached.and_then(|path| fs::read_to_string(path).ok());
+            held.is_some_and(|held| files.iter().any(|file| file.to_str() == Some(held.trim_end_matches('\n'))))
+        }
+        _ => false,
+    }
+}
+
+/// Takes out of sight what is mounted there as a disk in memory or in one of these files, also while it is in use, and
+/// nothing that others have mounted.
+pub(crate) fn unmount_own(at: &Path, files: &[PathBuf]) {
+    let Ok(at) = mounts::place(at) else { return };
+    let files: Vec<PathBuf> = files.iter().map(|file| mounts::place(file).unwrap_or_else(|_| file.clone())).collect();
+    for mount in mounts::read().iter().rev().filter(|mount| mount.point == at) {
+        // What is below another mount cannot be had.
+        if !is_own(mount, &files) || unmount_now(&at).is_err() {
+            return;
+        }
+    }
+}
+
 /// Takes a mount out of sight, also while it is in use. What is no mount is left as it is.
-pub(crate) fn unmount_now(at: &Path) -> io::Result<()> {
+fn unmount_now(at: &Path) -> io::Result<()> {
     Ok(unmount(at, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
 }
 
@@ -372,5 +409,21 @@ mod tests {
         assert!(!folder.path().join("a").exists());
         let missing = command("no-such-mkfs", "e2fsprogs", &["-q"], &[Path::new("/x")]).unwrap_err().to_string();
         assert!(missing.contains("`no-such-mkfs -q /x` ") && missing.contains("`e2fsprogs`"), "{missing}");
+    }
+
+    #[test]
+    fn what_was_mounted_in_its_place_is_not_unmounted() {
+        if !disks() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let disk = LimitedDisk::tmpfs(&folder.path().join("small"), MIB).unwrap();
+        let at = disk.at().to_owned();
+        unmount_now(&at).unwrap();
+        mount("somebody", &at, "tmpfs", MountFlags::empty(), None::<&std::ffi::CStr>).unwrap();
+        unmount_own(&at, &[]);
+        drop(disk);
+        assert!(is_mounted(&at));
+        unmount_now(&at).unwrap();
     }
 }

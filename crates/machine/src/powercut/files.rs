@@ -57,8 +57,8 @@ impl Files {
     }
 }
 
-/// Removes what an earlier file system has left in a backing folder.
-pub(super) fn clear(folder: &Path) -> io::Result<()> {
+/// Removes what an earlier file system has left in a backing folder, and nothing else that may be in it.
+pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {

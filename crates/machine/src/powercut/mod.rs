@@ -23,6 +23,7 @@ use mounts::told;
 use serve::{Served, Shared, lock};
 use tree::{Attributes, Tree};
 
+pub(crate) use files::clear as clear_backing;
 pub(crate) use mounts::{clear as clear_mounts, is_mounted_below};
 
 /// A file of this name says that a folder is one of these, with nothing in it that is of use without its process.

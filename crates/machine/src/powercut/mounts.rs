@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use crate::mounts::place;
+
 const DEVICE: &str = "/dev/fuse";
 /// What mounts of Storebench are known by.
 const FILE_SYSTEM: &str = "fuse.storebench";
@@ -62,8 +64,11 @@ pub(super) fn attach(at: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Takes the mount away at once: requests that wait for an answer fail, and what still has files of it open keeps nothing but
-/// errors. One that is not there is no error.
+/// errors. One that is not there is no error; what somebody else has mounted there is left alone.
 pub(super) fn detach(at: &Path) -> io::Result<()> {
+    if mounts()?.iter().rfind(|mount| mount.at == at).is_none_or(|mount| mount.file_system != FILE_SYSTEM) {
+        return Ok(());
+    }
     match unmount(at, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
         Err(error) => Err(told("cannot unmount", at, &error.into())),
@@ -110,15 +115,6 @@ fn mounts() -> io::Result<Vec<Mount>> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-/// The path with no links in it, without asking what is mounted there: it may not answer any more.
-fn place(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    match (path.parent(), path.file_name()) {
-        (Some(above), Some(name)) => Ok(above.canonicalize()?.join(name)),
-        _ => Ok(path),
-    }
-}
-
 /// Whether anything is mounted there or below.
 pub(crate) fn is_mounted_below(path: &Path) -> io::Result<bool> {
     let path = place(path)?;
@@ -143,7 +139,7 @@ pub(crate) fn clear(path: &Path) -> io::Result<bool> {
 pub(super) fn clear_dead(at: &Path) -> io::Result<()> {
     loop {
         let path = place(at)?;
-        if !mounts()?.iter().any(|mount| mount.at == path && mount.file_system == FILE_SYSTEM) {
+        if mounts()?.iter().rfind(|mount| mount.at == path).is_none_or(|mount| mount.file_system != FILE_SYSTEM) {
             return Ok(());
         }
         match fs::metadata(at) {

@@ -9,7 +9,8 @@ use crate::process::{Pid, Tree};
 /// What a tree of processes has used since it was watched, and holds now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUse {
-    /// Processor time in user mode, in ns. Of processes that have ended: where another of the tree has waited for them.
+    /// Processor time in user mode, in ns. Of processes that have ended: all where another of the tree has waited for them, and
+    /// what they had used when they were read last where none has.
     pub user_ns: u64,
     /// Processor time in the kernel, in ns.
     pub system_ns: u64,
@@ -41,27 +42,46 @@ pub struct ProcessUse {
     pub open_files: u64,
 }
 
-/// What the kernel adds to a parent that has waited for a child: user and system ticks, minor and major faults, bytes read and
-/// written, calls that read and write.
-type Counts = [u64; 8];
+/// How often processes are read anew of which one ended meanwhile.
+const TRIES: u32 = 5;
+/// User and system ticks, minor and major faults.
+type Cpu = [u64; 4];
+/// Bytes read and written, calls that read and write.
+type Io = [u64; 4];
 
-/// What a process has used, as it was seen last.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    used: Counts,
-    /// What it had used before it was one of the tree.
-    before: Counts,
-    parent: u32,
-    /// Switches because it waited, and because its time was over: the kernel forgets them with the process.
+/// What a process has used by now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Reading {
+    /// Whose child it is, if that is of the tree.
+    parent: Option<Pid>,
+    /// Its own.
+    cpu: Cpu,
+    /// Of its children that it has waited for, and of those that they have waited for.
+    waited: Cpu,
+    /// Its own and of the children that it has waited for: the kernel does not tell them apart.
+    io: Io,
+    /// Switches because it waited, and because its time was over: of its threads that there are now.
     switches: [u64; 2],
 }
 
+impl Reading {
+    fn all_cpu(&self) -> Cpu {
+        sum(self.cpu, self.waited)
+    }
+}
+
 /// Adds up what the processes of a tree use, those among them that end, too: up to their last reading.
+///
+/// What a process has used is counted with it as long as it is there, whether or not it is in the tree that is looked at. When
+/// it has gone it is counted with whoever has waited for it, or is kept here.
 #[derive(Debug, Default)]
 pub struct Watcher {
-    seen: HashMap<Pid, Seen>,
-    /// Of processes that have ended, and whose parent does not tell of them.
-    gone: Counts,
+    /// Processes that have not gone, as they were read last.
+    seen: HashMap<Pid, Reading>,
+    /// Of processes that have gone, and that nobody of the tree has waited for.
+    gone: (Cpu, Io),
+    /// What those that were found while they ran had used until then, which is nobody's here.
+    before: (Cpu, Io),
     switches: [u64; 2],
     /// When was looked last, in ticks since the machine began.
     looked: Option<u64>,
@@ -70,12 +90,18 @@ pub struct Watcher {
 impl Watcher {
     /// Reads what a tree uses now; `pss` costs the kernel a walk over its memory.
     pub fn look(&mut self, tree: &Tree, pss: bool) -> ProcessUse {
-        let mut now = ProcessUse::default();
-        let looked = self.looked.replace(ticks_now());
-        for pid in tree.pids() {
-            if !self.take(*pid, looked) {
-                continue;
+        let mut tries = 0;
+        let (gone, readings) = loop {
+            tries += 1;
+            let gone: Vec<Pid> = self.seen.keys().copied().filter(|pid| !is_there(*pid)).collect();
+            let readings = self.readings(tree);
+            // Of one that ends meanwhile it would not be known whether its parent was read before or after that.
+            if tries == TRIES || readings.keys().all(|pid| is_there(*pid)) {
+                break (gone, readings);
             }
+        };
+        let mut now = ProcessUse::default();
+        for pid in readings.keys() {
             now.processes += 1;
             let path = |name: &str| format!("/proc/{}/{name}", pid.number);
             if let Some(status) = read(path("status")) {
@@ -87,67 +113,134 @@ impl Watcher {
                 now.pss_bytes += field(&rollup, "Pss").unwrap_or(0) << 10;
             }
         }
-        self.bury();
-        let mut all = self.gone;
-        for seen in self.seen.values() {
-            add(&mut all, &difference(&seen.used, &seen.before));
-        }
-        let [user, system, minor, major, read_bytes, write_bytes, read_calls, write_calls] = all;
+        let looked = self.looked.replace(ticks_now());
+        self.find(looked, &readings);
+        self.take(gone, readings);
+        let ([user, system, minor_faults, major_faults], io) = self.sums();
+        let [read_bytes, write_bytes, read_calls, write_calls] = io;
+        let [waits, preemptions] = self.switches;
         ProcessUse {
             user_ns: user * tick_ns(),
             system_ns: system * tick_ns(),
-            minor_faults: minor,
-            major_faults: major,
+            minor_faults,
+            major_faults,
             read_bytes,
             write_bytes,
             read_calls,
             write_calls,
-            waits: self.switches[0],
-            preemptions: self.switches[1],
+            waits,
+            preemptions,
             ..now
         }
     }
 
-    /// Reads one process; false where it is gone.
-    fn take(&mut self, pid: Pid, looked: Option<u64>) -> bool {
-        let Some((parent, cpu)) = cpu(pid) else { return false };
-        let known = self.seen.get(&pid).copied();
-        let io = io(pid).or(known.map(|seen| [seen.used[4], seen.used[5], seen.used[6], seen.used[7]]));
-        let mut used = [0; 8];
-        used[..4].copy_from_slice(&cpu);
-        used[4..].copy_from_slice(&io.unwrap_or_default());
-        // One that was there before and is of the tree only now, such as a server that has just been found.
-        let is_found = looked.is_some_and(|looked| pid.began < looked);
-        let before = known.map_or(if is_found { used } else { Counts::default() }, |seen| seen.before);
-        let switches = switches(pid);
-        let last = known.map_or(if is_found { switches } else { [0; 2] }, |seen| seen.switches);
-        for (sum, (now, last)) in self.switches.iter_mut().zip(switches.iter().zip(last)) {
-            *sum += now.saturating_sub(last);
-        }
-        self.seen.insert(pid, Seen { used, before, parent, switches });
-        true
+    fn sums(&self) -> (Cpu, Io) {
+        let all = |(cpu, io), reading: &Reading| (sum(cpu, reading.all_cpu()), sum(io, reading.io));
+        let (cpu, io) = self.seen.values().fold(self.gone, all);
+        (less(cpu, self.before.0), less(io, self.before.1))
     }
 
-    /// Keeps what those have used who have ended, unless a parent has waited for them and tells of it. Those who run on and
-    /// were not of the tree this time, such as a node that is just being stopped, stay.
-    fn bury(&mut self) {
-        let ended: Vec<Pid> = self.seen.keys().filter(|pid| !pid.runs()).copied().collect();
-        let dead: Vec<(Pid, Seen)> = ended.iter().filter_map(|pid| Some((*pid, self.seen.remove(pid)?))).collect();
-        for (_, seen) in dead {
-            let told = self.seen.keys().any(|pid| pid.number == seen.parent);
-            if !told {
-                add(&mut self.gone, &difference(&seen.used, &seen.before));
+    /// Those that were there before it was looked last, and whom nobody known has started, such as a server that was found by
+    /// its port, are counted from now on.
+    fn find(&mut self, looked: Option<u64>, readings: &HashMap<Pid, Reading>) {
+        let Some(looked) = looked else { return };
+        let mut found = Vec::new();
+        for (pid, reading) in readings.iter().filter(|(pid, _)| pid.began < looked) {
+            let mut line = std::iter::successors(Some(*pid), |of| readings.get(of)?.parent);
+            if !line.any(|of| self.seen.contains_key(&of)) {
+                found.push((*pid, *reading));
             }
+        }
+        for (pid, reading) in found {
+            add(&mut self.before.0, reading.all_cpu());
+            add(&mut self.before.1, reading.io);
+            self.seen.insert(pid, reading);
+        }
+    }
+
+    fn readings(&self, tree: &Tree) -> HashMap<Pid, Reading> {
+        let mut all: HashMap<Pid, Reading> = HashMap::new();
+        let mut parents = HashMap::new();
+        for pid in tree.pids() {
+            let Some((parent, cpu, waited)) = cpu(*pid) else { continue };
+            // What cannot be read now is as it was.
+            let before = self.seen.get(pid).copied().unwrap_or_default();
+            let io = io(*pid).map_or(before.io, |io| most(io, before.io));
+            all.insert(*pid, Reading { parent: None, cpu, waited, io, switches: switches(*pid) });
+            parents.insert(*pid, parent);
+        }
+        let of_number: HashMap<u32, Pid> = all.keys().map(|pid| (pid.number, *pid)).collect();
+        for (pid, reading) in &mut all {
+            reading.parent = parents.get(pid).and_then(|number| of_number.get(number)).copied();
+        }
+        all
+    }
+
+    /// Takes what was read; `gone` are those that had gone before anything was read.
+    fn take(&mut self, mut gone: Vec<Pid>, readings: HashMap<Pid, Reading>) {
+        // Those above come first: what they have waited for is part of what they have left.
+        gone.sort_by_key(|pid| (pid.began, pid.number));
+        // What those that are there have got meanwhile from those that have gone. Of the reading and writing it is not known.
+        let growth = |pid: &Pid| {
+            let (before, now) = (self.seen.get(pid)?, readings.get(pid)?);
+            Some((less(now.waited, before.waited), less(now.io, before.io)))
+        };
+        let mut left: HashMap<Pid, (Cpu, Io)> = readings.keys().filter_map(|pid| Some((*pid, growth(pid)?))).collect();
+        let mut counted = Vec::new();
+        for pid in &gone {
+            let Some(reading) = self.seen.get(pid) else { continue };
+            let above = std::iter::successors(reading.parent, |above| self.seen.get(above)?.parent);
+            let above = above.into_iter().find(|above| !gone.contains(above) && self.seen.contains_key(above));
+            let all = reading.all_cpu();
+            match above.map(|above| (above, left.get_mut(&above))) {
+                // It has waited for this one, or for whoever has.
+                Some((_, Some((cpu, io)))) if all.iter().zip(*cpu).all(|(all, left)| *all <= left) => {
+                    *cpu = less(*cpu, all);
+                    // What is not there now was never counted with it.
+                    add(&mut self.gone.1, less(reading.io, *io));
+                    *io = less(*io, reading.io);
+                }
+                // It is not known before that one is read again.
+                Some((above, None)) if !readings.contains_key(&above) => continue,
+                _ => {
+                    add(&mut self.gone.0, all);
+                    add(&mut self.gone.1, reading.io);
+                }
+            }
+            counted.push(*pid);
+        }
+        for pid in counted {
+            self.seen.remove(&pid);
+        }
+        for (pid, reading) in readings {
+            let before = self.seen.insert(pid, reading).unwrap_or_default();
+            add(&mut self.switches, less(reading.switches, before.switches));
         }
     }
 }
 
-fn add(sum: &mut Counts, more: &Counts) {
+/// Whether a process is there, which it is until it was waited for.
+fn is_there(pid: Pid) -> bool {
+    Pid::of(pid.number) == Some(pid)
+}
+
+fn add<const N: usize>(sum: &mut [u64; N], more: [u64; N]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-fn difference(of: &Counts, before: &Counts) -> Counts {
-    std::array::from_fn(|nth| of[nth].saturating_sub(before[nth]))
+fn sum<const N: usize>(mut one: [u64; N], other: [u64; N]) -> [u64; N] {
+    add(&mut one, other);
+    one
+}
+
+fn less<const N: usize>(mut from: [u64; N], what: [u64; N]) -> [u64; N] {
+    from.iter_mut().zip(what).for_each(|(from, what)| *from = from.saturating_sub(what));
+    from
+}
+
+fn most<const N: usize>(mut one: [u64; N], other: [u64; N]) -> [u64; N] {
+    one.iter_mut().zip(other).for_each(|(one, other)| *one = other.max(*one));
+    one
 }
 
 /// Ticks since the machine began.
@@ -157,33 +250,33 @@ fn ticks_now() -> u64 {
     (seconds * 1e9) as u64 / tick_ns()
 }
 
-/// The parent of a process; its user and system ticks, minor and major faults, with those of its children that it has waited for.
-fn cpu(pid: Pid) -> Option<(u32, [u64; 4])> {
+/// The number of a process's parent; what it has used itself, and what its children had that it has waited for.
+fn cpu(pid: Pid) -> Option<(u32, Cpu, Cpu)> {
     let text = read(format!("/proc/{}/stat", pid.number))?;
     let fields: Vec<u64> =
         text.rsplit_once(')')?.1.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
     // Field 3 is the first of them.
     let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-    let used = [field(14) + field(16), field(15) + field(17), field(10) + field(11), field(12) + field(13)];
-    (field(22) == pid.began).then_some((u32::try_from(field(4)).unwrap_or(0), used))
+    let (own, waited) = ([14, 15, 10, 12].map(field), [16, 17, 11, 13].map(field));
+    (field(22) == pid.began).then(|| (u32::try_from(field(4)).unwrap_or(0), own, waited))
 }
 
-/// Bytes that a process read and wrote, and its calls, with those of its children that it has waited for; none where it does not
-/// tell, as of one that has ended.
-fn io(pid: Pid) -> Option<[u64; 4]> {
-    let text = read(format!("/proc/{}/io", pid.number))?;
-    let of = |name: &str| field(&text, name);
-    let written = of("write_bytes")?.saturating_sub(of("cancelled_write_bytes").unwrap_or(0));
-    Some([of("read_bytes")?, written, of("syscr")?, of("syscw")?])
+fn io(pid: Pid) -> Option<Io> {
+    let io = read(format!("/proc/{}/io", pid.number))?;
+    let count = |name| field(&io, name).unwrap_or(0);
+    let written = count("write_bytes").saturating_sub(count("cancelled_write_bytes"));
+    Some([count("read_bytes"), written, count("syscr"), count("syscw")])
 }
 
-/// Switches of all threads of a process that are there now: its own status tells of its first thread alone.
 fn switches(pid: Pid) -> [u64; 2] {
-    let mut all = [0; 2];
+    let mut all = [0, 0];
+    // The status of a process tells of its first thread alone.
     for task in fs::read_dir(format!("/proc/{}/task", pid.number)).into_iter().flatten().flatten() {
         let status = read(task.path().join("status")).unwrap_or_default();
-        all[0] += field(&status, "voluntary_ctxt_switches").unwrap_or(0);
-        all[1] += field(&status, "nonvoluntary_ctxt_switches").unwrap_or(0);
+        add(
+            &mut all,
+            ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|name| field(&status, name).unwrap_or(0)),
+        );
     }
     all
 }
@@ -243,35 +336,6 @@ mod tests {
         (child, pid)
     }
 
-    /// Of two nodes one is killed, and the other left out for once: nothing is counted twice, and nothing forgotten.
-    #[test]
-    fn nodes_that_end_or_are_left_out_are_counted_once() {
-        let (mut one, first) = spin();
-        let (mut other, second) = spin();
-        let mut watcher = Watcher::default();
-        let spent = |used: ProcessUse| used.user_ns + used.system_ns;
-        let both = |watcher: &mut Watcher| spent(watcher.look(&Tree::of(&[first, second]), false));
-        // Both have done what they do and sleep.
-        let sleeps = |pid: Pid| Tree::of(&[pid]).pids().len() == 2;
-        while !(sleeps(first) && sleeps(second)) {
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        let before = both(&mut watcher);
-        assert!(before >= 50_000_000, "{before}");
-        let alone = spent(watcher.look(&Tree::of(&[second]), false));
-        Tree::of(&[first]).kill();
-        one.wait().unwrap();
-        let after = spent(watcher.look(&Tree::of(&[second]), false));
-        let without = spent(watcher.look(&Tree::of(&[]), false));
-        let again = both(&mut watcher);
-        Tree::of(&[second]).kill();
-        other.wait().unwrap();
-        // A tick or two for the end of a process.
-        for now in [alone, after, without, again, both(&mut watcher)] {
-            assert!((before..before + 40_000_000).contains(&now), "{before} {now}");
-        }
-    }
-
     /// One that is found while it runs is counted from then on.
     #[test]
     fn what_a_server_used_before_it_was_found_is_none_of_the_phases() {
@@ -289,6 +353,14 @@ mod tests {
 
     #[test]
     fn a_server_that_was_started_again_goes_on_counting() {
+        let spin = || {
+            let mut child = Command::new("sh")
+                .args(["-c", "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; sleep 600"])
+                .spawn()
+                .unwrap();
+            let pid = Pid::of(child.id()).unwrap();
+            (std::mem::replace(&mut child, Command::new("true").spawn().unwrap()), pid)
+        };
         let mut watcher = Watcher::default();
         let mut before = 0;
         for _ in 0..2 {
@@ -306,5 +378,143 @@ mod tests {
             assert!(before >= 50_000_000, "it does not forget what has ended: {before}");
         }
         assert!(before >= 100_000_000);
+    }
+
+    /// Waits until a process has used this much processor time by itself.
+    fn has_spent(pid: Pid, ticks: u64) {
+        let spent = || cpu(pid).is_some_and(|(_, own, _)| own[0] + own[1] >= ticks);
+        crate::testing::wait_until("it has computed", spent);
+    }
+
+    fn ticks(used: ProcessUse) -> u64 {
+        (used.user_ns + used.system_ns) / tick_ns()
+    }
+
+    #[test]
+    fn of_several_servers_each_is_counted_once_also_when_the_first_is_killed_or_one_is_not_looked_at() {
+        let spin = || {
+            let script = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; exec sleep 600";
+            let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let pid = Pid::of(child.id()).unwrap();
+            (child, pid)
+        };
+        let (mut first, one) = spin();
+        let (mut second, other) = spin();
+        // Not while it begins the other program.
+        let resting = |pid: Pid| {
+            let before = cpu(pid);
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            fs::read_to_string(format!("/proc/{}/comm", pid.number)).is_ok_and(|n| n == "sleep\n") && cpu(pid) == before
+        };
+        for pid in [one, other] {
+            has_spent(pid, 4);
+            crate::testing::wait_until("it rests", || resting(pid));
+        }
+        let mut watcher = Watcher::default();
+        let both = watcher.look(&Tree::of(&[one, other]), false);
+        assert!(ticks(both) >= 8, "{both:?}");
+        let almost = |now: ProcessUse| {
+            let (before, now) = ((ticks(both), both.minor_faults), (ticks(now), now.minor_faults));
+            assert!(now.0 >= before.0 && now.1 >= before.1, "what was used is lost: {before:?} {now:?}");
+            assert!(now.0 <= before.0 + 2 && now.1 <= before.1 + 50, "it is counted twice: {before:?} {now:?}");
+        };
+        // One is being started again while it is looked at.
+        almost(watcher.look(&Tree::of(&[one]), false));
+        almost(watcher.look(&Tree::of(&[other]), false));
+        almost(watcher.look(&Tree::of(&[one, other]), false));
+        // The oldest has gone, then both.
+        first.kill().unwrap();
+        first.wait().unwrap();
+        almost(watcher.look(&Tree::of(&[other]), false));
+        almost(watcher.look(&Tree::of(&[other]), false));
+        second.kill().unwrap();
+        second.wait().unwrap();
+        almost(watcher.look(&Tree::default(), false));
+        almost(watcher.look(&Tree::of(&[other]), false));
+    }
+
+    #[test]
+    fn what_a_child_has_written_is_counted_once_when_its_parent_has_waited_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = |name: &str| folder.path().join(name).exists();
+        // The shell in parentheses gets what `dd` has written, and the one around it gets what that one has.
+        let script = "(dd if=/dev/zero of=/dev/null bs=1 count=5000 2>&-; touch written; while [ ! -e end ]; do sleep \
+                      0.01; done); touch ended; exec sleep 600";
+        let mut child = Command::new("sh").args(["-c", script]).current_dir(folder.path()).spawn().unwrap();
+        let pid = Pid::of(child.id()).unwrap();
+        let mut watcher = Watcher::default();
+        crate::testing::wait_until("it has written", || there("written"));
+        let before = watcher.look(&Tree::of(&[pid]), false);
+        fs::write(folder.path().join("end"), "").unwrap();
+        crate::testing::wait_until("it has ended", || there("ended"));
+        let after = watcher.look(&Tree::of(&[pid]), false);
+        Tree::of(&[pid]).kill();
+        child.wait().unwrap();
+        if before.write_calls == 0 {
+            println!("skipped: the kernel does not count what processes read and write");
+            return;
+        }
+        let ended = watcher.look(&Tree::of(&[pid]), false);
+        assert!(before.write_calls >= 5000, "{before:?}");
+        for now in [after, ended] {
+            assert!((before.write_calls..before.write_calls + 2500).contains(&now.write_calls), "{before:?} {now:?}");
+        }
+    }
+
+    /// Processes that are only told of, by their numbers.
+    fn told(all: &[(u32, u32, u64, u64)]) -> HashMap<Pid, Reading> {
+        let pid = |number: u32| Pid { number, began: u64::from(number) };
+        let known = |number: u32| all.iter().any(|(other, ..)| *other == number);
+        let reading = |&(number, parent, own, waited): &(u32, u32, u64, u64)| {
+            let parent = known(parent).then(|| pid(parent));
+            let io = [own + waited, 0, 0, 0];
+            (
+                pid(number),
+                Reading { parent, cpu: [own, 0, 9, 0], waited: [waited, 0, waited, 0], io, switches: [own, 0] },
+            )
+        };
+        all.iter().map(reading).collect()
+    }
+
+    #[test]
+    fn those_that_have_gone_are_counted_where_nobody_else_counts_them() {
+        let pid = |number: u32| Pid { number, began: u64::from(number) };
+        let sums = |watcher: &Watcher| {
+            let (cpu, io) = watcher.sums();
+            (cpu[0], io[0])
+        };
+        let begun = |all: &[(u32, u32, u64, u64)]| {
+            let mut watcher = Watcher::default();
+            watcher.take(Vec::new(), told(all));
+            watcher
+        };
+        let all = [(1, 0, 100, 0), (2, 1, 50, 0), (3, 2, 30, 0)];
+        // Its parent has waited for the last, or for both.
+        let mut watcher = begun(&all);
+        assert_eq!(sums(&watcher), (180, 180));
+        watcher.take(vec![pid(3)], told(&[(1, 0, 100, 0), (2, 1, 50, 31)]));
+        assert_eq!(sums(&watcher), (181, 181));
+        watcher.take(vec![pid(2)], told(&[(1, 0, 100, 85)]));
+        assert_eq!(sums(&watcher), (185, 185));
+        let mut watcher = begun(&all);
+        watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 101, 80)]));
+        assert_eq!((sums(&watcher), watcher.switches[0]), ((181, 181), 181));
+        // It has waited for the one in the middle, and nobody for the last.
+        let mut watcher = begun(&all);
+        watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 100, 52)]));
+        assert_eq!(sums(&watcher), (182, 182));
+        // Nobody waits for children (SIGCHLD is ignored).
+        let mut watcher = begun(&all);
+        watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 120, 0)]));
+        assert_eq!(sums(&watcher), (200, 200));
+        // One that is not looked at has waited for its child: it is known when it is looked at again.
+        let mut watcher = begun(&[(1, 0, 100, 0), (2, 1, 50, 0), (7, 0, 10, 0)]);
+        watcher.take(vec![pid(2)], told(&[(7, 0, 11, 0)]));
+        assert_eq!(sums(&watcher), (161, 161));
+        watcher.take(vec![pid(2)], told(&[(1, 0, 100, 50), (7, 0, 11, 0)]));
+        assert_eq!((sums(&watcher), watcher.seen.len()), ((161, 161), 2));
+        // All of them have gone.
+        watcher.take(vec![pid(1), pid(7)], HashMap::new());
+        assert_eq!((sums(&watcher), watcher.seen.len()), ((161, 161), 0));
     }
 }

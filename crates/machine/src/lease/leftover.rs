@@ -1,0 +1,136 @@
+//! Takes away mounts and folders that a process has left, and nothing that others have put in their place meanwhile.
+
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::disk::unmount_own;
+use crate::powercut::{MARKER, clear_backing, clear_mounts, is_mounted_below};
+
+/// How long a process that was killed may take to let go of a folder: its last thread may end after its first.
+const LET_GO_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Takes away what is mounted at these places, those of disks in one of these files among them, and removes the folders:
+/// those that are such places, and those behind a mount.
+pub(super) fn clear(mounts: &[PathBuf], files: &[PathBuf], folders: &[PathBuf]) {
+    let began = Instant::now();
+    while folders.iter().any(|folder| is_in_use(folder)) {
+        if began.elapsed() >= LET_GO_WITHIN {
+            // Another process has its file system there now.
+            return;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    for at in mounts.iter().rev() {
+        let _ = clear_mounts(at);
+        unmount_own(at, files);
+    }
+    for folder in folders {
+        remove(folder, !mounts.contains(folder));
+    }
+}
+
+/// The mark of a file system in its folder, unless something is mounted there, which may be in the way of any answer.
+fn mark(folder: &Path) -> Option<File> {
+    let plain = is_mounted_below(folder).is_ok_and(|mounted| !mounted)
+        && fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
+        && fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|found| found.is_file());
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let open = || File::options().read(true).custom_flags(flags).open(folder.join(MARKER));
+    if plain { open().ok() } else { None }
+}
+
+/// Whoever has one of these mounted holds its mark.
+fn is_free(mark: &File) -> bool {
+    flock(mark, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+fn is_in_use(folder: &Path) -> bool {
+    mark(folder).is_some_and(|mark| !is_free(&mark))
+}
+
+/// Removes a marked folder with what a file system has made in it: its mark, and the backing files of one that is behind a
+/// mount. Where anything else is in it, which may be data of the user's, that stays, and so does the folder.
+pub(crate) fn remove(folder: &Path, is_behind: bool) {
+    let Some(mark) = mark(folder).filter(is_free) else { return };
+    if is_behind && clear_backing(folder).is_err() {
+        return;
+    }
+    let _ = fs::remove_file(folder.join(MARKER));
+    drop(mark);
+    let _ = fs::remove_dir(folder);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LimitedDisk;
+    use crate::testing::disks;
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+    /// A folder that is marked, with these files.
+    fn marked(folder: PathBuf, files: &[&str]) -> PathBuf {
+        fs::create_dir(&folder).unwrap();
+        [MARKER].iter().chain(files).for_each(|file| fs::write(folder.join(file), "x").unwrap());
+        folder
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_the_user_has_put_into_a_folder_stays() {
+        let around = tempfile::tempdir().unwrap();
+        let path = |name: &str| around.path().join(name);
+        let (at, behind) = (marked(path("at"), &["7", "data"]), marked(path("at.backing"), &["1", "27", "data"]));
+        fs::create_dir(behind.join("folder")).unwrap();
+        let (empty, used) = (marked(path("empty"), &[]), marked(path("empty.backing"), &["1", "2"]));
+        let folders = [at.clone(), behind.clone(), empty.clone(), used.clone()];
+        clear(&[at.clone(), empty.clone()], &[], &folders);
+        assert_eq!(names(&at), ["7", "data"]);
+        assert_eq!(names(&behind), ["data", "folder"]);
+        assert!(!empty.exists() && !used.exists());
+    }
+
+    #[test]
+    fn what_another_process_uses_stays() {
+        let around = tempfile::tempdir().unwrap();
+        let used = marked(around.path().join("used"), &["1"]);
+        let mark = File::open(used.join(MARKER)).unwrap();
+        flock(&mark, FlockOperation::NonBlockingLockExclusive).unwrap();
+        clear(&[], &[], std::slice::from_ref(&used));
+        assert_eq!(names(&used).len(), 2);
+        drop(mark);
+        clear(&[], &[], std::slice::from_ref(&used));
+        assert!(!used.exists());
+    }
+
+    #[test]
+    fn only_own_disks_are_unmounted() {
+        if !disks() {
+            return;
+        }
+        let around = tempfile::tempdir().unwrap();
+        let path = |name: &str| around.path().canonicalize().unwrap().join(name);
+        let is_mounted = |at: &Path| crate::mounts::read().iter().any(|mount| mount.point == at);
+        let (foreign, memory, looped) = (path("foreign"), path("memory"), path("looped"));
+        fs::create_dir(&foreign).unwrap();
+        mount("somebody", &foreign, "tmpfs", MountFlags::empty(), None::<&std::ffi::CStr>).unwrap();
+        std::mem::forget(LimitedDisk::tmpfs(&memory, 1 << 20).unwrap());
+        std::mem::forget(LimitedDisk::loop_file(&looped, &path("file"), 8 << 20).unwrap());
+        let all = [foreign.clone(), memory.clone(), looped.clone()];
+        clear(&all, &[path("other")], &[]);
+        assert!(is_mounted(&foreign) && !is_mounted(&memory) && is_mounted(&looped), "it is in no file of the lease's");
+        clear(&all, &[path("file")], &[]);
+        assert!(is_mounted(&foreign) && !is_mounted(&looped));
+        unmount(&foreign, UnmountFlags::empty()).unwrap();
+    }
+}
