@@ -4,12 +4,12 @@ use indexmap::IndexMap;
 use storebench_core::workload::short_names;
 
 use crate::figures::{DOCUMENTS, THROUGHPUT};
-use crate::human::ratio;
+use crate::human::{count, ratio};
 use crate::results::{FactorSweep, RunResult};
 use crate::sweep::{is_spent, level_in_words};
 
-/// Stores that are told of.
-const MOST: usize = 3;
+/// Sentences, of one store in one phase each.
+const MOST: usize = 4;
 
 /// A sentence for each store and phase: of each factor with numbers as levels how much of it is enough, or what its
 /// highest level changes. Nothing of factors whose other levels vary too: there the curves tell.
@@ -43,7 +43,12 @@ pub(super) fn changes(result: &RunResult, phases: &[String]) -> Vec<String> {
         let whose = if several { format!("{store}, ") } else { String::new() };
         format!("{whose}{phase}: {}.", clauses.join("; "))
     };
-    told.into_iter().map(sentence).take(MOST).collect()
+    let more = told.len().saturating_sub(MOST);
+    let mut all: Vec<String> = told.into_iter().take(MOST).map(sentence).collect();
+    if more > 0 {
+        all.push(format!("{} more: see the curves.", count(more as u64)));
+    }
+    all
 }
 
 fn clause(swept: &FactorSweep, name: &str) -> Option<String> {
@@ -93,7 +98,12 @@ mod tests {
         assert_eq!(told.len(), 2);
         assert!(told[0].starts_with("sqlite, mixed: ") && told[1].starts_with("other, mixed: "), "{told:?}");
         assert!(told[1].contains("from workers = 4 on"), "{told:?}");
-        run.sweeps.extend(other);
+        run.sweeps.extend(other.clone());
         assert_eq!(changes(&run, &["mixed".into()]).len(), 1);
+        for store in ["third", "fourth", "fifth", "sixth"] {
+            run.sweeps.extend(other.iter().cloned().map(|swept| FactorSweep { store: store.into(), ..swept }));
+        }
+        let told = changes(&run, &["mixed".into()]);
+        assert_eq!((told.len(), told.last().unwrap().as_str()), (5, "1 more: see the curves."));
     }
 }
