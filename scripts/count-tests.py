@@ -14,6 +14,8 @@ A test binary in which no test has ended for `--patience` seconds (600) is kille
 the tests that were still running are named, with what the kernel says that their threads wait for.
 """
 
+import contextlib
+import io
 import os
 import re
 import signal
@@ -122,7 +124,7 @@ def still_running(binary, ended):
 
     A thread has the name of its test, of which the kernel keeps 15 bytes."""
     listed = subprocess.run(
-        [os.readlink(f"/proc/{binary}/exe"), "--list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [os.readlink(f"/proc/{binary}/exe"), "--list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60
     )
     names = [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
     left = {name.encode()[:15]: name for name in names if name not in ended}
@@ -145,6 +147,8 @@ def give_up(parent, counter, patience):
             running = still_running(int(process.name), counter.ended) if child else []
         except OSError:
             continue
+        except subprocess.TimeoutExpired:
+            running = []
         if child:
             print(f"no test has ended for {patience} s; {process.name} is killed. Still running:", flush=True)
             for name in running or ["none that has a thread of its own"]:
@@ -219,6 +223,18 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     lines, code = counter.summary(0, table, missing)
     assert lines[-2:] == ["the conformance suite did not run to its end on redis", "3 passed, 1 failed, 0 skipped"]
     assert code == 1 and lines[:2] == table
+    # A child that says nothing is killed, and what waits for it goes on.
+    counter = Counter()
+    assert counter.line("running 1 test") and counter.heard is not None
+    assert counter.line("test a ... ok") and counter.ended == {"a"}
+    counter.heard -= 10
+    with contextlib.redirect_stdout(io.StringIO()), subprocess.Popen(["sh", "-c", "sleep 60; exit 7"]) as parent:
+        over = threading.Event()
+        threading.Thread(target=watch, args=(parent.pid, counter, 5, over), daemon=True).start()
+        while parent.poll() is None:
+            time.sleep(0.01)
+        over.set()
+    assert parent.returncode == 7 and counter.failures, (parent.returncode, counter.failures)
 
 
 def main():

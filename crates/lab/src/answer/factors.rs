@@ -15,8 +15,7 @@ const MOST: usize = 4;
 /// highest level changes. Nothing of factors whose other levels vary too: there the curves tell.
 pub(super) fn changes(result: &RunResult, phases: &[String]) -> Vec<String> {
     let of_phase = |swept: &FactorSweep, phase: &str| {
-        swept.figure.strip_prefix(phase).is_some_and(|rest| rest == format!(".{}", DOCUMENTS.name))
-            || swept.figure.strip_prefix(phase).is_some_and(|rest| rest == format!(".{}", THROUGHPUT.name))
+        [DOCUMENTS, THROUGHPUT].iter().any(|measure| swept.figure == format!("{phase}.{}", measure.name))
     };
     let mut factors: Vec<&str> = result.sweeps.iter().map(|swept| swept.factor.as_str()).collect();
     factors.sort_unstable();

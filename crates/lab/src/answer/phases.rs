@@ -265,8 +265,13 @@ fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
                 } else {
                     String::new()
                 };
-                let slots = carried_at_most(phase).map_or_else(String::new, |most| {
-                    format!("; its {} carry no more than {}/s", plural(phase.slots, "slot"), rate(most))
+                let carried = carried_at_most(phase).zip(phase.all.service_ns.mean);
+                let slots = carried.map_or_else(String::new, |(most, service_ns)| {
+                    let (slots, most) = (plural(phase.slots, "slot"), rate(most));
+                    format!(
+                        "; at a mean service time of {} its {slots} carry no more than {most}/s",
+                        duration(service_ns)
+                    )
                 });
                 format!(
                     "{} did not hold {}/s in {}: {}/s were answered{left}{slots}.",

@@ -158,6 +158,19 @@ fn a_rate_that_was_not_held_is_the_answer() {
 }
 
 #[test]
+fn slots_that_were_all_taken_stand_beside_a_rate_that_was_not_held() {
+    let mut run = stores(&[("a", &[1.0])]);
+    let phase = &mut run.trials[0].phases[1];
+    phase.rate =
+        Some(RateResult { planned: 1_000.into(), due_per_s: 1_000.0, achieved_per_s: 745.0, ..RateResult::default() });
+    (phase.slots, phase.slots_busy_share, phase.all.service_ns.mean) = (2, 0.89, Some(2.5e6));
+    assert!(found(&run).ends_with("a did not hold 1,000/s in mixed: 745/s were answered."), "{}", found(&run));
+    run.trials[0].phases[1].slots_busy_share = 0.90;
+    let text = found(&run);
+    assert!(text.ends_with("; at a mean service time of 2.50 ms its 2 slots carry no more than 800/s."), "{text}");
+}
+
+#[test]
 fn a_figure_of_few_requests_says_how_few() {
     let mut run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
     for op in run.trials.iter_mut().flat_map(|t| &mut t.phases[1].ops).map(|(_, op)| op) {
