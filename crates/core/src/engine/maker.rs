@@ -68,8 +68,10 @@ pub(super) struct Maker {
     base: Vec<u64>,
     /// Documents this worker has inserted, by position of the collection.
     inserted: Vec<u64>,
-    /// Whether a write found no key without an open outcome.
+    /// Whether the last draw found no key: every one that its write could have has an open write.
     pub exhausted: bool,
+    /// The recipe of that write, which is drawn a key for again.
+    waiting: Option<usize>,
     /// The next batch of a load: recipe, and number of the batch in it.
     load: (usize, u64),
     made: u64,
@@ -154,6 +156,7 @@ impl Maker {
             base,
             inserted: vec![0; collections],
             exhausted: false,
+            waiting: None,
             load: (0, worker),
             made: 0,
             distinct: (0..collections).map(|_| None).collect(),
@@ -167,12 +170,12 @@ impl Maker {
         })
     }
 
-    /// The next operation; none when a load is done. The indexes of a batch that is not a run of
-    /// neighbours are left in `indexes`.
+    /// The next operation; none when a load is done, and while it is a write that has to wait for a key ([`Self::exhausted`]).
+    /// The indexes of a batch that is not a run of neighbours are left in `indexes`.
     #[inline]
     pub(super) fn next(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
         indexes.clear();
-        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(indexes) };
+        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(indexes)? };
         self.made += 1;
         Some(task)
     }
@@ -199,50 +202,57 @@ impl Maker {
 
     /// One operation of a recipe, as the mix might draw it.
     pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
-        self.mixed(recipe, indexes)
+        // Only a ledger lets an operation wait, and no examples are drawn with one.
+        self.mixed(recipe, indexes).unwrap_or_default()
     }
 
     #[inline]
-    fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Task {
-        let at = if self.weights.len() == 1 {
-            0
-        } else {
-            let draw = self.rng.unit();
-            self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
-        };
-        self.mixed(at, indexes)
-    }
-
-    #[inline]
-    fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Task {
-        let brief = self.briefs[at];
-        let index = self.draw(at, brief);
-        if brief.batch > 1 {
-            indexes.push(index);
-            for _ in 1..brief.batch {
-                let index = self.draw(at, brief);
-                indexes.push(index);
-            }
+    fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
+        let at = self.next_recipe();
+        let task = self.mixed(at, indexes);
+        if task.is_none() {
+            self.waiting = Some(at);
         }
+        task
+    }
+
+    /// One operation of a recipe; none where no key is left for it.
+    #[inline]
+    fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Option<Task> {
+        let brief = self.briefs[at];
         // Inserted documents are new: as loaded.
         let numbered = brief.writes && !brief.inserts;
         let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
-        if let Some(ledger) = &mut self.ledger
-            && brief.writes
-        {
-            let (key, state) = ((brief.collection, index), leaves(brief.kind, version));
-            if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
+        let mut task = Task { recipe: at, version, documents: brief.batch, ..Task::default() };
+        for nth in 0..brief.batch {
+            let Some(index) = self.draw(at, brief) else {
+                self.unmake(&task, indexes);
+                indexes.clear();
+                return None;
+            };
+            if nth == 0 {
+                task.index = index;
+            }
+            if brief.batch > 1 {
+                indexes.push(index);
+            }
+            if let Some(ledger) = &mut self.ledger
+                && brief.writes
+            {
+                let (key, state) = ((brief.collection, index), leaves(brief.kind, version));
+                if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
+            }
         }
         // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
-        let check = brief.checkable
+        task.check = brief.checkable
             && self.plan.check > 0.0
             && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
-        Task { recipe: at, index, version, documents: brief.batch, check }
+        Some(task)
     }
 
-    /// One index by popularity, or a new one for an insert.
+    /// One index by popularity, or a new one for an insert; none where a ledger leaves no key to write.
     #[inline]
-    fn draw(&mut self, at: usize, brief: Brief) -> u64 {
+    fn draw(&mut self, at: usize, brief: Brief) -> Option<u64> {
         let Brief { collection, count: loaded, .. } = brief;
         let count = loaded + self.base[collection];
         let index = match (&mut self.streams[at], brief.parents) {
@@ -260,11 +270,13 @@ impl Maker {
                 // With a ledger what others have inserted has one writer: whoever inserted it.
                 let own_only = self.ledger.is_some() && !self.latest;
                 let newest = if own_only { count } else { count + self.inserted[collection] * self.workers };
-                let mut index = stream.next(&mut self.rng, newest);
-                if self.latest && index >= count {
-                    // Only what this worker inserted itself is sure to exist.
-                    index = index - (index - count) % self.workers + self.worker;
-                }
+                let (latest, worker, workers) = (self.latest, self.worker, self.workers);
+                let mut next = || {
+                    let index = stream.next(&mut self.rng, newest);
+                    // Of what was inserted only what this worker inserted itself is sure to exist, and its own to write.
+                    if latest && index >= count { index - (index - count) % workers + worker } else { index }
+                };
+                let mut index = next();
                 if let Some(ledger) = &self.ledger
                     && brief.writes
                 {
@@ -278,23 +290,22 @@ impl Maker {
                             }
                             evidence = Some(index);
                         }
-                        index = stream.next(&mut self.rng, newest);
+                        index = next();
                     }
                     index = evidence.unwrap_or(index);
                     if ledger.is_open((collection, index)) {
                         // Few keys are left: the worker's own ones are looked through in order.
-                        let own = (0..loaded.div_ceil(self.workers)).map(|n| n * self.workers + self.worker);
-                        match own.filter(|i| *i < loaded).find(|i| !ledger.is_open((collection, *i))) {
-                            Some(closed) => index = closed,
-                            None => self.exhausted = true,
-                        }
+                        let mut own = (0..loaded.div_ceil(workers)).map(|n| n * workers + worker);
+                        let closed = own.find(|i| *i < loaded && !ledger.is_open((collection, *i)));
+                        self.exhausted = closed.is_none();
+                        index = closed?;
                     }
                 }
                 index
             }
         };
         self.touch(collection, index, 1);
-        index
+        Some(index)
     }
 
     #[inline]
@@ -305,22 +316,32 @@ impl Maker {
         }
     }
 
-    /// Draws only which kind of operation comes next, for one that is not sent.
+    /// Which kind of operation comes next: that which waits for a key, else one that is drawn.
+    #[inline]
     pub(super) fn next_recipe(&mut self) -> usize {
         if self.plan.amount == Amount::Load {
             return self.load.0.min(self.briefs.len() - 1);
+        }
+        if let Some(waiting) = self.waiting.take() {
+            return waiting;
+        }
+        if self.weights.len() == 1 {
+            return 0;
         }
         let draw = self.rng.unit();
         self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
     }
 
     /// A task that was drawn is not sent after all.
-    pub(super) fn unmake(&mut self, task: &Task) {
+    pub(super) fn unmake(&mut self, task: &Task, indexes: &[u64]) {
         let brief = self.briefs[task.recipe];
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
-            ledger.refused((brief.collection, task.index), leaves(brief.kind, task.version));
+            let single = (task.documents == 1).then_some(task.index);
+            for index in indexes.iter().copied().chain(single) {
+                ledger.refused((brief.collection, index), leaves(brief.kind, task.version));
+            }
         }
     }
 
@@ -330,6 +351,19 @@ impl Maker {
         let ledger = self.ledger.as_ref()?;
         let brief = &self.briefs[task.recipe];
         if brief.kind == OpKind::Read { ledger.floor((brief.collection, task.index)) } else { None }
+    }
+
+    /// The same of each document of a bulk read.
+    pub(super) fn floors(&self, task: &Task, indexes: &[u64], floors: &mut Vec<(u64, Floor)>) {
+        floors.clear();
+        let brief = &self.briefs[task.recipe];
+        if let Some(ledger) = &self.ledger
+            && brief.kind == OpKind::BulkRead
+        {
+            let of = |index: u64| Some((index, ledger.floor((brief.collection, index))?));
+            let single = indexes.is_empty().then_some(task.index);
+            floors.extend(indexes.iter().copied().chain(single).filter_map(of));
+        }
     }
 
     /// Numbers of new documents that are taken now, by position of the collection, in rounds of all
@@ -436,14 +470,16 @@ impl Maker {
         Request {
             collection: CollectionId(recipe.label.collection as u16),
             op,
-            contents: task.check || stage == Stage::Look || (self.ledger.is_some() && kind == OpKind::Read),
+            contents: task.check
+                || stage == Stage::Look
+                || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead)),
         }
     }
 }
 
 /// What a write of this kind and version leaves at its key.
 pub(super) fn leaves(kind: OpKind, version: u64) -> State {
-    if kind == OpKind::Delete { State::ABSENT } else { State::version(version) }
+    if matches!(kind, OpKind::Delete | OpKind::BulkDelete) { State::removed(version) } else { State::version(version) }
 }
 
 /// Bytes of keys and documents that a request sends.

@@ -26,6 +26,8 @@ mod simulated;
 mod simulated_bulk;
 #[cfg(test)]
 mod simulated_ends;
+#[cfg(test)]
+mod simulated_ledger;
 mod slots;
 mod stop;
 mod team;

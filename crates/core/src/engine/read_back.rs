@@ -9,7 +9,7 @@ use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
 use crate::documents::Catalog;
-use crate::ledger::{Book, Found, Key, State};
+use crate::ledger::{Book, Found, Key};
 use crate::measure::LedgerReport;
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, SessionOptions};
 
@@ -109,11 +109,7 @@ pub(super) fn read_back(
                     if fate.is_broken() {
                         broken.push((key, fate, entry.acknowledged, found.clone()));
                     }
-                    match found {
-                        Found::Nothing => book.found(key, State::ABSENT),
-                        Found::Version(version) => book.found(key, State::version(version)),
-                        Found::Other(_) => {}
-                    }
+                    book.found(key, &found);
                 });
                 // Those that were not asked for any more.
                 again.extend(left.iter().skip(ended));

@@ -35,7 +35,7 @@ mix      = { read = 1 }
 duration = "10s"
 "#;
 
-fn study(text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
+pub(super) fn study(text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
     let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
     let study = Study::parse(text, std::path::Path::new("simulated.toml"), &overrides).unwrap();
     let dir = std::env::temp_dir();
@@ -110,7 +110,7 @@ pub(super) fn simulate_text<S: Session>(
     simulate_on(&FakeClock::new(), text, overrides, late_ns, open)
 }
 
-fn simulate_on<S: Session>(
+pub(super) fn simulate_on<S: Session>(
     clock: &FakeClock,
     text: &str,
     overrides: &[&str],

@@ -46,6 +46,8 @@ pub(super) struct Slot {
     pub lag_ns: u64,
     /// With a ledger: what this read must find.
     pub floor: Option<Floor>,
+    /// The same of each document of a bulk read, by index.
+    pub floors: Vec<(u64, Floor)>,
     /// Of a bulk operation that is tried again in part: what came of the items of earlier tries.
     pub earlier: Earlier,
 }
@@ -71,9 +73,9 @@ pub(super) struct Earlier {
 /// How an operation that the ledger follows has ended.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// A write, and whether it was done, if that is known.
+    /// A write of one document, and whether it was done, if that is known.
     Write(Task, Option<bool>),
-    /// A read, what it had to find, and what it found.
+    /// A read of one document, what it had to find, and what it found.
     Read(Task, Floor, Found),
 }
 
@@ -119,6 +121,8 @@ pub(super) struct Slots<C> {
     pub next_timeout_ns: u64,
     rng: Rng,
     scratch: Vec<u8>,
+    /// Documents of a bulk read that were found: index and version.
+    rows: Vec<(u64, u64)>,
     pub messages: HashMap<String, u64>,
     pub wrong_examples: Vec<String>,
     /// What the ledger must hear of.
@@ -148,6 +152,7 @@ impl<C: Clock> Slots<C> {
             next_timeout_ns: u64::MAX,
             rng: Rng::stream(seed ^ 0x6261_636b_6f66_6621, u64::from(worker)),
             scratch: Vec::new(),
+            rows: Vec::new(),
             messages: HashMap::new(),
             wrong_examples: Vec::new(),
             endings: Vec::new(),
@@ -225,7 +230,10 @@ impl<C: Clock> Slots<C> {
     pub(super) fn censor_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
         let waiting: Vec<usize> = self.again.drain(..).map(|(slot, _)| slot).collect();
         for slot in 0..self.slots.len() {
+            // What waits for another try was not done by the last one.
+            let mut done = Some(false);
             if self.slots[slot].in_flight {
+                done = self.lost(slot);
                 abandon.push((self.slots[slot].session, self.token(slot)));
                 self.slots[slot].in_flight = false;
                 self.in_flight -= 1;
@@ -235,10 +243,10 @@ impl<C: Clock> Slots<C> {
             } else if !waiting.contains(&slot) {
                 continue;
             }
+            self.end_write(slot, done);
             let earlier = std::mem::take(&mut self.slots[slot].earlier);
             let s = &self.slots[slot];
             self.recorder.ops[s.task.recipe].documents += u64::from(earlier.documents);
-            self.endings.push(Ending::Write(s.task, None));
             let (recipe, age) = (s.task.recipe, now_ns.saturating_sub(s.intended_ns));
             self.censor(recipe, age);
             self.release(slot, now_ns);
@@ -261,10 +269,10 @@ impl<C: Clock> Slots<C> {
         if error.kind == ErrorKind::Temporary && self.may_try_again(slot) {
             return self.try_again(slot, now_ns);
         }
+        let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(slot) } else { Some(false) };
+        self.end_write(slot, done);
         let earlier = std::mem::take(&mut self.slots[slot].earlier);
         let s = &self.slots[slot];
-        let known = error.kind != ErrorKind::OutcomeUnknown;
-        self.endings.push(Ending::Write(s.task, known.then_some(false)));
         let elapsed = now_ns.saturating_sub(s.intended_ns).max(1);
         let tally = &mut self.recorder.ops[recipe];
         tally.failed[error.kind as usize] += 1;
@@ -277,6 +285,25 @@ impl<C: Clock> Slots<C> {
         let at_once = now_ns.saturating_sub(self.slots[slot].tried_ns) < REST_NS;
         let rests = !self.open_loop && error.kind == ErrorKind::Temporary && at_once;
         self.release(slot, if rests { now_ns + REST_NS } else { now_ns });
+    }
+
+    /// Whether a write was done whose answer will not come: nobody knows, but where it has only read so far.
+    fn lost(&self, slot: usize) -> Option<bool> {
+        if self.slots[slot].stage == Stage::Look { Some(false) } else { None }
+    }
+
+    /// Tells the ledger how a write has ended, of all documents of its batch alike.
+    #[inline]
+    fn end_write(&mut self, slot: usize, done: Option<bool>) {
+        let s = &self.slots[slot];
+        if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
+            return;
+        }
+        let of = |index| Ending::Write(Task { index, documents: 1, ..s.task }, done);
+        match s.task.documents {
+            1 => self.endings.push(of(s.task.index)),
+            _ => self.endings.extend(s.indexes.iter().map(|index| of(*index))),
+        }
     }
 
     fn may_try_again(&self, slot: usize) -> bool {
@@ -328,12 +355,12 @@ impl<C: Clock> Slots<C> {
         if !reply.rejects.is_empty() {
             return self.reject(slot, now_ns, reply);
         }
-        if s.earlier.first.is_some() {
+        let in_part = s.earlier.first.is_some();
+        self.end_write(slot, Some(true));
+        let s = &mut self.slots[slot];
+        if in_part {
             s.earlier.documents += reply.documents;
             return self.fail_in_part(slot, now_ns);
-        }
-        if kind.writes() && self.plan.ledger {
-            self.endings.push(Ending::Write(s.task, Some(true)));
         }
         let (service, response) = (now_ns - s.sent_ns, now_ns.saturating_sub(s.intended_ns));
         let earlier = std::mem::take(&mut s.earlier);
@@ -362,6 +389,9 @@ impl<C: Clock> Slots<C> {
         if let Some(floor) = self.slots[slot].floor {
             self.follow(slot, floor, reply);
         }
+        if !self.slots[slot].floors.is_empty() {
+            self.follow_bulk(slot, reply);
+        }
         self.release(slot, now_ns);
     }
 
@@ -379,6 +409,42 @@ impl<C: Clock> Slots<C> {
             },
         };
         self.endings.push(Ending::Read(task, floor, found));
+    }
+
+    /// Notes which versions a bulk read has found. Each of its documents was read between its send and its answer.
+    fn follow_bulk(&mut self, slot: usize, reply: &Reply<'_>) {
+        let s = &self.slots[slot];
+        let documents = self.catalog.get(self.plan.recipes[s.task.recipe].label.collection);
+        let Some(rows) = reply.rows else { return };
+        self.rows.clear();
+        for (_, body) in rows.iter() {
+            // What says not itself which document it is may be any of them.
+            let Some(row) = documents.read_marker(body) else { return };
+            self.rows.push(row);
+        }
+        self.rows.sort_unstable();
+        for (index, floor) in &s.floors {
+            let at = self.rows.binary_search_by_key(index, |row| row.0);
+            let found = at.map_or(Found::Nothing, |at| Found::Version(self.rows[at].1));
+            self.endings.push(Ending::Read(Task { index: *index, documents: 1, ..s.task }, *floor, found));
+        }
+    }
+
+    /// Tells the ledger how each document of a bulk write has ended, some of which failed.
+    fn end_items(&mut self, slot: usize, rejects: &[Reject], retries: bool) {
+        let s = &self.slots[slot];
+        if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
+            return;
+        }
+        for (item, index) in s.indexes.iter().enumerate() {
+            let done = match rejects.iter().find(|reject| reject.item == item).map(|reject| reject.error.kind) {
+                None => Some(true),
+                Some(ErrorKind::Temporary) if retries => continue,
+                Some(ErrorKind::OutcomeUnknown) => None,
+                Some(_) => Some(false),
+            };
+            self.endings.push(Ending::Write(Task { index: *index, documents: 1, ..s.task }, done));
+        }
     }
 
     /// A bulk operation some items of which failed. Those that failed for now are tried again, alone;
@@ -401,6 +467,7 @@ impl<C: Clock> Slots<C> {
             let message = format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error);
             self.end_load(&message, first.error.kind);
         }
+        self.end_items(slot, reply.rejects, retries);
         let s = &mut self.slots[slot];
         s.earlier.documents += reply.documents;
         s.earlier.rejected += for_good().count() as u64;
@@ -420,7 +487,6 @@ impl<C: Clock> Slots<C> {
     fn fail_in_part(&mut self, slot: usize, now_ns: u64) {
         let s = &mut self.slots[slot];
         let earlier = std::mem::take(&mut s.earlier);
-        self.endings.push(Ending::Write(s.task, None));
         let elapsed = now_ns.saturating_sub(s.intended_ns);
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.documents += u64::from(earlier.documents);
@@ -469,9 +535,6 @@ impl<C: Clock> Slots<C> {
             match ending {
                 Ending::Write(task, done) => {
                     let label = &self.plan.recipes[task.recipe].label;
-                    if !label.kind.writes() || task.documents > 1 {
-                        continue;
-                    }
                     let (key, state) = ((label.collection, task.index), leaves(label.kind, task.version));
                     match done {
                         Some(true) => ledger.acknowledged(key, state),
@@ -482,7 +545,9 @@ impl<C: Clock> Slots<C> {
                 Ending::Read(task, floor, found) => {
                     let collection = self.plan.recipes[task.recipe].label.collection;
                     self.reads.followed += 1;
+                    let after_fault = ledger.broken_since((collection, task.index));
                     if let Some(misread) = ledger.read((collection, task.index), floor, &found) {
+                        self.reads.after_fault += u64::from(after_fault);
                         self.reads.note(misread, || {
                             let mut key = Vec::new();
                             self.catalog.get(collection).write_key(task.index, &mut key);
@@ -528,7 +593,8 @@ impl<C: Clock> Slots<C> {
         if let Some(floor) = s.floor {
             self.endings.push(Ending::Read(s.task, floor, Found::Nothing));
         }
-        self.endings.push(Ending::Write(s.task, Some(false)));
+        self.end_write(slot, Some(false));
+        let s = &self.slots[slot];
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.missed += 1;
         tally.answered_at.at(now_ns.saturating_sub(self.start_ns));

@@ -87,6 +87,9 @@ pub(super) struct Worker<S, C> {
     /// Until when the store last worked on this thread, and how late its operation was sent, by our
     /// own fault: meanwhile nothing else could be sent, whatever slots were free.
     held: (u64, u64),
+    /// Whether the next operation is a write that waits for a key (`ledger`), and when one was free last.
+    keyless: bool,
+    key_free_ns: u64,
     /// Whether something was submitted that no poll has looked at: no waker is registered for it.
     unpolled: bool,
     censored_unsent: bool,
@@ -161,6 +164,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 total: WorkerUse::default(),
             },
             held: (start_ns, 0),
+            keyless: false,
+            key_free_ns: start_ns,
             unpolled: false,
             censored_unsent: false,
             connections: SessionCounters::default(),
@@ -311,6 +316,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
             // The end has come. What could have been sent before it, but for our own lateness, still is,
             // for a while.
             let could = due.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns));
+            // What waits for a key waits for the store.
+            let could = if self.keyless { now } else { could };
             let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
             if could >= self.course.give_up_ns || grace_over {
                 return Some(Hold::Done);
@@ -322,32 +329,20 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 return Some(Hold::Due { at_ns: ready, arrival: false });
             }
         }
+        if self.plan.ledger && !self.slots.endings.is_empty() {
+            self.slots.settle(&mut self.maker);
+        }
         if self.prepared.is_none() {
-            if self.plan.ledger && !self.slots.endings.is_empty() {
-                self.slots.settle(&mut self.maker);
+            self.prepared = self.maker.next(&mut self.indexes);
+            if std::mem::take(&mut self.maker.exhausted) {
+                return Some(self.wait_for_key());
             }
-            match self.maker.next(&mut self.indexes) {
-                Some(task) => {
-                    self.prepared = Some(task);
-                    if self.maker.exhausted {
-                        self.maker.exhausted = false;
-                        if self.slots.in_flight == 0 {
-                            self.slots.fatal = Some(Fatal {
-                                why: "every key of a worker has a write of unknown outcome, which no further write may follow"
-                                    .to_owned(),
-                                lost: true,
-                            });
-                            self.stop.ask();
-                        }
-                        // Drawn again when an answer has settled a key.
-                        self.unmake_prepared();
-                        return Some(Hold::Answers);
-                    }
-                }
-                None => {
-                    self.course.left = 0;
-                    return Some(Hold::Done);
-                }
+            if self.prepared.is_none() {
+                self.course.left = 0;
+                return Some(Hold::Done);
+            }
+            if std::mem::take(&mut self.keyless) {
+                self.key_free_ns = now;
             }
         }
         if let Some(due) = due
@@ -373,7 +368,6 @@ impl<S: Session, C: Clock> Worker<S, C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
-        s.floor = self.maker.floor(&s.task);
         s.earlier = Earlier::default();
         s.intended_ns = due.unwrap_or(0);
         let lag = s.lag_ns;
@@ -384,6 +378,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             // works on it) would have been free earlier: what that one was late by is our fault a
             // second time, not a wait for the store.
             let could = due.max(free_since.saturating_sub(lag)).max(held_until.saturating_sub(held_lag));
+            let could = could.max(self.key_free_ns);
             let slip = sent.saturating_sub(could);
             self.slots.slots[slot].lag_ns = slip;
             record(&mut self.slots.recorder.slip, slip);
@@ -396,15 +391,35 @@ impl<S: Session, C: Clock> Worker<S, C> {
         None
     }
 
+    /// Every key that the next write could have has a write under way or of unknown outcome. It is drawn a key for again when
+    /// an answer has settled one; until then it waits, as for a free slot.
+    #[cold]
+    fn wait_for_key(&mut self) -> Hold {
+        self.keyless = true;
+        if self.slots.in_flight == 0 && self.slots.again.is_empty() {
+            let why = "every key of a worker has a write of unknown outcome, which no further write may follow";
+            self.slots.fatal = Some(Fatal { why: why.to_owned(), lost: true });
+            self.stop.ask();
+        }
+        Hold::Answers
+    }
+
     fn unmake_prepared(&mut self) {
         if let Some(task) = self.prepared.take() {
-            self.maker.unmake(&task);
+            self.maker.unmake(&task, &self.indexes);
         }
     }
 
     /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
     #[inline]
     fn send(&mut self, slot: usize) -> u64 {
+        if self.plan.ledger {
+            // Also of a further try: it is sent now.
+            self.slots.settle(&mut self.maker);
+            let s = &mut self.slots.slots[slot];
+            s.floor = self.maker.floor(&s.task);
+            self.maker.floors(&s.task, &s.indexes, &mut s.floors);
+        }
         let Self { sessions, maker, slots, .. } = self;
         let s = &mut slots.slots[slot];
         let (task, stage, session) = (s.task, s.stage, s.session);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::fate::Found;
 use super::state::{Entry, Key, State};
 use super::writer::{Ground, Ledger};
 
@@ -92,7 +93,8 @@ impl Book {
     /// Takes the writers' ledgers back. What is still under way will not be answered any more.
     pub fn take_back(&mut self, lent: impl IntoIterator<Item = Ledger>) {
         for ledger in lent {
-            self.entries.extend(ledger.entries().map(|(key, entry)| (key, Entry { pending: false, ..entry })));
+            self.entries
+                .extend(ledger.entries().map(|(key, entry)| (key, Entry { pending: false, observed: false, ..entry })));
         }
     }
 
@@ -112,8 +114,17 @@ impl Book {
     }
 
     /// What was found at a key settles what was open, and what was lost is not told again by a later phase.
-    pub fn found(&mut self, key: Key, state: State) {
+    pub fn found(&mut self, key: Key, found: &Found) {
         let entry = self.entry(key);
+        let state = match found {
+            Found::Version(version) => State::version(*version),
+            Found::Nothing if entry.acknowledged.is_absent() && !entry.deleting() => entry.acknowledged,
+            Found::Nothing => {
+                let known = [Some(entry.acknowledged).filter(|state| *state != State::UNKNOWN), entry.open];
+                State::removed(known.into_iter().flatten().map(State::number).max().unwrap_or(0))
+            }
+            Found::Other(_) => return,
+        };
         if entry.open.is_some() || entry.acknowledged != state {
             self.entries.insert(key, Entry { acknowledged: state, open: None, ..entry });
         }
@@ -122,7 +133,7 @@ impl Book {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fate, Found, Misread};
+    use super::super::{Fate, Misread};
     use super::*;
 
     fn book(documents: u64) -> Book {
@@ -243,9 +254,9 @@ mod tests {
         let mut book = book(10);
         let mut ledger = one(&mut book);
         let before = ledger.floor(KEY).unwrap();
-        ledger.sent(KEY, State::ABSENT);
+        ledger.sent(KEY, State::removed(8));
         assert_eq!(ledger.read(KEY, before, &Found::Nothing), None, "the delete is under way");
-        ledger.acknowledged(KEY, State::ABSENT);
+        ledger.acknowledged(KEY, State::removed(8));
         let floor = ledger.floor(KEY).unwrap();
         assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), Some(Misread::Stale));
         ledger.sent(KEY, v(9));

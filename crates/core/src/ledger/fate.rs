@@ -28,7 +28,9 @@ pub enum Fate {
     Stale,
     /// What is there is no version of this document: torn, foreign or changed.
     Torn,
-    /// A document or a version is there that was refused, deleted or never written.
+    /// A document is there whose delete was acknowledged.
+    Resurrected,
+    /// A document or a version is there that was refused or never written.
     NeverWritten,
     /// Not followed: what was there before is not known, and nothing was acknowledged since.
     Unknown,
@@ -37,7 +39,12 @@ pub enum Fate {
 impl Fate {
     /// Whether a promise was broken.
     pub fn is_broken(self) -> bool {
-        matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::NeverWritten)
+        matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::Resurrected | Self::NeverWritten)
+    }
+
+    /// Whether it is what a lost write leaves: the key is as it was before the latest acknowledged one.
+    pub fn is_lost_write(self) -> bool {
+        matches!(self, Self::Lost | Self::Stale | Self::Resurrected)
     }
 
     /// In words, behind the key.
@@ -49,7 +56,8 @@ impl Fate {
             Self::Lost => "lost though acknowledged",
             Self::Stale => "an older version than the acknowledged one",
             Self::Torn => "torn or foreign content",
-            Self::NeverWritten => "never written, or refused, or deleted, yet there",
+            Self::Resurrected => "deleted, yet there",
+            Self::NeverWritten => "never written, or refused, yet there",
             Self::Unknown => "not known before",
         }
     }
@@ -58,25 +66,29 @@ impl Fate {
 impl Entry {
     /// What became of this key.
     pub fn fate(&self, found: &Found) -> Fate {
-        let found = match found {
+        let version = match found {
             Found::Other(_) => return Fate::Torn,
-            Found::Nothing => State::ABSENT,
-            Found::Version(version) => State::version(*version),
+            Found::Nothing => None,
+            Found::Version(version) => Some(*version),
         };
-        if self.open == Some(found) && self.acknowledged != found {
+        let is_there = |state: State| match version {
+            Some(_) => state.as_version() == version,
+            None => state.is_absent(),
+        };
+        if self.open.is_some_and(is_there) && !is_there(self.acknowledged) {
             return Fate::Happened;
         }
         let unsettled = if self.open.is_some() { Fate::NotHappened } else { Fate::Kept };
-        match (self.acknowledged, found.as_version()) {
+        match (self.acknowledged, version) {
             (State::UNKNOWN, _) => match self.open {
                 Some(_) => Fate::NotHappened,
                 None => Fate::Unknown,
             },
-            (acknowledged, _) if acknowledged == found => unsettled,
-            (State::ABSENT, Some(_)) => Fate::NeverWritten,
+            (acknowledged, _) if is_there(acknowledged) => unsettled,
             (_, None) => Fate::Lost,
-            (acknowledged, Some(version)) if acknowledged.as_version().is_some_and(|a| version < a) => Fate::Stale,
-            _ => Fate::NeverWritten,
+            (acknowledged, Some(version)) if version >= acknowledged.number() => Fate::NeverWritten,
+            (acknowledged, _) if acknowledged.is_absent() => Fate::Resurrected,
+            _ => Fate::Stale,
         }
     }
 }
@@ -110,6 +122,11 @@ mod tests {
             (v(0), None, gone.clone(), Fate::Lost),
             (State::ABSENT, None, gone.clone(), Fate::Kept),
             (State::ABSENT, None, Found::Version(5), Fate::NeverWritten),
+            (State::removed(6), None, Found::Version(5), Fate::Resurrected),
+            (State::removed(6), None, Found::Version(7), Fate::NeverWritten),
+            (State::removed(6), Some(v(7)), Found::Version(5), Fate::Resurrected),
+            (State::removed(6), Some(State::removed(7)), gone.clone(), Fate::NotHappened),
+            (v(5), Some(State::removed(6)), gone.clone(), Fate::Happened),
             (State::ABSENT, Some(v(1)), Found::Version(1), Fate::Happened),
             (State::ABSENT, Some(v(1)), gone.clone(), Fate::NotHappened),
             (State::ABSENT, Some(v(1)), Found::Version(2), Fate::NeverWritten),

@@ -11,10 +11,15 @@
 //!   documents expire leave nothing that could be told, and are refused in phases that keep a ledger.
 //! - Documents that were loaded and never written since must be there as loaded.
 //! - A [`Book`] is the ledger of a trial; phases borrow it, a [`Ledger`] for each writer.
+//! - While a phase runs, a read is judged by every state that was current between its send and its answer: that which was
+//!   acknowledged last before the send, and what writes left that were under way or sent since. Writes of a key are numbered,
+//!   so what was remembered at the send ([`Floor`]) takes constant space and no memory of its own.
 //! - [`Entry::fate`] says what became of a key, [`Ledger::read`] whether a read during the run broke an order.
 
 mod book;
 mod fate;
+#[cfg(test)]
+mod register;
 mod state;
 mod writer;
 

@@ -37,15 +37,24 @@ impl Ground {
     }
 }
 
-/// What a read must find, remembered from when it was sent.
+/// What was current at a key when a read of it was sent: the read must find that, or what a write left that was under way
+/// then or was sent since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     acknowledged: State,
+    /// What a write under way leaves, where a read had found it already.
+    observed: Option<State>,
+    /// The greatest version that a read had found.
     seen: u64,
+    /// Deletes sent before, without one under way.
+    deletes: u32,
 }
 
 impl fmt::Display for Floor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(observed) = self.observed {
+            return write!(f, "{} had been acknowledged, {observed} read before", self.acknowledged);
+        }
         match self.acknowledged {
             State::UNKNOWN => write!(f, "version {} had been read before", self.seen),
             acknowledged if acknowledged.as_version().is_some_and(|a| a < self.seen) => {
@@ -61,7 +70,7 @@ impl fmt::Display for Floor {
 pub enum Misread {
     /// It did not find what this writer's write, acknowledged before, had left (read your writes).
     Stale,
-    /// It found an older version than an earlier read of it (monotonic reads).
+    /// It found what was there before something that an earlier read had found (monotonic reads).
     Backwards,
 }
 
@@ -117,7 +126,10 @@ impl Ledger {
             Slot::Occupied(known) => known.into_mut(),
             Slot::Vacant(new) => new.insert(Entry::of(ground.base(key))),
         };
-        (entry.open, entry.pending) = (Some(state), true);
+        // An open write would be forgotten, and whatever it leaves taken for wrong.
+        debug_assert!(entry.open.is_none(), "a key with an open write takes no other");
+        entry.deletes += u32::from(state.is_absent());
+        (entry.open, entry.pending, entry.observed) = (Some(state), true, false);
     }
 
     /// A document that was never there before is sent.
@@ -127,31 +139,35 @@ impl Ledger {
         }
     }
 
+    fn opened(&mut self, key: Key, state: State) -> Option<&mut Entry> {
+        self.entries.get_mut(&key).filter(|entry| entry.open == Some(state))
+    }
+
     /// The write that left `state` was acknowledged.
     pub fn acknowledged(&mut self, key: Key, state: State) {
         let faults = self.faults;
-        if let Some(entry) = self.entries.get_mut(&key)
-            && entry.open == Some(state)
-        {
+        if let Some(entry) = self.opened(key, state) {
             (entry.acknowledged, entry.open, entry.written) = (state, None, faults);
         }
     }
 
     /// The write that would have left `state` was certainly not done.
     pub fn refused(&mut self, key: Key, state: State) {
-        if let Some(entry) = self.entries.get_mut(&key)
-            && entry.open == Some(state)
-        {
+        if let Some(entry) = self.opened(key, state) {
+            entry.deletes -= u32::from(state.is_absent());
             entry.open = None;
         }
     }
 
     /// Whether the write that leaves `state` was done will not be told any more.
     pub fn unknown(&mut self, key: Key, state: State) {
-        if let Some(entry) = self.entries.get_mut(&key)
-            && entry.open == Some(state)
-        {
+        if let Some(entry) = self.opened(key, state) {
             entry.pending = false;
+            // What a read has seen of it before may be gone with the server that showed it: it was never acknowledged.
+            entry.observed = false;
+            if state.as_version() == Some(entry.seen) {
+                entry.seen = entry.acknowledged.as_version().unwrap_or(0);
+            }
         }
     }
 
@@ -160,14 +176,19 @@ impl Ledger {
         if !self.keeps(key) {
             return None;
         }
-        let (acknowledged, seen) = match self.entries.get(&key) {
-            Some(entry) => (entry.acknowledged, entry.seen),
-            None => (self.ground.base(key), 0),
-        };
-        (acknowledged != State::UNKNOWN || seen > 0).then_some(Floor { acknowledged, seen })
+        let entry = self.entries.get(&key).copied().unwrap_or_else(|| Entry::of(self.ground.base(key)));
+        let Entry { acknowledged, seen, .. } = entry;
+        let observed = entry.open.filter(|_| entry.observed);
+        let deletes = entry.deletes - u32::from(entry.deleting());
+        let known = acknowledged != State::UNKNOWN || seen > 0 || observed.is_some();
+        known.then_some(Floor { acknowledged, observed, seen, deletes })
     }
 
-    /// A read has found this, which `floor` said it must.
+    /// A read has found this, which was sent at `floor`.
+    ///
+    /// It may have found any state that was current between its send and its answer: the latest acknowledged before the send,
+    /// or what was sent or under way since. Writes of a key are numbered and sent one after the other, so a version is right
+    /// if it is not older than the floor, and no document if the floor has none or a delete was sent since.
     ///
     /// An open write that was found is settled. One that was not found stays open: what timed out may still be done later.
     pub fn read(&mut self, key: Key, floor: Floor, found: &Found) -> Option<Misread> {
@@ -177,27 +198,27 @@ impl Ledger {
             // That is counted as wrong content.
             Found::Other(_) => return None,
         };
-        let stale = match (floor.acknowledged, version) {
-            (State::UNKNOWN, _) => false,
-            // A delete was acknowledged; that it is open again, or written again since, is not in `floor`.
-            (State::ABSENT, Some(_)) => {
-                !self.entries.get(&key).is_some_and(|e| e.open.is_some() || e.acknowledged != State::ABSENT)
-            }
-            (State::ABSENT, None) => false,
-            // Only a delete that was sent meanwhile explains that nothing is there.
-            (_, None) => !self
-                .entries
-                .get(&key)
-                .is_some_and(|e| e.open == Some(State::ABSENT) || e.acknowledged == State::ABSENT),
-            (acknowledged, Some(version)) => acknowledged.as_version().is_some_and(|a| version < a),
+        let deleted = self.entries.get(&key).map_or(0, |entry| entry.deletes.saturating_sub(floor.deletes));
+        let is_behind = |state: State| match version {
+            _ if state == State::UNKNOWN => false,
+            Some(version) => version < state.number(),
+            None => !state.is_absent() && deleted == 0,
         };
-        let backwards = version.is_some_and(|version| version < floor.seen);
+        let stale = is_behind(floor.acknowledged);
+        let backwards = floor.observed.is_some_and(is_behind) || version.is_some_and(|version| version < floor.seen);
         let faults = self.faults;
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.seen = entry.seen.max(version.unwrap_or(0));
-            let there = version.map_or(State::ABSENT, State::version);
-            if entry.open == Some(there) && !entry.pending {
-                (entry.acknowledged, entry.open, entry.written) = (there, None, faults);
+            // That nothing is there tells of an open delete only where nothing else explains it.
+            let is_open = match version {
+                Some(_) => entry.open.is_some_and(|open| open.as_version() == version),
+                None => entry.deleting() && deleted == 1 && floor.acknowledged.as_version().is_some(),
+            };
+            if let Some(open) = entry.open.filter(|_| is_open) {
+                entry.observed = entry.pending;
+                if !entry.pending {
+                    (entry.acknowledged, entry.open, entry.written) = (open, None, faults);
+                }
             }
             if matches!(entry.fate(found), Fate::Kept | Fate::NotHappened) {
                 entry.verified = faults;
@@ -208,6 +229,11 @@ impl Ledger {
             self.entries.insert(key, entry);
         }
         if stale { Some(Misread::Stale) } else { backwards.then_some(Misread::Backwards) }
+    }
+
+    /// Whether a fault has happened since this key was written last: it may have taken with it what was acknowledged.
+    pub fn broken_since(&self, key: Key) -> bool {
+        self.entries.get(&key).map_or(0, |entry| entry.written) < self.faults
     }
 
     /// So many faults have happened by now.

@@ -24,7 +24,9 @@ pub struct LedgerReport {
     pub stale: u64,
     /// Torn, foreign or changed content.
     pub torn: u64,
-    /// Never written, refused or deleted, and yet there.
+    /// Deleted, and yet there.
+    pub resurrected: u64,
+    /// Never written or refused, and yet there.
     pub never_written: u64,
     /// Could not be read.
     pub unreadable: u64,
@@ -43,6 +45,8 @@ pub struct LedgerReads {
     pub stale: u64,
     /// Of them: found an older version than an earlier read had.
     pub backwards: u64,
+    /// Of both: after a fault that may have taken what was acknowledged or read.
+    pub after_fault: u64,
     /// Some of both.
     pub examples: Vec<String>,
 }
@@ -57,6 +61,7 @@ impl LedgerReport {
             Fate::Lost => &mut self.lost,
             Fate::Stale => &mut self.stale,
             Fate::Torn => &mut self.torn,
+            Fate::Resurrected => &mut self.resurrected,
             Fate::NeverWritten => &mut self.never_written,
             Fate::Unknown => return,
         };
@@ -66,7 +71,7 @@ impl LedgerReport {
 
     /// Keys that are not as they must be, of those that could be read.
     pub fn broken(&self) -> u64 {
-        self.lost + self.stale + self.torn + self.never_written
+        self.lost + self.stale + self.torn + self.resurrected + self.never_written
     }
 
     /// Keys that are as they may be.
@@ -81,6 +86,7 @@ impl LedgerReads {
         self.followed += other.followed;
         self.stale += other.stale;
         self.backwards += other.backwards;
+        self.after_fault += other.after_fault;
         self.examples.extend(other.examples);
     }
 }

@@ -455,15 +455,15 @@ impl Checker<'_> {
             self.say(&at, "say once which rows of the view: by `where`, by `keys`, or by `start` and `end`");
         }
         if phase.ledger.is_kept() && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
-            self.say(&at, format!("the ledger follows single inserts, upserts, replaces, compare-and-swaps and deletes of documents; it cannot say what {kind} should leave in `{collection}`"));
+            self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot say what {kind} should leave in `{collection}`"));
         }
     }
 }
 
 /// Whether a ledger can say what a write leaves: one version of one document, or none.
 fn ledger_follows(kind: OpKind) -> bool {
-    use OpKind::{CompareAndSwap, Delete, Insert, Replace, Upsert};
-    matches!(kind, Insert | Upsert | Replace | CompareAndSwap | Delete)
+    use OpKind::{BulkDelete, BulkInsert, BulkUpsert, CompareAndSwap, Delete, Insert, Replace, Upsert};
+    matches!(kind, Insert | BulkInsert | Upsert | BulkUpsert | Replace | CompareAndSwap | Delete | BulkDelete)
 }
 
 /// The collection that an entry of a mix works on, if it can be told.

@@ -72,6 +72,10 @@ impl Breaker<'_> {
     }
 
     fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+        // Of what lasts nobody knows when in it something was lost: it may be found before it has ended.
+        if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) {
+            watch.fault_happened();
+        }
         let begun = match fault.what {
             FaultKind::Kill => self.server(fault).and_then(Managed::kill),
             FaultKind::Restart => self.server(fault).and_then(Managed::stop_one),
