@@ -7,7 +7,7 @@ mod report;
 
 pub(crate) use compare::{CompareArgs, CompareFormat};
 pub(crate) use copy::{CopyArgs, OpText};
-pub(crate) use copy_records::RecordArgs;
+pub(crate) use copy_records::{OwnMembersText, RecordArgs};
 pub(crate) use report::ReportArgs;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -197,6 +197,7 @@ fn of_files() -> Capabilities {
         embedded: true,
         longest_key_bytes: None,
         own_members: &[],
+        reserved_members: &[],
         attachments_member: None,
         rows: &[],
         notes: Vec::new(),

@@ -50,12 +50,12 @@ pub use rejects::Reject;
 pub use retry::RetryPolicy;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
 pub use sink::{
-    Again, Ended, FileSink, FileSinkOptions, MergeBy, Refusal, Sink, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb,
-    Writer,
+    Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Sink, StoreSink, StoreSinkOptions,
+    USUAL_BATCH, Verb, Writer,
 };
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
     StoreSourceOptions, TheirExpiry, Unreadable,
 };
 pub use source::{ViewKeys, ViewKeysError, ViewSource};
-pub use verify::{Differing, Target, Verification};
+pub use verify::{Changed, Differing, Target, Verification};

@@ -58,6 +58,9 @@ pub struct Counts {
     /// Documents whose expiry was left behind, as was allowed.
     #[serde(default)]
     pub dropped_expiry: u64,
+    /// Documents that were written without members which the target keeps for itself, as was asked for.
+    #[serde(default)]
+    pub without_own_members: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -71,6 +74,7 @@ impl std::ops::AddAssign for Counts {
         self.retries += other.retries;
         self.dropped_attachments += other.dropped_attachments;
         self.dropped_expiry += other.dropped_expiry;
+        self.without_own_members += other.without_own_members;
     }
 }
 
@@ -87,6 +91,7 @@ impl Counts {
             retries: self.retries - earlier.retries,
             dropped_attachments: self.dropped_attachments - earlier.dropped_attachments,
             dropped_expiry: self.dropped_expiry - earlier.dropped_expiry,
+            without_own_members: self.without_own_members - earlier.without_own_members,
         }
     }
 }

@@ -43,6 +43,11 @@ impl Tries {
         self.first_ns.get_or_insert(now_ns);
     }
 
+    /// When the first try began, if it has.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        self.first_ns
+    }
+
     /// A try has failed: when the next may begin; none when it was the last. The wait is drawn evenly from
     /// the upper half of `min(cap, first × 2ⁿ)`.
     pub(crate) fn next_ns(&mut self, policy: &RetryPolicy, now_ns: u64, draw: &mut Rng) -> Option<u64> {

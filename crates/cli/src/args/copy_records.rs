@@ -1,8 +1,30 @@
 //! What may be typed after `copy` about each record.
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use storebench_core::units::Span;
-use storebench_transfer::{Fields, KeyRule, Renames};
+use storebench_transfer::{Fields, KeyRule, OwnMembers, Renames};
+
+/// As it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OwnMembersText {
+    /// Write the document without them, and count it
+    Drop,
+    /// Send the document as it is: the target decides
+    Keep,
+    /// Reject the document, unless the member only repeats its key
+    #[default]
+    Reject,
+}
+
+impl From<OwnMembersText> for OwnMembers {
+    fn from(typed: OwnMembersText) -> Self {
+        match typed {
+            OwnMembersText::Drop => Self::Drop,
+            OwnMembersText::Keep => Self::Keep,
+            OwnMembersText::Reject => Self::Reject,
+        }
+    }
+}
 
 /// What becomes of each record.
 #[derive(Debug, ClapArgs)]
@@ -51,6 +73,11 @@ pub(crate) struct RecordArgs {
     /// record is rejected
     #[arg(long, requires = "merge")]
     pub(crate) merge_absent: bool,
+
+    /// What becomes of documents with members that the target keeps for itself, such as `_rev` in CouchDB: leave these
+    /// members out, send them as they are, or reject the document
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub(crate) own_members: OwnMembersText,
 
     /// Let each document expire so long after it was written
     #[arg(long, value_name = "TIME")]

@@ -349,6 +349,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         verb: args.op.into(),
         by_record: args.records.op_field.is_some(),
         merge: plan.merge.clone(),
+        own_members: args.records.own_members.into(),
         expiry: plan.expiry,
         expires: args.records.expiry_field.is_some() || plan.their_expiry == TheirExpiry::Kept,
         // Large batches would come in bursts.
@@ -592,12 +593,21 @@ fn text(report: &CopyReport, args: &CopyArgs) -> String {
                 count(verified.written)
             ),
         };
+        if !verified.changed.is_empty() {
+            out += &changed(&verified.changed);
+        }
         for differing in &verified.differing {
             out += &format!("  {} {}\n", differing.key, differing.what);
         }
     }
     if counts.dropped_attachments > 0 {
         out += &format!("attachments of {} documents were left behind\n", count(counts.dropped_attachments));
+    }
+    if counts.without_own_members > 0 {
+        out += &format!(
+            "{} documents were written without members that the target keeps for itself (--own-members drop)\n",
+            count(counts.without_own_members)
+        );
     }
     if counts.dropped_expiry > 0 {
         out += &format!("expiry of {} documents was left behind\n", count(counts.dropped_expiry));
@@ -619,6 +629,14 @@ fn text(report: &CopyReport, args: &CopyArgs) -> String {
         );
     }
     out
+}
+
+/// What the target writes otherwise, though JSON takes it for equal.
+fn changed(changed: &[storebench_transfer::Changed]) -> String {
+    let all: u64 = changed.iter().map(|of_kind| of_kind.values).sum();
+    let each: Vec<String> = changed.iter().map(|of| format!("{} {}", count(of.values), of.what)).collect();
+    let values = if all == 1 { "value is" } else { "values are" };
+    format!("the target changed how {} {values} written: {}\n", count(all), each.join(", "))
 }
 
 /// The exit code of a copy that could not begin or had to end.

@@ -187,6 +187,9 @@ pub struct Capabilities {
     /// Top-level members of documents that are the store's own: what it reads has them, what is written into
     /// another store has not.
     pub own_members: &'static [&'static str],
+    /// Top-level members that a document may not have when it is written, since the store keeps them for itself.
+    /// A name that ends with `*` stands for all that begin so.
+    pub reserved_members: &'static [&'static str],
     /// The top-level member that tells of attachments, which are no part of what is read.
     pub attachments_member: Option<&'static str>,
     /// What it gives as streams.
@@ -196,6 +199,14 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Whether the store keeps a top-level member of this name for itself.
+    pub fn reserves(&self, member: &str) -> bool {
+        self.reserved_members.iter().any(|reserved| match reserved.strip_suffix('*') {
+            Some(beginning) => member.starts_with(beginning),
+            None => member == *reserved,
+        })
+    }
+
     /// How it does an operation, if it can.
     pub fn supports(&self, kind: OpKind) -> Option<Support> {
         self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)

@@ -43,6 +43,7 @@ impl Store for NullStore {
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[],
             notes: vec![

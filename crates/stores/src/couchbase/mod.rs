@@ -224,6 +224,7 @@ impl Store for CouchbaseStore {
             embedded: false,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[],
             notes: vec![

@@ -8,12 +8,13 @@ use storebench_core::store::{Batch, ErrorKind, OpError, OpKind, Reply};
 use storebench_core::workload::Body;
 
 use super::dialect::{
-    CONTENDED, CouchDialect, TRIES, check_key, decode, encode, fault, gone, is_invalid, row_revision, senseless,
+    CONTENDED, CouchDialect, TRIES, check_document, check_key, decode, encode, fault, gone, is_of_contents,
+    row_revision, senseless,
 };
 use super::json;
 use super::memory::{Awaits, Bulk, Memory};
 use super::rows::Rows;
-use crate::document::{self, EXISTS, NOT_SENT};
+use crate::document::{EXISTS, NOT_SENT};
 use crate::http::{Answer, Method, RequestBuf, Step};
 
 const NO_OBJECT: OpError =
@@ -37,7 +38,7 @@ impl CouchDialect {
         let collection = &self.collections[memory.collection];
         memory.bulk.clear();
         for (number, (key, body)) in (0..).zip(items.iter()) {
-            match check_key(key).and_then(|()| document::check(collection.body, body)) {
+            match check_key(key).and_then(|()| check_document(collection.body, key, body)) {
                 Ok(()) => memory.bulk.part.push(number),
                 Err(error) => memory.bulk.reject(number, error),
             }
@@ -128,7 +129,7 @@ impl CouchDialect {
         let taken = match answer {
             Err(error) => Err(error),
             // One of them may be the reason.
-            Ok(answer) if memory.bulk.part.len() > 1 && (answer.status == 413 || is_invalid(&answer)) => {
+            Ok(answer) if memory.bulk.part.len() > 1 && is_of_contents(&answer) => {
                 self.splits += 1;
                 memory.bulk.cut();
                 return self.ask_again(memory, out);
@@ -277,7 +278,8 @@ impl CouchDialect {
                 }
                 _ => {
                     let reason = json::member(outcome, "reason").and_then(json::string).unwrap_or_default();
-                    let refused = ["forbidden", "unauthorized", "doc_validation", "bad_request", "too_large"];
+                    let refused =
+                        ["forbidden", "unauthorized", "doc_validation", "bad_request", "too_large", "illegal_docid"];
                     let refused = refused.iter().any(|known| error.contains(known));
                     let kind = if refused { ErrorKind::Refused } else { ErrorKind::OutcomeUnknown };
                     OpError::new(kind, format!("{error}: {reason}"))

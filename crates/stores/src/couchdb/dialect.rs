@@ -77,6 +77,12 @@ pub(super) fn is_invalid(answer: &Answer<'_>) -> bool {
     json::member(answer.body, "error").and_then(json::string).as_deref() == Some("doc_validation")
 }
 
+/// Whether the server refused the whole for something that is in it. Nothing was done then, and one document of many
+/// may be the reason: it is too large, or no JSON that this server reads.
+pub(super) fn is_of_contents(answer: &Answer<'_>) -> bool {
+    matches!(answer.status, 400 | 413 | 422) || is_invalid(answer)
+}
+
 /// What an answer means that was not expected. The 404 of a document is a miss; that of a write, which
 /// needs no document to be there, and one that names the database are not.
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
@@ -174,14 +180,14 @@ impl CouchDialect {
             }
             Op::Insert { key, body } => {
                 check_key(key)?;
-                document::check(collection.body, body)?;
+                check_document(collection.body, key, body)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 out.begin(Method::Put).raw(path).segment(key);
                 encode(collection.body, body, out.body());
             }
             Op::Upsert { key, body } | Op::Replace { key, body } => {
                 check_key(key)?;
-                document::check(collection.body, body)?;
+                check_document(collection.body, key, body)?;
                 memory.begin(kind, number, false, key, body);
                 if kind == OpKind::Replace || collection.met {
                     self.ask_revision(memory, out);
@@ -196,7 +202,7 @@ impl CouchDialect {
             }
             Op::CompareAndSwap { key, expected, body } => {
                 check_key(key)?;
-                document::check(collection.body, body)?;
+                check_document(collection.body, key, body)?;
                 memory.begin(kind, number, false, key, body);
                 if json::is_revision(expected) {
                     memory.revision.extend_from_slice(expected);
@@ -433,6 +439,18 @@ impl CouchDialect {
 /// Refuses keys that CouchDB cannot have.
 pub(super) fn check_key(key: &str) -> Result<(), OpError> {
     if key.is_empty() || key.starts_with('_') { Err(RESERVED) } else { Ok(()) }
+}
+
+/// Refuses bodies that CouchDB cannot have.
+pub(super) fn check_document(kind: Body, key: &str, body: &[u8]) -> Result<(), OpError> {
+    document::check(kind, body)?;
+    match json::steering(body, key).filter(|_| kind == Body::Json) {
+        None => Ok(()),
+        Some(member) => Err(OpError::new(
+            ErrorKind::Refused,
+            format!("the document has a member `{member}`, which CouchDB keeps for itself; rename it or leave it out"),
+        )),
+    }
 }
 
 /// A JSON string as a query value.

@@ -3,9 +3,6 @@
 
 use std::borrow::Cow;
 
-/// Deeper nesting than this is not read.
-const DEPTH: usize = 512;
-
 /// The members of an object, by name as written (escapes kept) and value.
 pub(super) struct Members<'a>(Items<'a>);
 
@@ -71,6 +68,22 @@ pub(super) fn is_revision(text: &[u8]) -> bool {
         && text.len() < 200
         && number.iter().all(u8::is_ascii_digit)
         && digest.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// The first member of `document` that says something to CouchDB in the place of what the driver says: its key, its
+/// revision, that it is deleted. The key itself says nothing new.
+pub(super) fn steering(document: &[u8], key: &str) -> Option<&'static str> {
+    const NAMES: [&str; 3] = ["_id", "_rev", "_deleted"];
+    let may_have = |sign: &[u8]| memchr::memmem::find(document, sign).is_some();
+    if !may_have(b"\"_") && !may_have(b"\"\\u00") {
+        return None;
+    }
+    members(document).find_map(|(name, value)| {
+        let quoted = [b"\"", name, b"\""].concat();
+        let name = string(&quoted)?;
+        let found = NAMES.into_iter().find(|reserved| *reserved == name)?;
+        (found != "_id" || string(value).as_deref() != Some(key)).then_some(found)
+    })
 }
 
 /// Appends `{"_id":key,"_rev":rev,` and the members of `document`, which must be an object.
@@ -166,13 +179,12 @@ fn skip_value(text: &[u8], start: usize) -> Option<usize> {
     match *text.get(start)? {
         b'"' => skip_string(text, start),
         b'{' | b'[' => {
-            let (mut at, mut depth) = (start, 0);
+            let (mut at, mut depth) = (start, 0_usize);
             loop {
                 // Between strings only brackets count.
                 at += text.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
                 match text[at] {
                     b'"' => at = skip_string(text, at)?,
-                    b'{' | b'[' if depth == DEPTH => return None,
                     b'{' | b'[' => {
                         depth += 1;
                         at += 1;
@@ -231,6 +243,21 @@ mod tests {
         assert_eq!(revision(br#"{"x":{"_rev":"9-ff"},"_id":"a","_rev":"2-cd"}"#), Some(&b"2-cd"[..]));
         assert_eq!(revision(br#"{"x":1}"#), None);
         assert!(is_revision(b"12-0aF") && !is_revision(b"1") && !is_revision(b"-a") && !is_revision(b"1-\"x"));
+    }
+
+    #[test]
+    fn members_that_would_steer_the_server_are_found_at_the_top_only() {
+        let found = |text: &str| steering(text.as_bytes(), "k");
+        assert_eq!(found(r#"{"a":"_id","b":{"_rev":"1-x"},"_id":"k","_attachments":{}}"#), None);
+        assert_eq!(found(r#"{"a":1,"_id":"other"}"#), Some("_id"));
+        assert_eq!(found(r#"{"\u005frev":"1-x"}"#), Some("_rev"));
+        assert_eq!(found(r#"{"_deleted":true}"#), Some("_deleted"));
+    }
+
+    #[test]
+    fn no_depth_ends_a_walk() {
+        let deep = format!(r#"{{"a":{}{},"b":2}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(member(deep.as_bytes(), "b"), Some(&b"2"[..]));
     }
 
     #[test]

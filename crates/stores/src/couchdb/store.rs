@@ -282,6 +282,7 @@ impl Store for CouchStore {
             embedded: false,
             longest_key_bytes: None,
             own_members: &["_id", "_rev"],
+            reserved_members: &["_*"],
             attachments_member: Some("_attachments"),
             rows: &[],
             notes: vec![

@@ -293,6 +293,7 @@ impl Store for FjallStore {
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[],
             notes: vec![

@@ -152,6 +152,7 @@ impl Store for MemcachedStore {
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[],
             notes: vec![

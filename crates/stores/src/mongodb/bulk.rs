@@ -82,6 +82,14 @@ impl Bulk {
         if !self.answered && nothing_done {
             return Err(error);
         }
+        // Refused together: one of them may be the reason, so they are to be sent again by themselves.
+        let error = match error.kind {
+            ErrorKind::Refused if self.items.len() > 1 => {
+                let text = format!("refused together with other documents of one message: {}", error.message);
+                OpError::new(ErrorKind::Temporary, text)
+            }
+            _ => error,
+        };
         let told: HashSet<usize> = own.iter().map(|reject| reject.item).collect();
         self.rejects.append(&mut own);
         let items = std::mem::take(&mut self.items).into_iter().map(|item| item as usize);

@@ -17,6 +17,8 @@ pub(super) const KEY: &str = "_id";
 pub(super) const REVISION: &str = "_sb_rev";
 /// When the document expires; indexed for that.
 pub(super) const EXPIRY: &str = "_sb_exp";
+/// All of them.
+pub(super) const RESERVED: &[&str] = &[KEY, REVISION, EXPIRY];
 
 fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> OpError {
     OpError::new(ErrorKind::Refused, message)
@@ -328,5 +330,5 @@ impl<'j> Parser<'j> {
 }
 
 fn is_reserved(name: &[u8]) -> bool {
-    [KEY, REVISION, EXPIRY].iter().any(|reserved| reserved.as_bytes() == name)
+    RESERVED.iter().any(|reserved| reserved.as_bytes() == name)
 }

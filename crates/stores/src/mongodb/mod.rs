@@ -234,6 +234,7 @@ impl Store for MongoStore {
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: encode::RESERVED,
             attachments_member: None,
             rows: &[],
             notes: vec![

@@ -292,6 +292,7 @@ impl Store for PostgresStore {
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[RowsKind::Query, RowsKind::Range],
             notes: vec![

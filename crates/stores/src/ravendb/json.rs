@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
                 }
                 bracket @ (b'{' | b'[') => {
                     depth += 1;
-                    if depth > u128::BITS {
+                    if depth > DEEPEST {
                         return None;
                     }
                     open = open << 1 | u128::from(bracket == b'{');
@@ -277,17 +277,41 @@ pub(super) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     std::str::from_utf8(inner).ok().map(Cow::Borrowed)
 }
 
+/// What a name says that stands between quotes.
+fn json_name(name: &[u8]) -> Option<String> {
+    text(&[b"\"", name, b"\""].concat()).map(Cow::into_owned)
+}
+
 /// Appends a text as a JSON string.
 pub(super) fn push_text(text: &str, into: &mut Vec<u8>) {
     // Writing into a Vec cannot fail, and a str is always a JSON string.
     let _ = serde_json::to_writer(into, text);
 }
 
-/// Appends a document with RavenDB's collection in its metadata. A `@metadata` of the document's own
-/// is left out: it is the store's.
+/// Deepest nesting that a walk follows.
+const DEEPEST: u32 = u128::BITS;
+
+/// Whether brackets stand deeper in each other than a walk follows.
+fn is_too_deep(text: &[u8]) -> bool {
+    let (mut walk, mut depth) = (Walk::new(text), 0_u32);
+    while let Some(byte) = walk.text.get(walk.at) {
+        match byte {
+            b'"' if walk.string().is_none() => return false,
+            b'"' => continue,
+            b'{' | b'[' if depth == DEEPEST => return true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        walk.at += 1;
+    }
+    false
+}
+
+/// Appends a document with RavenDB's collection in its metadata.
 ///
 /// # Errors
-/// Says what is wrong with the text: not one JSON object.
+/// Says what is wrong with the text: not one JSON object, nested too deep, or with metadata of its own.
 pub(super) fn push_document(
     document: &[u8],
     collection: &str,
@@ -295,12 +319,15 @@ pub(super) fn push_document(
     into: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
     const WRONG: &str = "RavenDB stores JSON objects only, and this is none";
+    const DEEP: &str = "the document is nested deeper than 128 levels, which this driver does not read back";
+    const OWN: &str =
+        "the document has a member `@metadata`, which RavenDB keeps for itself; rename it or leave it out";
     let mut walk = Walk::new(document);
     if walk.peek() != Some(b'{') {
         return Err(WRONG);
     }
     // Brackets that match keep the document within its place in the request.
-    let text = walk.value().ok_or(WRONG)?;
+    let text = walk.value().ok_or_else(|| if is_too_deep(document) { DEEP } else { WRONG })?;
     if walk.peek().is_some() || text.len() < 2 {
         return Err(WRONG);
     }
@@ -312,10 +339,15 @@ pub(super) fn push_document(
     let start = into.len();
     let find = |part: &str| memchr::memmem::find(text, part.as_bytes()).is_some();
     if find("@metadata") || find("\\u0040") {
-        let found = Walk::new(text).document().ok_or(WRONG)?;
-        let mut own = Vec::with_capacity(found.len());
-        found.append_to(&mut own);
-        push_joined(&own, into);
+        let mut members = Walk::new(text);
+        members.take(b'{').ok_or(WRONG)?;
+        while let Some(name) = members.name().ok_or(WRONG)? {
+            if json_name(name).as_deref() == Some("@metadata") {
+                return Err(OWN);
+            }
+            members.value().ok_or(WRONG)?;
+        }
+        push_joined(text, into);
     } else if find("\\ud") || find("\\uD") {
         push_joined(text, into);
     } else {
@@ -414,8 +446,11 @@ mod tests {
         let meta = r#"{"@metadata":{"@collection":"C"}"#;
         assert_eq!(put("{}").unwrap(), format!("{meta}}}"));
         assert_eq!(put(" { \"a\" : 1 } ").unwrap(), format!("{meta}, \"a\" : 1 }}"));
-        assert_eq!(put(r#"{"a":1,"@metadata":{"@collection":"D"}}"#).unwrap(), format!(r#"{meta},"a":1}}"#));
-        assert_eq!(put(r#"{"@metadata":{"@collection":"D"}}"#).unwrap(), format!("{meta}}}"));
+        for own in [r#"{"a":1,"@metadata":{"@collection":"D"}}"#, r#"{"\u0040metadata":{}}"#] {
+            assert!(put(own).unwrap_err().contains("keeps for itself"), "{own}");
+        }
+        let inner = r#"{"a":"@metadata","b":{"@metadata":7}}"#;
+        assert_eq!(put(inner).unwrap(), format!("{meta},{}", &inner[1..]));
         let pair = r#"{"a":"\\ud83d\ude00 \uD83D\uDE00 \ud83d \ude00\ud83d \u00e9\u00e8 \"","b":1}"#;
         let joined = r#","a":"\\ud83d\ude00 😀 \ud83d \ude00\ud83d \u00e9\u00e8 \"","b":1}"#;
         assert_eq!(put(pair).unwrap(), format!("{meta}{joined}"));
@@ -423,6 +458,6 @@ mod tests {
             assert!(put(text).is_err(), "{text}");
         }
         assert!(put(&format!("{}1{}", r#"{"a":"#.repeat(100), "}".repeat(100))).is_ok());
-        assert!(put(&"{\"a\":".repeat(10_000)).is_err());
+        assert!(put(&"{\"a\":".repeat(10_000)).unwrap_err().contains("128 levels"));
     }
 }

@@ -264,6 +264,7 @@ impl Store for RavenStore {
             embedded: false,
             longest_key_bytes: None,
             own_members: &["@metadata"],
+            reserved_members: &["@metadata"],
             attachments_member: None,
             rows: &[RowsKind::Walk],
             notes: vec![

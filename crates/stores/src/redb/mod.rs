@@ -256,6 +256,7 @@ impl Store for RedbStore {
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[],
             notes: vec![

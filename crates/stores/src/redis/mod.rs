@@ -206,6 +206,7 @@ impl Store for RedisStore {
             embedded: false,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[RowsKind::Walk],
             notes: vec![

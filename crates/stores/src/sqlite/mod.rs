@@ -202,6 +202,7 @@ impl Store for SqliteStore {
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[RowsKind::Query],
             notes: vec![

@@ -295,7 +295,7 @@ pub fn copy(
             progress(Progress { verified: Some((done, all)), ..shared.progress() });
         })?);
         // Only tidies up.
-        let _ = std::fs::remove_dir_all(request.folder.join("written"));
+        let _ = std::fs::remove_dir_all(request.folder.join(crate::verify::spool::FOLDER));
     }
     if !interrupted {
         request.sink.close()?;

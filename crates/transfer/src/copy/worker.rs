@@ -226,22 +226,23 @@ impl<'a> Worker<'a> {
 
     fn settle(&mut self) -> Result<(), TransferError> {
         for ended in std::mem::take(&mut self.ended) {
-            let mut bytes = ended.records.bytes();
+            let sent = ended.sent();
+            let mut bytes = sent.bytes();
             for refusal in &ended.refused {
                 self.reject(&ended.records, refusal.position, refusal.kind.name(), &refusal.why, refusal.tries)?;
-                bytes -= ended.records.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
+                bytes -= sent.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
             }
             for position in &ended.expired {
-                bytes -= ended.records.get(*position).map_or(0, |(key, body, _)| key.len() + body.len());
+                bytes -= sent.get(*position).map_or(0, |(key, body, _)| key.len() + body.len());
             }
             if let Some(spool) = &mut self.spool {
                 let (own, nulls) = (self.own, self.shared.request.sink.keeps_nulls());
                 self.refused.clear();
                 self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
                 self.refused.extend(&ended.expired);
-                for (position, (key, body, _)) in ended.records.iter().enumerate() {
+                for (position, (key, body, _)) in sent.iter().enumerate() {
                     if !self.refused.contains(&position) {
-                        spool.add(key, hash::of_record(key, body, own, nulls))?;
+                        spool.add(key, hash::seen(key, body, own, nulls))?;
                     }
                 }
             }
@@ -251,6 +252,7 @@ impl<'a> Worker<'a> {
             self.counts.written += written;
             self.counts.there_already += ended.there_already;
             self.counts.retries += ended.retries;
+            self.counts.without_own_members += ended.without_own;
             self.counts.bytes += bytes as u64;
             self.shared.documents.fetch_add(written, Ordering::Relaxed);
             self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);

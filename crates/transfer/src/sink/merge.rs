@@ -88,11 +88,10 @@ impl Slots<'_> {
             (Some(swap), Err(error)) => match error.kind {
                 // Others were quicker: the document is read again.
                 ErrorKind::Conflict | ErrorKind::NotFound => {
-                    let batch = piece.batch;
                     let error = OpError::conflict("others changed the document each time before it could be stored");
                     let error = if merge.doubt.is_some() { unknown(&error) } else { error };
-                    self.try_again(piece, &error, false)?;
-                    self.done(batch);
+                    self.try_some_again(&piece, &[0], &[error]);
+                    self.done(piece.batch);
                     Ok(())
                 }
                 ErrorKind::OutcomeUnknown => {
@@ -145,7 +144,7 @@ impl Slots<'_> {
     fn next(&mut self, piece: &Piece, reply: Option<&OwnedReply>) -> Next {
         let refuse = |what: String| Next::Refuse(OpError::new(ErrorKind::Refused, what));
         let (Some(by), Some(batch)) = (&self.options.merge, &self.batches[piece.batch]) else { return Next::Nothing };
-        let (key, new, _) = batch.ended.records.get(piece.position(0)).unwrap_or_default();
+        let (key, new, _) = batch.ended.sent().get(piece.position(0)).unwrap_or_default();
         let (stored, from) = match reply.map(OwnedReply::as_reply) {
             None if by.absent => (None, Revision::Absent),
             None => return Next::Refuse(OpError::not_found()),

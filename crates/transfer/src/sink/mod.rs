@@ -6,12 +6,15 @@ mod join;
 mod line;
 mod merge;
 mod order;
+mod request;
+mod reserved;
 mod slots;
 mod store;
 mod tables;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
+pub use reserved::OwnMembers;
 pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 
 use std::task::{Context, Poll};
@@ -42,6 +45,10 @@ pub struct Refusal {
 pub struct Ended {
     /// The records, also those that were written.
     pub records: Records,
+    /// The same as they were sent, where members that the target keeps for itself were left out.
+    pub changed: Option<Records>,
+    /// Documents of which something was left out so that the target does not know by itself.
+    pub without_own: u64,
     /// Which of them were not written, in no order.
     pub refused: Vec<Refusal>,
     /// Positions of those that were left out: they have expired in their source, too.
@@ -53,6 +60,13 @@ pub struct Ended {
     pub there_already: u64,
     /// Tries beyond the first, of the batch or of parts of it.
     pub retries: u64,
+}
+
+impl Ended {
+    /// The records as they were sent.
+    pub fn sent(&self) -> &Records {
+        self.changed.as_ref().unwrap_or(&self.records)
+    }
 }
 
 /// Where records go.

@@ -1,6 +1,6 @@
 //! Batches in flight on one session: tried again, cut in two, given up, each record accounted for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -10,11 +10,13 @@ use jiff::Timestamp;
 use storebench_core::engine::Clock;
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError,
-    Token,
+    AnyStore, BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError, Token,
 };
+use storebench_core::workload::Body;
 
 use super::merge::Merge;
+use super::request::{integer, operation};
+use super::reserved::{Fate, Reserved};
 use super::store::{StoreSinkOptions, Verb};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
@@ -31,6 +33,11 @@ const FAILED_IN_A_ROW: u64 = 1_000;
 /// And so many at the end of a split that the split does not count as done.
 const FAILED_AT_THE_END: u64 = 10;
 
+/// A request of many whose outcome is unknown so often is cut in two: one of them may be the reason.
+const CUT_AFTER: u32 = 3;
+/// One record whose outcome is unknown so often, while the store takes others, is given up.
+const ALONE_AFTER: u32 = 8;
+
 /// Sessions so far: each draws other waits, so that they do not come back at the same moment.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -39,7 +46,7 @@ pub(super) struct Piece {
     /// Which batch.
     pub(super) batch: usize,
     /// Which of its records.
-    part: Part,
+    pub(super) part: Part,
     pub(super) tries: Tries,
     pub(super) step: Step,
 }
@@ -60,7 +67,7 @@ pub(super) enum Step {
 }
 
 /// Which records of a batch.
-enum Part {
+pub(super) enum Part {
     /// All of them.
     All,
     /// One.
@@ -119,6 +126,8 @@ pub(super) struct Slots<'a> {
     /// Requests at once: fewer while the store says that it is too much.
     window: f64,
     pub(super) failed_in_a_row: u64,
+    /// When the store took something last.
+    took_ns: Option<u64>,
     last_failure: String,
     token: u64,
     keys: BatchBuf,
@@ -127,6 +136,8 @@ pub(super) struct Slots<'a> {
     own: &'static [&'static str],
     /// Takes them out of what a merge begins with.
     pub(super) strip: Strip,
+    /// Looks for members that the store keeps for itself.
+    reserved: Reserved,
     /// What the store does.
     can: Vec<OpKind>,
     /// Whether what is upserted is inserted first.
@@ -157,6 +168,7 @@ impl<'a> Slots<'a> {
             answers: Vec::new(),
             window: f64::from(options.in_flight),
             failed_in_a_row: 0,
+            took_ns: None,
             last_failure: String::new(),
             token: 0,
             keys: BatchBuf::new(),
@@ -164,6 +176,7 @@ impl<'a> Slots<'a> {
             own: can.own_members,
             strip: Strip::new(can.own_members, can.attachments_member, false),
             can: can.operations.iter().map(|(kind, _)| *kind).collect(),
+            reserved: Reserved::new(can, options.own_members),
             inserts_first,
         }
     }
@@ -240,7 +253,7 @@ impl<'a> Slots<'a> {
             Ok(reply) => {
                 let records = match (&piece.part, &self.batches[piece.batch]) {
                     (Part::Some(_, records), _) => Some(&**records),
-                    (_, Some(batch)) => Some(&batch.ended.records),
+                    (_, Some(batch)) => Some(batch.ended.sent()),
                     _ => None,
                 };
                 let bytes = match &piece.part {
@@ -262,10 +275,25 @@ impl<'a> Slots<'a> {
         });
     }
 
-    /// One more at once for each window that went well.
+    /// Everything of a request was done.
     pub(super) fn went_well(&mut self) {
+        self.widen();
+        self.took_some();
+    }
+
+    /// One more at once for each window that went well.
+    fn widen(&mut self) {
         self.window = (self.window + 1.0 / self.window.max(1.0)).min(f64::from(self.options.in_flight));
+    }
+
+    fn narrow(&mut self) {
+        self.window = (self.window / 2.0).max(1.0);
+    }
+
+    /// The store has taken something.
+    fn took_some(&mut self) {
         self.failed_in_a_row = 0;
+        self.took_ns = Some(self.clock.now_ns());
     }
 
     fn verb(&self, piece: &Piece) -> Verb {
@@ -273,25 +301,34 @@ impl<'a> Slots<'a> {
     }
 
     fn written(&mut self, piece: Piece, reply: &OwnedReply) -> Result<(), TransferError> {
-        let failed_in_a_row = self.failed_in_a_row;
-        self.went_well();
         let verb = self.verb(&piece);
         let reply = reply.as_reply();
-        let mut again = Vec::new();
+        let (mut again, mut whys) = (Vec::new(), Vec::new());
         let (mut found, mut over) = (Vec::new(), Vec::new());
         for reject in reply.rejects {
             match reject.error.kind {
-                ErrorKind::Temporary => again.push(reject.item),
-                ErrorKind::OutcomeUnknown if verb.repeatable() => again.push(reject.item),
+                ErrorKind::OutcomeUnknown if !verb.repeatable() => self.refuse(&piece, reject.item, &reject.error),
+                kind if is_for_now(kind) => {
+                    again.push(reject.item);
+                    whys.push(reject.error.clone());
+                }
                 ErrorKind::Conflict if verb == Verb::Insert => found.push(reject.item),
                 ErrorKind::Conflict if verb == Verb::Upsert && matches!(piece.step, Step::Do) => over.push(reject.item),
                 _ => self.refuse(&piece, reject.item, &reject.error),
             }
         }
-        let first = reply.rejects.first().filter(|_| reply.rejects.len() - over.len() >= self.len(&piece));
-        if let Some(first) = first {
-            self.failed_in_a_row = failed_in_a_row;
-            self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &first.error)?;
+        if !again.is_empty() {
+            self.narrow();
+        } else if !reply.rejects.iter().any(|reject| reject.error.kind == ErrorKind::Failed) {
+            self.widen();
+        }
+        if reply.rejects.len() - over.len() < self.len(&piece) {
+            self.took_some();
+        } else {
+            let failed = reply.rejects.iter().find(|reject| reject.error.kind == ErrorKind::Failed);
+            if let Some(failed) = failed {
+                self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &failed.error)?;
+            }
         }
         if verb == Verb::Delete {
             let there = reply.documents as usize + reply.rejects.len();
@@ -301,7 +338,6 @@ impl<'a> Slots<'a> {
             }
         }
         self.expire(&piece, |item| !reply.rejects.iter().any(|reject| reject.item == item));
-        let whole = reply.rejects.first().map(|reject| reject.error.clone());
         // Where much is there already, trying the insert first costs more than it saves.
         self.inserts_first &= over.len() * 10 <= self.len(&piece);
         for (items, step) in [(found, Step::Compare), (over, Step::Over)] {
@@ -312,37 +348,53 @@ impl<'a> Slots<'a> {
                 self.add(part);
             }
         }
-        if let (false, Some(error)) = (again.is_empty(), whole) {
-            let part = self.part(&piece, &again);
-            self.try_again(part, &error, false)?;
-        }
+        self.try_some_again(&piece, &again, &whys);
         self.done(piece.batch);
         Ok(())
     }
 
     /// What was in an insert's way: what an earlier try of ours, or of a copy that was killed, has written is
-    /// no conflict.
+    /// no conflict. What could not be read for now is read again.
     fn compared(&mut self, piece: Piece, reply: &OwnedReply) {
         let reply = reply.as_reply();
         let rows = reply.rows.unwrap_or_default();
         let stored: HashMap<&str, &[u8]> = rows.iter().collect();
         let length = self.len(&piece);
         let Some(batch) = &mut self.batches[piece.batch] else { return };
-        let same = |item: &usize| {
-            let (key, body, _) = batch.ended.records.get(piece.position(*item)).unwrap_or_default();
+        let same = |item: usize| {
+            let (key, body, _) = batch.ended.sent().get(piece.position(item)).unwrap_or_default();
             let hash = |body: &[u8]| hash::of_record(key, body, self.own, true);
-            stored.get(key).is_some_and(|stored| *stored == body || hash(stored) == hash(body))
+            Some(stored.get(key).is_some_and(|stored| *stored == body || hash(stored) == hash(body)))
+                .filter(|same| *same || stored.contains_key(key))
         };
-        let other: Vec<usize> = (0..length).filter(|item| !same(item)).collect();
-        batch.ended.there_already += (length - other.len()) as u64;
-        self.expire(&piece, |item| !other.contains(&item));
-        for position in other {
-            self.refuse(
-                &piece,
-                position,
-                &OpError::conflict("a document with this key exists already, and is another"),
-            );
+        let (mut equal, mut again, mut whys, mut refused) = (HashSet::new(), Vec::new(), Vec::new(), Vec::new());
+        for item in 0..length {
+            let unread = reply.rejects.iter().find(|reject| reject.item == item).map(|reject| &reject.error);
+            match (unread, same(item)) {
+                (Some(error), _) if is_for_now(error.kind) => {
+                    again.push(item);
+                    whys.push(not_compared(error));
+                }
+                (Some(error), _) => refused.push((item, not_compared(error))),
+                (None, Some(true)) => drop(equal.insert(item)),
+                (None, Some(false)) => {
+                    refused.push((item, OpError::conflict("a document with this key exists already, and is another")));
+                }
+                (None, None) => refused.push((
+                    item,
+                    OpError::conflict("a document with this key was in the way, and was gone when it was read"),
+                )),
+            }
         }
+        batch.ended.there_already += equal.len() as u64;
+        self.expire(&piece, |item| equal.contains(&item));
+        for (item, error) in refused {
+            self.refuse(&piece, item, &error);
+        }
+        if !again.is_empty() {
+            self.narrow();
+        }
+        self.try_some_again(&piece, &again, &whys);
         self.done(piece.batch);
     }
 
@@ -365,8 +417,21 @@ impl<'a> Slots<'a> {
     /// A whole request has failed.
     fn failed(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         let verb = self.verb(&piece);
+        let (many, tries) = (self.len(&piece) > 1, piece.tries.failed + 1);
+        let writes = matches!(piece.step, Step::Do | Step::Over);
         match error.kind {
             ErrorKind::Temporary => self.slow_down(piece, error),
+            // A connection is seldom lost so often: the server has no sense for one of the records.
+            ErrorKind::OutcomeUnknown if writes && verb.repeatable() && many && tries >= CUT_AFTER => {
+                self.narrow();
+                self.halve(&piece);
+                Ok(())
+            }
+            ErrorKind::OutcomeUnknown
+                if writes && verb.repeatable() && tries >= ALONE_AFTER && self.took_ns > piece.tries.first_ns() =>
+            {
+                self.give_up(piece, error)
+            }
             ErrorKind::OutcomeUnknown if !matches!(piece.step, Step::Do) || verb.repeatable() => {
                 self.slow_down(piece, error)
             }
@@ -375,16 +440,11 @@ impl<'a> Slots<'a> {
                 self.give_up(piece, &OpError::new(kind, why))
             }
             // One of many may be the reason: halves find it.
-            ErrorKind::Refused | ErrorKind::Failed if self.len(&piece) > 1 => {
-                let all: Vec<usize> = (0..self.len(&piece)).collect();
-                let (first, second) = all.split_at(all.len() / 2);
-                for half in [first, second] {
-                    let part = self.part(&piece, half);
-                    self.add(part);
-                }
-                self.done(piece.batch);
+            ErrorKind::Refused | ErrorKind::Failed if many => {
+                self.halve(&piece);
                 Ok(())
             }
+            _ if matches!(piece.step, Step::Compare) => self.give_up(piece, &not_compared(error)),
             ErrorKind::Conflict if matches!((verb, &piece.step), (Verb::Insert | Verb::Upsert, Step::Do)) => {
                 let all: Vec<usize> = (0..self.len(&piece)).collect();
                 let mut part = self.part(&piece, &all);
@@ -395,6 +455,18 @@ impl<'a> Slots<'a> {
             }
             _ => self.give_up(piece, error),
         }
+    }
+
+    /// Puts two halves in the place of a piece.
+    fn halve(&mut self, piece: &Piece) {
+        let all: Vec<usize> = (0..self.len(piece)).collect();
+        let (first, second) = all.split_at(all.len() / 2);
+        // The one that is added last goes first.
+        for half in [second, first] {
+            let part = self.part(piece, half);
+            self.add(part);
+        }
+        self.done(piece.batch);
     }
 
     /// Refuses all records of a piece.
@@ -408,8 +480,17 @@ impl<'a> Slots<'a> {
     }
 
     pub(super) fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
-        self.window = (self.window / 2.0).max(1.0);
-        self.try_again(piece, error, true)
+        self.narrow();
+        match self.put_off(piece) {
+            None => Ok(()),
+            Some(piece) => Err(of_store(
+                self.store,
+                StoreError::Unreachable(format!(
+                    "given up after {} tries: {error}; what was copied stays, go on with --resume",
+                    piece.tries.failed
+                )),
+            )),
+        }
     }
 
     /// A store that fails everything (a full disk) is not asked to fail the rest of the source, too.
@@ -432,32 +513,40 @@ impl<'a> Slots<'a> {
         of_store(self.store, StoreError::Failed(text))
     }
 
-    pub(super) fn try_again(&mut self, mut piece: Piece, error: &OpError, whole: bool) -> Result<(), TransferError> {
-        let now_ns = self.clock.now_ns();
-        match piece.tries.next_ns(&self.options.retry, now_ns, &mut self.draw) {
-            Some(due_ns) => {
-                if let Some(batch) = &mut self.batches[piece.batch] {
-                    batch.ended.retries += 1;
-                    // The part of a piece that is done otherwise is one piece more.
-                    batch.pieces += usize::from(!whole);
-                }
-                self.waiting.push((due_ns, piece));
-                Ok(())
-            }
-            None if whole => Err(of_store(
-                self.store,
-                StoreError::Unreachable(format!(
-                    "given up after {} tries: {error}; what was copied stays, go on with --resume",
-                    piece.tries.failed
-                )),
-            )),
+    /// Tries some records of a piece again, each of which failed for a reason of its own; those whose tries are
+    /// used up are refused for it.
+    pub(super) fn try_some_again(&mut self, piece: &Piece, items: &[usize], whys: &[OpError]) {
+        if items.is_empty() {
+            return;
+        }
+        let part = self.part(piece, items);
+        match self.put_off(part) {
             None => {
-                for position in 0..self.len(&piece) {
-                    self.refuse(&piece, position, error);
+                // Beside what is left of the piece.
+                if let Some(batch) = &mut self.batches[piece.batch] {
+                    batch.pieces += 1;
                 }
-                Ok(())
+            }
+            Some(mut part) => {
+                // Its last try is counted where it is refused.
+                part.tries.failed -= 1;
+                for (item, why) in whys.iter().enumerate() {
+                    self.refuse(&part, item, why);
+                }
             }
         }
+    }
+
+    /// Puts a piece off until its next try; gives it back where that was the last.
+    fn put_off(&mut self, mut piece: Piece) -> Option<Piece> {
+        let Some(due_ns) = piece.tries.next_ns(&self.options.retry, self.clock.now_ns(), &mut self.draw) else {
+            return Some(piece);
+        };
+        if let Some(batch) = &mut self.batches[piece.batch] {
+            batch.ended.retries += 1;
+        }
+        self.waiting.push((due_ns, piece));
+        None
     }
 
     fn len(&self, piece: &Piece) -> usize {
@@ -473,7 +562,7 @@ impl<'a> Slots<'a> {
         let positions: Vec<usize> = items.iter().map(|item| piece.position(*item)).collect();
         let mut records = Records::new();
         if let Some(batch) = &self.batches[piece.batch] {
-            batch.ended.records.pick(positions.iter().copied(), &mut records);
+            batch.ended.sent().pick(positions.iter().copied(), &mut records);
         }
         Piece {
             batch: piece.batch,
@@ -513,15 +602,31 @@ impl<'a> Slots<'a> {
             self.batches.len() - 1
         });
         let (mut steps, mut refused, mut expired) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut changed, mut without_own) = (Vec::new(), 0);
         for position in 0..records.len() {
             match self.first_step(verb, &records, position) {
+                Ok(Some(Step::Do)) if verb.body() == Body::Json && verb != Verb::Delete => {
+                    let (key, body, _) = records.get(position).unwrap_or_default();
+                    match self.reserved.fate(key, body) {
+                        Fate::AsIs => steps.push((position, Step::Do)),
+                        Fate::As(body, lost) => {
+                            changed.push((position, body));
+                            without_own += u64::from(lost);
+                            steps.push((position, Step::Do));
+                        }
+                        Fate::Rejected(why) => {
+                            refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
+                        }
+                    }
+                }
                 Ok(Some(step)) => steps.push((position, step)),
                 Ok(None) => expired.push(position),
                 Err(why) => refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 }),
             }
         }
         let whole = refused.is_empty() && expired.is_empty();
-        let ended = Ended { records, refused, expired, ..Ended::default() };
+        let changed = (!changed.is_empty()).then(|| replaced(&records, changed));
+        let ended = Ended { records, changed, without_own, refused, expired, ..Ended::default() };
         self.batches[batch] = Some(Batch { ended, pieces: 0, verb });
         let first = self.ready.len();
         if !verb.many() {
@@ -581,6 +686,28 @@ impl<'a> Slots<'a> {
     }
 }
 
+/// Whether trying again may help.
+fn is_for_now(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown)
+}
+
+/// Why an insert in whose way a document stands was not compared with it.
+fn not_compared(error: &OpError) -> OpError {
+    let what = "a document with this key exists already, and could not be read to compare it";
+    OpError::new(error.kind, format!("{what}: {}", error.message))
+}
+
+/// The records with other bodies at some positions, in ascending order.
+fn replaced(records: &Records, bodies: Vec<(usize, Vec<u8>)>) -> Records {
+    let (mut all, mut bodies) = (Records::new(), bodies.into_iter().peekable());
+    for (position, (key, body, origin)) in records.iter().enumerate() {
+        let other = bodies.next_if(|(at, _)| *at == position);
+        all.push(key, other.as_ref().map_or(body, |(_, other)| other), origin);
+        all.mark(records.mark_of(position));
+    }
+    all
+}
+
 impl Writer for Slots<'_> {
     fn end(&mut self) -> Result<(), TransferError> {
         let most = FAILED_AT_THE_END.max(self.options.may_fail.saturating_add(1));
@@ -635,53 +762,6 @@ impl Writer for Slots<'_> {
     }
 }
 
-/// What is asked of the store for a piece.
-fn operation<'r>(
-    batch: &'r Batch,
-    piece: &'r Piece,
-    options: &StoreSinkOptions,
-    inserts_first: bool,
-    keys: &'r mut BatchBuf,
-) -> Op<'r> {
-    let all = &batch.ended.records;
-    let records = if let Part::Some(_, records) = &piece.part { records } else { all };
-    let compares = matches!(piece.step, Step::Compare);
-    if compares || batch.verb == Verb::Delete {
-        keys.clear();
-        for (key, _, _) in records.iter() {
-            keys.push(key, b"");
-        }
-        let keys = keys.as_batch();
-        return if compares { Op::BulkRead { keys } } else { Op::BulkDelete { keys } };
-    }
-    let position = piece.position(0);
-    let (key, body, _) = all.get(position).unwrap_or_default();
-    match (&piece.step, batch.verb.bulk()) {
-        (Step::Merge(merge), _) => return merge.operation(key),
-        (Step::Expire, _) => {
-            let expiry = all.mark_of(position).expiry.or(options.expiry);
-            return Op::Touch { key, expiry: expiry.map(|e| e.left(Timestamp::now())).unwrap_or_default() };
-        }
-        (step, Some(kind)) => {
-            let first = inserts_first && kind == BulkWrite::Upsert && matches!(step, Step::Do);
-            let kind = if first { BulkWrite::Insert } else { kind };
-            return Op::BulkWrite { kind, items: records.as_batch() };
-        }
-        (_, None) => {}
-    }
-    match batch.verb {
-        Verb::Append => Op::Append { key, bytes: body },
-        Verb::Prepend => Op::Prepend { key, bytes: body },
-        Verb::Merge => Op::MergePatch { key, patch: body },
-        Verb::Counter => {
-            // `first_step` has refused what is none.
-            let delta = integer(body).unwrap_or_default();
-            Op::Counter { key, delta, initial: delta }
-        }
-        _ => Op::Replace { key, body },
-    }
-}
-
-fn integer(body: &[u8]) -> Option<i64> {
-    std::str::from_utf8(body).ok()?.trim().parse().ok()
-}
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

@@ -11,6 +11,7 @@ use storebench_core::store::{
 use storebench_core::workload::Body;
 
 use super::order::InOrder;
+use super::reserved::OwnMembers;
 use super::slots::Slots;
 use super::{Again, Sink, Writer};
 use crate::error::TransferError;
@@ -160,6 +161,8 @@ pub struct StoreSinkOptions {
     pub by_record: bool,
     /// How a merge merges, where it is not by RFC 7396.
     pub merge: Option<MergeBy>,
+    /// What becomes of documents with members that the store keeps for itself.
+    pub own_members: OwnMembers,
     /// When what is written is to expire, where a record does not say it.
     pub expiry: Option<Expiry>,
     /// Whether records may say when they are to expire.
@@ -192,6 +195,7 @@ impl StoreSinkOptions {
             verb: Verb::Upsert,
             by_record: false,
             merge: None,
+            own_members: OwnMembers::default(),
             expiry: None,
             expires: false,
             batch: None,

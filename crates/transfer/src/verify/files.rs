@@ -3,7 +3,8 @@
 use std::future::poll_fn;
 use std::path::Path;
 
-use super::{Target, hash};
+use super::Target;
+use super::hash::{self, Seen};
 use crate::error::TransferError;
 use crate::format::Format;
 use crate::place::Place;
@@ -29,7 +30,7 @@ impl Target for FileTarget {
         _: &Path,
         split: &Split,
         wanted: &dyn Fn(&str) -> bool,
-        found: &mut dyn FnMut(&str, u128),
+        found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError> {
         // In one file splits are not told apart: all of it is read with the first.
         if !self.folder && split.number != 0 {
@@ -55,7 +56,7 @@ impl Target for FileTarget {
                         return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
                     }
                     for (key, body, _) in records.iter().filter(|(key, _, _)| wanted(key)) {
-                        found(key, hash::of_record(key, body, &[], self.format.keeps_nulls()));
+                        found(key, hash::seen(key, body, &[], self.format.keeps_nulls()));
                     }
                     if !more {
                         break;

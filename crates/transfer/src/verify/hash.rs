@@ -1,36 +1,92 @@
 //! What a document is, in 128 bits: the same for every way of writing it.
+//!
+//! Two documents are the same where RFC 8259 gives them one value. Members in any order, blanks, escapes and ways to
+//! write a number (`1.0`, `1`, `1e0`) do not count; of members with one name the last counts, as in most parsers.
+//! Numbers with a fraction or an exponent are what a double makes of them; whole numbers are exact, however long.
 
-use std::fmt;
+use std::ops::AddAssign;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 const NULL: u64 = 1;
 const BOOL: u64 = 2;
-const INTEGER: u64 = 3;
-const DECIMAL: u64 = 4;
+const NUMBER: u64 = 3;
 const TEXT: u64 = 5;
 const LIST: u64 = 6;
 const OBJECT: u64 = 7;
 const BYTES: u64 = 8;
 
-/// Integers beyond this are not told apart by stores that keep numbers as doubles.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// A record as it was written or read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seen {
+    /// Key and document.
+    pub(crate) hash: u128,
+    /// What in the document is often changed by stores.
+    pub(crate) odd: Odd,
+}
 
-/// The hash of a key and its document. Members in any order, blanks, escapes and ways to write a number do
-/// not count; what is no JSON counts as its bytes. `own` are top-level members that are left out; without
-/// `nulls` so are members that are null, however deep.
+/// How many values of a kind that stores often change are in a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Odd(pub(crate) [u32; ODD]);
+
+/// Kinds of such values.
+pub(crate) const ODD: usize = 6;
+const FRACTION: usize = 0;
+const NEGATIVE_ZERO: usize = 1;
+const REPEATED: usize = 2;
+const LONG: usize = 3;
+const HUGE: usize = 4;
+const HALF: usize = 5;
+
+/// Each kind in words: one of it, several, and what stores make of it.
+const KINDS: [[&str; 3]; ODD] = [
+    ["whole number", "whole numbers", "written with a fraction or an exponent, as 1.0 to 1"],
+    ["negative zero", "negative zeros", "-0.0 to 0"],
+    ["member whose name comes again", "members whose names come again", "the last one stays"],
+    ["long whole number", "long whole numbers", "more digits than a double holds"],
+    ["number", "numbers", "out of a double's range, as 1e400"],
+    ["half of a surrogate pair", "halves of surrogate pairs", "no character by itself"],
+];
+
+impl AddAssign for Odd {
+    fn add_assign(&mut self, other: Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count = count.saturating_add(more));
+    }
+}
+
+impl Odd {
+    /// Which of the values are not in what was read back.
+    pub(crate) fn lost(self, found: Self) -> Self {
+        let mut lost = self;
+        lost.0.iter_mut().zip(found.0).for_each(|(count, kept)| *count = count.saturating_sub(kept));
+        lost
+    }
+
+    /// Each kind that there is: how many values, and which.
+    pub(crate) fn told(self) -> impl Iterator<Item = (u64, String)> {
+        self.0.into_iter().zip(KINDS).filter(|(count, _)| *count > 0).map(|(count, [one, several, what])| {
+            (u64::from(count), format!("{} ({what})", if count == 1 { one } else { several }))
+        })
+    }
+}
+
+/// The hash of a key and its document. What is not JSON counts as its bytes. `own` are top-level members that are
+/// left out; without `nulls` so are members that are null, however deep.
 pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str], nulls: bool) -> u128 {
-    let mut parser = serde_json::Deserializer::from_slice(body);
-    let body = match (HashVisitor { own, nulls }).deserialize(&mut parser).and_then(|hash| parser.end().map(|()| hash))
-    {
-        Ok(hash) => hash,
-        Err(_) => xxh3_128_with_seed(body, BYTES),
+    seen(key, body, own, nulls).hash
+}
+
+/// The same with what stores may change.
+pub(crate) fn seen(key: &str, body: &[u8], own: &[&str], nulls: bool) -> Seen {
+    let mut walk = Walk::new(body, own, nulls);
+    let (body, odd) = match std::str::from_utf8(body).ok().and_then(|_| walk.document()) {
+        Some(hash) => (hash, walk.odd),
+        None => (xxh3_128_with_seed(body, BYTES), Odd::default()),
     };
     let mut hasher = Xxh3::new();
     hasher.update(key.as_bytes());
     hasher.update(&body.to_le_bytes());
-    hasher.digest128()
+    Seen { hash: hasher.digest128(), odd }
 }
 
 /// The hash of a key.
@@ -38,128 +94,289 @@ pub(crate) fn of_key(key: &str) -> u128 {
     xxh3_128_with_seed(key.as_bytes(), TEXT)
 }
 
-/// Hashes a value; of an object without the members of these names.
-#[derive(Clone, Copy)]
-struct HashVisitor<'n> {
-    own: &'n [&'n str],
+/// Walks over JSON. Not recursive, so that no depth ends the stack.
+struct Walk<'a> {
+    text: &'a [u8],
+    at: usize,
+    own: &'a [&'a str],
     nulls: bool,
+    odd: Odd,
+    open: Vec<Open>,
+    /// Names and values of all that is open; the names of elements are 0.
+    inside: Vec<(u128, u128)>,
+    /// A string without its escapes, or what is hashed of a container.
+    scratch: Vec<u8>,
 }
 
-impl HashVisitor<'_> {
-    /// For what is within.
-    fn inner(self) -> HashVisitor<'static> {
-        HashVisitor { own: &[], nulls: self.nulls }
-    }
+/// An object or array that has not ended.
+struct Open {
+    object: bool,
+    /// Where its own begin in `inside`.
+    start: usize,
+    /// Of the member at hand; none where it is left out.
+    name: Option<u128>,
 }
 
-impl<'de> DeserializeSeed<'de> for HashVisitor<'_> {
-    type Value = u128;
-
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<u128, D::Error> {
-        parser.deserialize_any(self)
-    }
-}
-
-/// Hashes a member's name; none for one that is left out.
-struct Name<'n>(&'n [&'n str]);
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Option<u128>;
-
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Option<u128>, D::Error> {
-        parser.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = Option<u128>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
+impl<'a> Walk<'a> {
+    fn new(text: &'a [u8], own: &'a [&'a str], nulls: bool) -> Self {
+        let (open, inside, scratch) = (Vec::new(), Vec::new(), Vec::new());
+        Self { text, at: 0, own, nulls, odd: Odd::default(), open, inside, scratch }
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Option<u128>, E> {
-        Ok((!self.0.contains(&name)).then(|| xxh3_128_with_seed(name.as_bytes(), TEXT)))
-    }
-}
-
-fn integer(value: i64) -> u128 {
-    xxh3_128_with_seed(&value.to_le_bytes(), INTEGER)
-}
-
-fn number(value: f64) -> u128 {
-    // Stores that keep doubles write 7.0 as 7.
-    if value.fract() == 0.0 && value.abs() <= EXACT {
-        return integer(value as i64);
-    }
-    xxh3_128_with_seed(&value.to_bits().to_le_bytes(), DECIMAL)
-}
-
-impl<'de> Visitor<'de> for HashVisitor<'_> {
-    type Value = u128;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<u128, E> {
-        Ok(xxh3_128_with_seed(b"", NULL))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<u128, E> {
-        Ok(xxh3_128_with_seed(&[u8::from(value)], BOOL))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<u128, E> {
-        Ok(integer(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<u128, E> {
-        Ok(i64::try_from(value).map_or_else(|_| number(value as f64), integer))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<u128, E> {
-        Ok(number(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<u128, E> {
-        Ok(xxh3_128_with_seed(value.as_bytes(), TEXT))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u128, A::Error> {
-        let mut hasher = Xxh3::with_seed(LIST);
-        while let Some(item) = list.next_element_seed(self.inner())? {
-            hasher.update(&item.to_le_bytes());
-        }
-        Ok(hasher.digest128())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u128, A::Error> {
-        let (mut sum, mut count) = (0u128, 0u64);
-        while let Some(name) = map.next_key_seed(Name(self.own))? {
-            let Some(name) = name else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
+    /// The hash of the whole; none where it is not JSON.
+    fn document(&mut self) -> Option<u128> {
+        loop {
+            self.space();
+            let mut hash = match self.peek()? {
+                bracket @ (b'{' | b'[') => {
+                    let object = bracket == b'{';
+                    self.at += 1;
+                    self.space();
+                    self.open.push(Open { object, start: self.inside.len(), name: None });
+                    if self.peek()? != if object { b'}' } else { b']' } {
+                        self.name()?;
+                        continue;
+                    }
+                    self.close()
+                }
+                b'"' => {
+                    self.string()?;
+                    xxh3_128_with_seed(&self.scratch, TEXT)
+                }
+                b't' => self.word(b"true", b"\x01", BOOL)?,
+                b'f' => self.word(b"false", b"\x00", BOOL)?,
+                b'n' => self.word(b"null", b"", NULL)?,
+                _ => self.number()?,
             };
-            let value = map.next_value_seed(self.inner())?;
-            if !self.nulls && value == xxh3_128_with_seed(b"", NULL) {
+            // The value ends, and with it perhaps what it is in.
+            loop {
+                self.space();
+                let Some(open) = self.open.last() else { return (self.at == self.text.len()).then_some(hash) };
+                let object = open.object;
+                let counts = self.nulls || !object || hash != xxh3_128_with_seed(b"", NULL);
+                if let Some(name) = open.name.filter(|_| counts) {
+                    self.inside.push((name, hash));
+                }
+                match (self.peek()?, object) {
+                    (b',', _) => {
+                        self.at += 1;
+                        self.name()?;
+                        break;
+                    }
+                    (b'}', true) | (b']', false) => hash = self.close(),
+                    _ => return None,
+                }
+            }
+        }
+    }
+
+    /// Takes the name of the next member, where an object is open.
+    fn name(&mut self) -> Option<()> {
+        let mut name = Some(0);
+        if self.open.last()?.object {
+            self.space();
+            self.string()?;
+            let own = self.open.len() == 1 && self.own.iter().any(|own| own.as_bytes() == self.scratch);
+            name = (!own).then(|| xxh3_128_with_seed(&self.scratch, TEXT));
+            self.space();
+            self.take(b':')?;
+        }
+        self.open.last_mut()?.name = name;
+        Some(())
+    }
+
+    /// Ends what was opened last; gives its hash.
+    fn close(&mut self) -> u128 {
+        self.at += 1;
+        let Some(Open { object, start, .. }) = self.open.pop() else { return 0 };
+        let inside = &mut self.inside[start..];
+        self.scratch.clear();
+        if object {
+            // Stable: of those with one name the last stays behind the others.
+            inside.sort_by_key(|(name, _)| *name);
+        }
+        for (at, (name, value)) in inside.iter().enumerate() {
+            if object && inside.get(at + 1).is_some_and(|(next, _)| next == name) {
+                self.odd.0[REPEATED] += 1;
                 continue;
             }
-            let mut member = [0; 32];
-            member[..16].copy_from_slice(&name.to_le_bytes());
-            member[16..].copy_from_slice(&value.to_le_bytes());
-            sum = sum.wrapping_add(xxh3_128_with_seed(&member, OBJECT));
-            count += 1;
+            self.scratch.extend_from_slice(&name.to_le_bytes());
+            self.scratch.extend_from_slice(&value.to_le_bytes());
         }
-        let mut whole = [0; 24];
-        whole[..16].copy_from_slice(&sum.to_le_bytes());
-        whole[16..].copy_from_slice(&count.to_le_bytes());
-        Ok(xxh3_128_with_seed(&whole, OBJECT))
+        self.inside.truncate(start);
+        xxh3_128_with_seed(&self.scratch, if object { OBJECT } else { LIST })
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, word: &[u8], value: &[u8], seed: u64) -> Option<u128> {
+        self.text[self.at..].starts_with(word).then(|| {
+            self.at += word.len();
+            xxh3_128_with_seed(value, seed)
+        })
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+
+    fn number(&mut self) -> Option<u128> {
+        let start = self.at;
+        self.at += usize::from(self.peek()? == b'-');
+        if self.take(b'0').is_none() {
+            self.digits()?;
+        }
+        let mut whole = true;
+        if self.take(b'.').is_some() {
+            whole = false;
+            self.digits()?;
+        }
+        if self.take(b'e').or_else(|| self.take(b'E')).is_some() {
+            whole = false;
+            let _ = self.take(b'-').or_else(|| self.take(b'+'));
+            self.digits()?;
+        }
+        let text = std::str::from_utf8(&self.text[start..self.at]).ok()?;
+        let double: f64 = text.parse().ok()?;
+        let exact = Decimal::of(text);
+        // Of 15 digits a double keeps every one (DBL_DIG), where it is not at the ends of its range.
+        let short = exact.digits.len() <= 15 && (double == 0.0 || (1e-290..1e290).contains(&double.abs()));
+        let near = if short { exact.clone() } else { Decimal::of(&format!("{double:e}")) };
+        let value = match () {
+            // It has become infinite, or nothing.
+            () if double.is_infinite() || double == 0.0 && !exact.digits.is_empty() => {
+                self.odd.0[HUGE] += 1;
+                exact
+            }
+            () if whole => {
+                self.odd.0[LONG] += u32::from(exact != near);
+                self.odd.0[NEGATIVE_ZERO] += u32::from(text == "-0");
+                exact
+            }
+            () => {
+                let zero = double == 0.0 && double.is_sign_negative();
+                self.odd.0[if zero { NEGATIVE_ZERO } else { FRACTION }] += u32::from(double.fract() == 0.0);
+                near
+            }
+        };
+        Some(value.hash())
+    }
+
+    /// Takes a string; its text is in the scratch buffer. A half of a surrogate pair stands there as WTF-8 has it.
+    fn string(&mut self) -> Option<()> {
+        self.take(b'"')?;
+        self.scratch.clear();
+        loop {
+            let length = memchr::memchr2(b'"', b'\\', &self.text[self.at..])?;
+            self.scratch.extend_from_slice(&self.text[self.at..self.at + length]);
+            self.at += length + 1;
+            if self.text[self.at - 1] == b'"' {
+                return Some(());
+            }
+            let plain = match self.peek()? {
+                byte @ (b'"' | b'\\' | b'/') => byte,
+                b'b' => 8,
+                b'f' => 12,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'u' => {
+                    self.escaped()?;
+                    continue;
+                }
+                _ => return None,
+            };
+            self.at += 1;
+            self.scratch.push(plain);
+        }
+    }
+
+    /// The four digits behind `\u` here.
+    fn half(&self, at: usize) -> Option<u16> {
+        let digits = self.text.get(at..at + 4)?;
+        digits.iter().try_fold(0, |value, byte| Some(value << 4 | char::from(*byte).to_digit(16)? as u16))
+    }
+
+    fn escaped(&mut self) -> Option<()> {
+        let first = self.half(self.at + 1)?;
+        self.at += 5;
+        let second = if self.text[self.at..].starts_with(b"\\u") { self.half(self.at + 2) } else { None };
+        let both = char::decode_utf16([first].into_iter().chain(second)).next()?;
+        match both {
+            Ok(c) => {
+                // A whole character leaves the escape behind it alone.
+                self.at += if c.len_utf16() == 2 { 6 } else { 0 };
+                self.scratch.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            Err(_) => {
+                self.odd.0[HALF] += 1;
+                let [high, low] = [first >> 6 & 0x3F, first & 0x3F].map(|six| 0x80 | six as u8);
+                self.scratch.extend_from_slice(&[0xE0 | (first >> 12) as u8, high, low]);
+            }
+        }
+        Some(())
+    }
+}
+
+/// A number by its decimal digits, without zeros at either end.
+#[derive(Clone, PartialEq, Eq)]
+struct Decimal {
+    negative: bool,
+    digits: Vec<u8>,
+    /// Power of ten of the last digit.
+    exponent: i64,
+}
+
+impl Decimal {
+    /// Of what is a number in JSON, or how a double is written. An exponent beyond 64 bits is taken for the largest.
+    fn of(text: &str) -> Self {
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let largest = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
+        let exponent: i64 = exponent.trim_start_matches('+').parse().unwrap_or(largest);
+        let (negative, mantissa) = mantissa.strip_prefix('-').map_or((false, mantissa), |rest| (true, rest));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = whole.bytes().chain(fraction.bytes()).skip_while(|digit| *digit == b'0');
+        let mut digits: Vec<u8> = digits.collect();
+        let mut exponent = exponent.clamp(i64::MIN / 2, i64::MAX / 2) - fraction.len() as i64;
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+            exponent += 1;
+        }
+        if digits.is_empty() {
+            return Self { negative: false, digits, exponent: 0 };
+        }
+        Self { negative, digits, exponent }
+    }
+
+    fn hash(&self) -> u128 {
+        let mut hasher = Xxh3::with_seed(NUMBER);
+        hasher.update(&[u8::from(self.negative)]);
+        hasher.update(&self.exponent.to_le_bytes());
+        hasher.update(&self.digits);
+        hasher.digest128()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -167,7 +384,20 @@ mod tests {
         let hash = |json: &str| of_record("k", json.as_bytes(), &[], true);
         let one = hash(r#"{"a":1,"b":{"c":[1,2.5,"é"],"d":null}}"#);
         assert_eq!(one, hash("{ \"b\" : {\"d\":null, \"c\":[1.0, 2.50, \"\\u00e9\"]},\n \"a\":1e0 }"));
-        assert_eq!(hash("9007199254740992"), hash("9007199254740992.0"));
+        for alike in [
+            ["9007199254740992", "9007199254740992.0"],
+            ["1e25", "10000000000000000000000000"],
+            ["-0.0", "0"],
+            ["-0", "0e7"],
+            ["1e400", "10e399"],
+            ["0.1", "0.1000000000000000055"],
+            [r#""\ud83d\ude00\/\n""#, "\"😀/\\u000a\""],
+            [r#"{"a":1,"a":2}"#, r#"{"a":2}"#],
+        ] {
+            assert_eq!(hash(alike[0]), hash(alike[1]), "{alike:?}");
+        }
+        let exact = format!("1{}", "0".repeat(400));
+        assert_eq!(hash("1e400"), hash(&exact));
     }
 
     #[test]
@@ -207,12 +437,30 @@ mod tests {
             "{\"a\":1}",
             "{\"a\":2}",
             "{\"b\":1}",
+            "{\"\":1}",
             "{\"a\":{\"b\":1}}",
             "{\"a\":1,\"b\":2}",
             "{\"a\":2,\"b\":1}",
             "{\"a\":1,\"b\":1}",
             "9007199254740993",
             "9007199254740994",
+            "18446744073709551615",
+            "18446744073709552000",
+            "12345678901234567890123",
+            "1.2345678901234568e22",
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "\"\\ud800\"",
+            "\"\\ud801\"",
+            "\"\u{FFFD}\"",
+            "[1,]",
+            "{\"a\"}",
+            "01",
+            "1.",
+            "\"\\x\"",
+            "[1} ",
+            "tru",
             "no json",
             "",
         ];
@@ -221,5 +469,43 @@ mod tests {
         hashes.sort_unstable();
         hashes.dedup();
         assert_eq!(hashes.len(), texts.len() * 2);
+    }
+
+    #[test]
+    fn what_stores_change_is_counted_by_its_kind() {
+        let odd = |json: &str| seen("k", json.as_bytes(), &[], true).odd.0;
+        assert_eq!(odd(r#"{"a":[1,1.5,"x",null,9007199254740992,-1e-5]}"#), [0; ODD]);
+        assert_eq!(odd(r#"{"a":[1.0,1e2,-0.0,-0]}"#), [2, 2, 0, 0, 0, 0]);
+        assert_eq!(odd(r#"{"a":1,"a":2,"b":{"c":1,"c":1,"c":1}}"#), [0, 0, 3, 0, 0, 0]);
+        assert_eq!(
+            odd(r#"[9007199254740993,18446744073709551615,1e400,1e-400,"\ud800\ud83d\ude00"]"#),
+            [0, 0, 0, 2, 2, 1]
+        );
+        let lost = seen("k", b"[1.0,1e400]", &[], true).odd.lost(seen("k", b"[1,null]", &[], true).odd);
+        let told: Vec<(u64, String)> = lost.told().collect();
+        assert_eq!(told.len(), 2);
+        assert!(told[0].1.contains("1.0 to 1") && told[1].1.contains("1e400"), "{told:?}");
+    }
+
+    #[test]
+    fn no_depth_ends_the_stack() {
+        let deep = format!("{{\"a\":{}1.0{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        let spaced = deep.replace("[1.0", "[ 1 ");
+        assert_eq!(of_record("k", deep.as_bytes(), &[], true), of_record("k", spaced.as_bytes(), &[], true));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_hashed(bytes in proptest::collection::vec(any::<u8>(), 0..60), text in "[{}\\[\\]\",:0-9.eE\\\\u-]{0,40}") {
+            let _ = (seen("k", &bytes, &[], true), seen("k", text.as_bytes(), &[], false));
+        }
+
+        #[test]
+        fn what_serde_takes_is_taken(value in any::<f64>().prop_filter("finite", |f| f.is_finite()), text in any::<String>()) {
+            let json = serde_json::json!({"a": [value, text]}).to_string();
+            let spaced = serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&json).unwrap()).unwrap();
+            prop_assert_eq!(seen("k", json.as_bytes(), &[], true), seen("k", spaced.as_bytes(), &[], true));
+            prop_assert!(Walk::new(json.as_bytes(), &[], true).document().is_some());
+        }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) use store::StoreTarget;
 
 use crate::error::TransferError;
 use crate::source::Split;
+use hash::Seen;
 use spool::Spooled;
 use sums::{BUCKETS, Sums, bucket};
 
@@ -37,10 +38,23 @@ pub struct Verification {
     pub unequal_buckets: u64,
     /// Keys that were written more than once, with documents that differ: one of them is in the target.
     pub written_twice: u64,
+    /// Values that the target keeps otherwise than they were written, and that JSON takes for equal: `1.0` as `1`,
+    /// the last of members of one name.
+    #[serde(default)]
+    pub changed: Vec<Changed>,
     /// Some keys that are not as they should be.
     pub differing: Vec<Differing>,
     /// Whether everything is as it should be.
     pub equal: bool,
+}
+
+/// Values of one kind that the target keeps otherwise than they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// How many.
+    pub values: u64,
+    /// Which.
+    pub what: String,
 }
 
 /// A key that is not as it should be.
@@ -62,7 +76,7 @@ pub trait Target: Sync {
         folder: &Path,
         split: &Split,
         wanted: &dyn Fn(&str) -> bool,
-        found: &mut dyn FnMut(&str, u128),
+        found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError>;
 
     /// Whether the keys should be gone.
@@ -115,6 +129,7 @@ pub(crate) fn verify(
         report.unequal_buckets = theirs.unequal(&none).len() as u64;
         ours = none;
     }
+    report.changed = ours.changed(&theirs).told().map(|(values, what)| Changed { values, what }).collect();
     let unequal = ours.unequal(&theirs);
     report.unequal_buckets = unequal.len() as u64;
     let at_once = (BUCKETS as u64 * HELD / report.written.max(1)).clamp(1, BUCKETS as u64) as usize;
@@ -132,10 +147,10 @@ pub(crate) fn verify(
 fn sum(folder: &Path, split: &Split, target: &dyn Target) -> Result<(Sums, Sums), TransferError> {
     let (mut ours, mut theirs) = (Sums::new(), Sums::new());
     let mut spooled = Spooled::open(folder, split.number)?;
-    while let Some((key, hash)) = spooled.next()? {
-        ours.add(key, hash);
+    while let Some((key, seen)) = spooled.next()? {
+        ours.add(key, seen);
     }
-    target.read(folder, split, &|_| true, &mut |key, hash| theirs.add(key, hash))?;
+    target.read(folder, split, &|_| true, &mut |key, seen| theirs.add(key, seen))?;
     Ok((ours, theirs))
 }
 
@@ -147,24 +162,24 @@ fn name_keys(
     buckets: &BTreeSet<usize>,
     report: &mut Verification,
 ) -> Result<(), TransferError> {
-    let mut written: BTreeMap<String, Vec<u128>> = BTreeMap::new();
-    let mut found: BTreeMap<String, Vec<u128>> = BTreeMap::new();
+    let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let wanted = |key: &str| buckets.contains(&bucket(key));
     for split in splits {
         let mut spooled = Spooled::open(folder, split.number)?;
-        while let Some((key, hash)) = spooled.next()? {
+        while let Some((key, seen)) = spooled.next()? {
             if wanted(key) {
-                written.entry(key.to_owned()).or_default().push(hash);
+                written.entry(key.to_owned()).or_default().push(seen);
             }
         }
-        target.read(folder, split, &wanted, &mut |key, hash| {
-            found.entry(key.to_owned()).or_default().push(hash);
+        target.read(folder, split, &wanted, &mut |key, seen| {
+            found.entry(key.to_owned()).or_default().push(seen);
         })?;
     }
-    for hashes in written.values_mut().chain(found.values_mut()) {
-        hashes.sort_unstable();
+    for all in written.values_mut().chain(found.values_mut()) {
+        all.sort_unstable();
         if !target.keeps_each() {
-            hashes.dedup();
+            all.dedup_by_key(|seen| seen.hash);
         }
     }
     let keys: BTreeSet<&String> = written.keys().chain(found.keys()).collect();
@@ -175,24 +190,40 @@ fn name_keys(
             (Some(_), None) => "is missing",
             (None, _) => "was not written by this copy",
             (Some(written), Some(found)) if target.keeps_each() => {
-                let all = |hashes: &[u128]| hashes.iter().copied().collect::<BTreeSet<_>>();
+                let hashes = |all: &[Seen]| all.iter().map(|seen| seen.hash).collect::<Vec<_>>();
+                let (written, found) = (hashes(written), hashes(found));
+                let distinct = |hashes: &[u128]| hashes.iter().copied().collect::<BTreeSet<_>>();
                 match written == found {
                     true => continue,
-                    false if all(written) == all(found) => "is there more or less often than it was written",
+                    false if distinct(&written) == distinct(&found) => {
+                        "is there more or less often than it was written"
+                    }
                     false => "differs",
                 }
             }
-            (Some(written), Some(found)) if found.iter().all(|hash| written.binary_search(hash).is_ok()) => {
+            (Some(written), Some(found)) if found.iter().all(|seen| written.iter().any(|it| it.hash == seen.hash)) => {
                 report.written_twice += u64::from(written.len() > 1);
                 continue;
             }
             (Some(_), Some(_)) => "differs",
         };
         if report.differing.len() < NAMED {
-            report.differing.push(Differing { key: key.clone(), what: what.to_owned() });
+            let lost = match (written.get(key), found.get(key)) {
+                (Some(written), Some(found)) if !target.deleted() => why(written, found),
+                _ => String::new(),
+            };
+            report.differing.push(Differing { key: key.clone(), what: format!("{what}{lost}") });
         }
     }
     Ok(())
+}
+
+/// What of the values that stores often change is not as it was written: most likely why a document differs.
+fn why(written: &[Seen], found: &[Seen]) -> String {
+    let ([written], [found]) = (written, found) else { return String::new() };
+    let lost: Vec<String> =
+        written.odd.lost(found.odd).told().map(|(values, what)| format!("{values} {what}")).collect();
+    if lost.is_empty() { String::new() } else { format!("; the target changed {}", lost.join(", ")) }
 }
 
 #[cfg(test)]
@@ -209,7 +240,7 @@ mod tests {
         let split = Split { number: 0, part: Part::File { file: 0 }, bytes: None };
         let mut spool = Spool::create(folder.path(), 0).unwrap();
         for (key, body) in written {
-            spool.add(key, hash::of_record(key, body.as_bytes(), &[], true)).unwrap();
+            spool.add(key, hash::seen(key, body.as_bytes(), &[], true)).unwrap();
         }
         spool.end().unwrap();
         let path = folder.path().join("a.jsonl");
@@ -237,6 +268,23 @@ mod tests {
                 told.clone().count() > 0 && told.clone().all(|what| what.contains("more or less often")),
                 "{report:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_the_target_writes_otherwise_is_named_and_no_difference_where_json_has_none() {
+        let report = verified(&[("a", "{\"n\":1.0,\"z\":[-0.0],\"n\":1}")], "{\"_id\":\"a\",\"n\":1,\"z\":[0]}\n");
+        let told: Vec<(u64, &str)> = report.changed.iter().map(|c| (c.values, c.what.as_str())).collect();
+        assert!(report.equal && told.len() == 3 && told.iter().all(|(values, _)| *values == 1), "{report:?}");
+        assert!(told[0].1.contains("1.0 to 1") && told[1].1.contains("-0.0") && told[2].1.contains("last"), "{told:?}");
+        for (written, holds, why) in [
+            ("{\"n\":1e400}", "null", "1e400"),
+            ("{\"n\":12345678901234567890}", "12345678901234567000", "differs"),
+            ("{\"n\":9007199254740993}", "9007199254740992", "more digits than a double holds"),
+            ("{\"n\":\"\\ud800\"}", "\"\u{FFFD}\"", "surrogate"),
+        ] {
+            let report = verified(&[("a", written)], &format!("{{\"_id\":\"a\",\"n\":{holds}}}\n"));
+            assert!(!report.equal && report.differing[0].what.contains(why), "{written}: {report:?}");
         }
     }
 

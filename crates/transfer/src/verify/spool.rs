@@ -4,11 +4,15 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use super::hash::{ODD, Odd, Seen};
 use crate::error::TransferError;
+
+/// Where spools are. Its name tells their form: a version that reads another one finds none.
+pub(crate) const FOLDER: &str = "written-2";
 
 /// The spool of one split.
 pub(crate) fn path(folder: &Path, split: u32) -> PathBuf {
-    folder.join("written").join(format!("{split:05}"))
+    folder.join(FOLDER).join(format!("{split:05}"))
 }
 
 /// Writes one split's spool.
@@ -21,18 +25,28 @@ impl Spool {
     /// Begins it anew.
     pub(crate) fn create(folder: &Path, split: u32) -> Result<Self, TransferError> {
         let path = path(folder, split);
-        let made = std::fs::create_dir_all(folder.join("written")).and_then(|()| File::create(&path));
+        let made = std::fs::create_dir_all(folder.join(FOLDER)).and_then(|()| File::create(&path));
         let out = BufWriter::with_capacity(1 << 16, made.map_err(|e| TransferError::write(&path, &e))?);
         Ok(Self { path, out })
     }
 
-    pub(crate) fn add(&mut self, key: &str, hash: u128) -> Result<(), TransferError> {
+    pub(crate) fn add(&mut self, key: &str, seen: Seen) -> Result<(), TransferError> {
         let length = u32::try_from(key.len()).unwrap_or(u32::MAX);
         self.out
             .write_all(&length.to_le_bytes())
             .and_then(|()| self.out.write_all(key.as_bytes()))
-            .and_then(|()| self.out.write_all(&hash.to_le_bytes()))
+            .and_then(|()| self.out.write_all(&seen.hash.to_le_bytes()))
+            .and_then(|()| self.write_odd(seen.odd))
             .map_err(|e| TransferError::write(&self.path, &e))
+    }
+
+    /// Most documents have nothing odd.
+    fn write_odd(&mut self, odd: Odd) -> io::Result<()> {
+        if odd == Odd::default() {
+            return self.out.write_all(&[0]);
+        }
+        self.out.write_all(&[1])?;
+        odd.0.iter().try_for_each(|count| self.out.write_all(&count.to_le_bytes()))
     }
 
     /// What was added survives a crash.
@@ -62,8 +76,8 @@ impl Spooled {
         ))
     }
 
-    /// The next key and hash.
-    pub(crate) fn next(&mut self) -> Result<Option<(&str, u128)>, TransferError> {
+    /// The next key, with what was written.
+    pub(crate) fn next(&mut self) -> Result<Option<(&str, Seen)>, TransferError> {
         let Self { path, input, key } = self;
         let failed = |e: io::Error| Self::failed(path, &e);
         let mut length = [0; 4];
@@ -73,9 +87,13 @@ impl Spooled {
         }
         key.resize(u32::from_le_bytes(length) as usize, 0);
         input.read_exact(key).map_err(failed)?;
-        let mut hash = [0; 16];
+        let (mut hash, mut is_odd, mut odd) = ([0; 16], [0], [[0; 4]; ODD]);
         input.read_exact(&mut hash).map_err(failed)?;
+        input.read_exact(&mut is_odd).map_err(failed)?;
+        if is_odd != [0] {
+            input.read_exact(odd.as_flattened_mut()).map_err(failed)?;
+        }
         let key = std::str::from_utf8(key).map_err(|e| failed(io::Error::other(e)))?;
-        Ok(Some((key, u128::from_le_bytes(hash))))
+        Ok(Some((key, Seen { hash: u128::from_le_bytes(hash), odd: Odd(odd.map(u32::from_le_bytes)) })))
     }
 }

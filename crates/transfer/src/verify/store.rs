@@ -9,8 +9,9 @@ use storebench_core::store::{
     AnyStore, BatchBuf, CollectionId, ErrorKind, Op, OpError, Request, SessionOptions, StoreError,
 };
 
+use super::Target;
+use super::hash::{self, Seen};
 use super::spool::Spooled;
-use super::{Target, hash};
 use crate::error::TransferError;
 use crate::session::{self, SessionRequest, of_store};
 use crate::source::Split;
@@ -35,7 +36,7 @@ impl Target for StoreTarget {
         folder: &Path,
         split: &Split,
         wanted: &dyn Fn(&str) -> bool,
-        found: &mut dyn FnMut(&str, u128),
+        found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError> {
         let request = SessionRequest { durability: None, timeout: self.timeout, in_flight: 1 };
         let options = session::options(&*self.store, &request)?;
@@ -85,7 +86,7 @@ impl StoreTarget {
         &self,
         caller: &mut Caller,
         keys: &BatchBuf,
-        found: &mut dyn FnMut(&str, u128),
+        found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError> {
         let op = Op::BulkRead { keys: keys.as_batch() };
         let request = Request { collection: self.collection, op, contents: true };
@@ -95,16 +96,17 @@ impl StoreTarget {
             let mut hashes = Vec::new();
             caller.call(&request, |result| match result {
                 Ok(reply) => {
+                    // What could not be read is not missing.
+                    failed = reply.rejects.first().map(|reject| reject.error.clone());
                     let rows = reply.rows.unwrap_or_default();
-                    hashes
-                        .extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::of_record(key, body, own, true))));
+                    hashes.extend(rows.iter().map(|(key, body)| (key.to_owned(), hash::seen(key, body, own, true))));
                 }
                 Err(error) => failed = Some(error),
             });
             match failed {
                 None => {
                     // A key that was asked for twice is answered once by some stores, and twice by others.
-                    let hashes: std::collections::HashMap<String, u128> = hashes.into_iter().collect();
+                    let hashes: std::collections::HashMap<String, Seen> = hashes.into_iter().collect();
                     for (key, _) in keys.as_batch().iter() {
                         if let Some(hash) = hashes.get(key) {
                             found(key, *hash);

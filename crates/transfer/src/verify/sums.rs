@@ -2,6 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::hash::{Odd, Seen};
+
 /// Buckets of keys.
 pub(crate) const BUCKETS: usize = 4_096;
 
@@ -10,36 +12,52 @@ pub(crate) fn bucket(key: &str) -> usize {
     xxh3_64(key.as_bytes()) as usize % BUCKETS
 }
 
-/// Counts and sums of hashes, modulo 2^128.
+/// Counts and sums of hashes, modulo 2^128, and of what stores may change.
 #[derive(Clone)]
-pub(crate) struct Sums(Vec<(u64, u128)>);
+pub(crate) struct Sums(Vec<(u64, u128, Odd)>);
 
 impl Sums {
     pub(crate) fn new() -> Self {
-        Self(vec![(0, 0); BUCKETS])
+        Self(vec![(0, 0, Odd::default()); BUCKETS])
     }
 
-    pub(crate) fn add(&mut self, key: &str, hash: u128) {
-        let (count, sum) = &mut self.0[bucket(key)];
+    pub(crate) fn add(&mut self, key: &str, seen: Seen) {
+        let (count, sum, odd) = &mut self.0[bucket(key)];
         *count += 1;
-        *sum = sum.wrapping_add(hash);
+        *sum = sum.wrapping_add(seen.hash);
+        *odd += seen.odd;
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for ((count, sum), (more, others)) in self.0.iter_mut().zip(&other.0) {
+        for ((count, sum, odd), (more, others, odds)) in self.0.iter_mut().zip(&other.0) {
             *count += more;
             *sum = sum.wrapping_add(*others);
+            *odd += *odds;
         }
     }
 
     /// Records of all buckets.
     pub(crate) fn count(&self) -> u64 {
-        self.0.iter().map(|(count, _)| count).sum()
+        self.0.iter().map(|(count, _, _)| count).sum()
     }
 
     /// Buckets in which two sides differ.
     pub(crate) fn unequal(&self, other: &Self) -> Vec<usize> {
-        (0..BUCKETS).filter(|bucket| self.0[*bucket] != other.0[*bucket]).collect()
+        (0..BUCKETS).filter(|bucket| !self.equals(other, *bucket)).collect()
+    }
+
+    fn equals(&self, other: &Self, bucket: usize) -> bool {
+        let ((count, sum, _), (others, others_sum, _)) = (&self.0[bucket], &other.0[bucket]);
+        (count, sum) == (others, others_sum)
+    }
+
+    /// What of these is not there as it was written, in buckets that are equal otherwise.
+    pub(crate) fn changed(&self, found: &Self) -> Odd {
+        let mut changed = Odd::default();
+        (0..BUCKETS).filter(|bucket| self.equals(found, *bucket)).for_each(|bucket| {
+            changed += self.0[bucket].2.lost(found.0[bucket].2);
+        });
+        changed
     }
 }
 
@@ -47,18 +65,22 @@ impl Sums {
 mod tests {
     use super::*;
 
+    fn seen(hash: u128) -> Seen {
+        Seen { hash, odd: Odd::default() }
+    }
+
     #[test]
     fn order_does_not_count_and_every_record_does() {
         let keys: Vec<String> = (0..10_000).map(|n| format!("key {n}")).collect();
         let (mut forth, mut back, mut halves) = (Sums::new(), Sums::new(), Sums::new());
-        keys.iter().for_each(|key| forth.add(key, 7));
-        keys.iter().rev().for_each(|key| back.add(key, 7));
+        keys.iter().for_each(|key| forth.add(key, seen(7)));
+        keys.iter().rev().for_each(|key| back.add(key, seen(7)));
         let mut half = Sums::new();
-        keys[..5_000].iter().for_each(|key| half.add(key, 7));
-        keys[5_000..].iter().for_each(|key| halves.add(key, 7));
+        keys[..5_000].iter().for_each(|key| half.add(key, seen(7)));
+        keys[5_000..].iter().for_each(|key| halves.add(key, seen(7)));
         halves.merge(&half);
         assert!(forth.unequal(&back).is_empty() && forth.unequal(&halves).is_empty());
-        back.add("key 0", u128::MAX);
+        back.add("key 0", seen(u128::MAX));
         assert_eq!(forth.unequal(&back), [bucket("key 0")]);
         assert_eq!((forth.count(), back.count()), (10_000, 10_001));
         let filled = (0..BUCKETS).filter(|b| keys.iter().any(|key| bucket(key) == *b)).count();

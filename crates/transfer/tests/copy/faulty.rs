@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use storebench_core::store::{
-    Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, OpError, OwnedReply,
-    Prepare, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
+    BatchBuf, Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, Op, OpError,
+    OwnedReply, Prepare, Reject, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
 };
 
 /// What becomes of a request.
@@ -23,6 +23,8 @@ pub(super) enum Fate {
     Silent,
     /// It is not done, and is said to be.
     Lies,
+    /// Of a bulk operation these items fail, by position, and the others are done.
+    Rejects(Vec<(usize, OpError)>),
 }
 
 type Decide = dyn FnMut(&Request<'_>) -> Fate + Send;
@@ -32,11 +34,17 @@ type Decide = dyn FnMut(&Request<'_>) -> Fate + Send;
 pub(super) struct Faulty {
     memory: MemoryStore,
     decide: Arc<Mutex<Decide>>,
+    reserved: &'static [&'static str],
 }
 
 impl Faulty {
     pub(super) fn new(decide: impl FnMut(&Request<'_>) -> Fate + Send + 'static) -> Self {
-        Self { memory: MemoryStore::new(), decide: Arc::new(Mutex::new(decide)) }
+        Self { memory: MemoryStore::new(), decide: Arc::new(Mutex::new(decide)), reserved: &[] }
+    }
+
+    /// Keeps these members for itself.
+    pub(super) fn reserving(self, reserved: &'static [&'static str]) -> Self {
+        Self { reserved, ..self }
     }
 
     /// The store without its faults.
@@ -50,6 +58,41 @@ pub(super) struct FaultySession {
     decide: Arc<Mutex<Decide>>,
     late: Vec<(Token, Result<OwnedReply, OpError>)>,
     come: Arc<AtomicBool>,
+}
+
+impl FaultySession {
+    /// Does a bulk operation without some of its items.
+    fn but(&mut self, request: &Request<'_>, failing: Vec<(usize, OpError)>) -> Result<OwnedReply, OpError> {
+        let (Op::BulkWrite { items, .. } | Op::BulkRead { keys: items }) = request.op else {
+            return Err(OpError::unsupported());
+        };
+        let (mut rest, mut positions) = (BatchBuf::new(), Vec::new());
+        for (position, (key, body)) in items.iter().enumerate() {
+            if !failing.iter().any(|(item, _)| *item == position) {
+                rest.push(key, body);
+                positions.push(position);
+            }
+        }
+        let op = match request.op {
+            Op::BulkWrite { kind, .. } => Op::BulkWrite { kind, items: rest.as_batch() },
+            _ => Op::BulkRead { keys: rest.as_batch() },
+        };
+        let mut answer = None;
+        let mut kept = |_: Token, result: Result<Reply<'_>, OpError>| answer = Some(result.map(OwnedReply::from));
+        self.memory.submit(&Request { op, ..*request }, Token(0), &mut kept);
+        let answer = answer.unwrap()?;
+        let reply = answer.as_reply();
+        let mut rejects: Vec<Reject> = failing.into_iter().map(|(item, error)| Reject { item, error }).collect();
+        rejects.extend(reply.rejects.iter().map(|r| Reject { item: positions[r.item], error: r.error.clone() }));
+        let mut rows = BatchBuf::new();
+        reply.rows.unwrap_or_default().iter().for_each(|(key, body)| rows.push(key, body));
+        let done = if reply.rows.is_some() {
+            OwnedReply::default().rows(rows)
+        } else {
+            OwnedReply::documents(reply.documents)
+        };
+        Ok(done.rejects(rejects))
+    }
 }
 
 impl Session for FaultySession {
@@ -69,6 +112,10 @@ impl Session for FaultySession {
                     late.push((token, result.map(OwnedReply::from)));
                 };
                 self.memory.submit(request, token, &mut kept);
+            }
+            Fate::Rejects(failing) => {
+                let answer = self.but(request, failing);
+                out.complete(token, answer.as_ref().map(OwnedReply::as_reply).map_err(Clone::clone));
             }
             Fate::Lies => out.complete(token, Ok(Reply::written(1))),
             Fate::Silent => self.memory.submit(request, token, &mut ignored),
@@ -102,7 +149,7 @@ impl Store for Faulty {
         Store::describe(&self.memory)
     }
     fn capabilities(&self) -> Capabilities {
-        Store::capabilities(&self.memory)
+        Capabilities { reserved_members: self.reserved, ..Store::capabilities(&self.memory) }
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
         Store::inspect(&self.memory)

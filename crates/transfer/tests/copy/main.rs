@@ -12,6 +12,8 @@ mod formats;
 mod http;
 mod merges;
 mod once;
+mod one_by_one;
+mod own_members;
 #[cfg(feature = "remote")]
 mod remote;
 mod resume;

@@ -24,7 +24,7 @@ fn what_is_right_is_found_right_beside_what_was_there_before() {
     lab.copy(&files(&[&lab.write("before.jsonl", before)]), &store_sink(&store, Verb::Upsert)).unwrap();
     let (_, found) = verified(&lab, &files(&[&lab.write("a.jsonl", lines(9_000))]), &store_sink(&store, Verb::Upsert));
     assert_eq!((found.equal, found.written, found.found, found.unequal_buckets), (true, 9_000, 9_000, 0));
-    assert!(!lab.path("copy/written").exists());
+    assert!(!lab.path("copy/written-2").exists());
     for name in ["out.jsonl", "out.jsonl.zst"] {
         let (_, found) = verified(&verifying(), &store_source(&store), &file_sink(&lab, name));
         assert_eq!((found.equal, found.written, found.found), (true, 9_500, 9_500));

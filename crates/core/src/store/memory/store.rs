@@ -111,6 +111,7 @@ impl Store for MemoryStore {
             embedded: true,
             longest_key_bytes: None,
             own_members: &[],
+            reserved_members: &[],
             attachments_member: None,
             rows: &[],
             notes: vec![

@@ -1,0 +1,244 @@
+//! Members that a store keeps for itself, in documents that are to be written into it.
+
+use memchr::memmem::Finder;
+use serde_json::value::RawValue;
+use storebench_core::store::Capabilities;
+
+use crate::shape::{KEY_FIELD, members};
+
+/// What becomes of a document that has members which the target keeps for itself: CouchDB's `_rev`, RavenDB's
+/// `@metadata`. One that only repeats the document's key is left out, whatever the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OwnMembers {
+    /// The document is written without them.
+    Drop,
+    /// The document is sent as it is, and the target decides.
+    Keep,
+    /// The document is rejected.
+    #[default]
+    Reject,
+}
+
+impl OwnMembers {
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Keep => "keep",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+/// What becomes of one document.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It goes as it is.
+    AsIs,
+    /// It goes as this; whether something of it was left out that the target does not know by itself.
+    As(Vec<u8>, bool),
+    /// It is rejected, and why.
+    Rejected(String),
+}
+
+/// Looks for them.
+pub(super) struct Reserved {
+    can: Capabilities,
+    rule: OwnMembers,
+    /// What a document that has any of them holds somewhere.
+    signs: Vec<Finder<'static>>,
+}
+
+impl Reserved {
+    pub(super) fn new(can: Capabilities, rule: OwnMembers) -> Self {
+        let names = if rule == OwnMembers::Keep { &[] } else { can.reserved_members };
+        let mut signs: Vec<_> =
+            names.iter().map(|name| Finder::new(&format!("\"{}", name.trim_end_matches('*'))).into_owned()).collect();
+        if !signs.is_empty() {
+            // A name may be written by escapes.
+            signs.push(Finder::new("\"\\u00").into_owned());
+        }
+        Self { can, rule, signs }
+    }
+
+    /// What becomes of a document with this key.
+    pub(super) fn fate(&self, key: &str, body: &[u8]) -> Fate {
+        if !self.signs.iter().any(|sign| sign.find(body).is_some()) {
+            return Fate::AsIs;
+        }
+        // What is no JSON object has no members.
+        let Some(json) = std::str::from_utf8(body).ok().filter(|json| is_object(json)) else { return Fate::AsIs };
+        let (mut kept, mut left_out, mut lost) = (Vec::with_capacity(json.len()), false, false);
+        kept.push(b'{');
+        for member in Members::of(json) {
+            let name = serde_json::from_str::<String>(member.name).unwrap_or_default();
+            if !self.can.reserves(&name) {
+                if kept.len() > 1 {
+                    kept.push(b',');
+                }
+                kept.extend_from_slice(member.whole.as_bytes());
+                continue;
+            }
+            left_out = true;
+            let is_key = name == KEY_FIELD && serde_json::from_str::<String>(member.value).is_ok_and(|it| it == key);
+            if !is_key && self.rule == OwnMembers::Reject {
+                return Fate::Rejected(format!(
+                    "it has a member `{name}`, and the target keeps that name for itself; use --own-members drop to \
+                     leave such members out, or --rename to give it another name"
+                ));
+            }
+            lost |= !is_key;
+        }
+        kept.push(b'}');
+        if left_out { Fate::As(kept, lost) } else { Fate::AsIs }
+    }
+}
+
+fn is_object(json: &str) -> bool {
+    members::find(json, &[], &mut Vec::<Option<&RawValue>>::new()).is_ok()
+}
+
+/// The members of an object that was found to be one.
+struct Members<'a> {
+    json: &'a str,
+    at: usize,
+}
+
+/// A member as it is written.
+struct Member<'a> {
+    name: &'a str,
+    value: &'a str,
+    whole: &'a str,
+}
+
+impl<'a> Members<'a> {
+    fn of(json: &'a str) -> Self {
+        Self { json, at: json.find('{').map_or(json.len(), |brace| brace + 1) }
+    }
+
+    fn skip(&mut self, what: impl Fn(u8) -> bool) {
+        while self.json.as_bytes().get(self.at).is_some_and(|byte| what(*byte)) {
+            self.at += 1;
+        }
+    }
+
+    /// Goes behind the string or other value that begins here; says what it is.
+    fn value(&mut self) -> &'a str {
+        let (bytes, start) = (self.json.as_bytes(), self.at);
+        let mut depth = 0_usize;
+        while let Some(byte) = bytes.get(self.at) {
+            match byte {
+                b'"' => {
+                    self.at += 1;
+                    while let Some(length) = memchr::memchr2(b'"', b'\\', &bytes[self.at.min(bytes.len())..]) {
+                        self.at += length + 1;
+                        if bytes[self.at - 1] == b'"' {
+                            break;
+                        }
+                        self.at += 1;
+                    }
+                    if depth == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' if depth <= 1 => {
+                    self.at += depth;
+                    break;
+                }
+                b'}' | b']' => depth -= 1,
+                b',' if depth == 0 => break,
+                _ => {}
+            }
+            self.at += 1;
+        }
+        self.json[start..self.at].trim_end()
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Member<'a>;
+
+    fn next(&mut self) -> Option<Member<'a>> {
+        let blank = |byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        self.skip(|byte| blank(byte) || byte == b',');
+        let start = self.at;
+        if self.json.as_bytes().get(start) != Some(&b'"') {
+            return None;
+        }
+        let name = self.value();
+        self.skip(|byte| blank(byte) || byte == b':');
+        let value = self.value();
+        Some(Member { name, value, whole: self.json[start..self.at].trim_end() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    fn reserved(names: &'static [&'static str], rule: OwnMembers) -> Reserved {
+        Reserved::new(Capabilities { reserved_members: names, ..Capabilities::default() }, rule)
+    }
+
+    fn fate(rule: OwnMembers, json: &str) -> Fate {
+        reserved(&["_*", "@metadata"], rule).fate("k", json.as_bytes())
+    }
+
+    fn without(json: &str, lost: bool) -> Fate {
+        Fate::As(json.as_bytes().to_vec(), lost)
+    }
+
+    #[test]
+    fn what_only_repeats_the_key_is_left_out_and_the_rest_by_the_rule() {
+        use OwnMembers::{Drop, Keep, Reject};
+        for rule in [Drop, Reject] {
+            assert_eq!(fate(rule, r#"{"a":"_b","c":{"_d":1}}"#), Fate::AsIs);
+            assert_eq!(fate(rule, r#"{"_id":"k","a":1}"#), without(r#"{"a":1}"#, false));
+            assert_eq!(fate(rule, r#"["_id"]"#), Fate::AsIs);
+        }
+        let exported = r#" { "_id" : "k", "a" : [1, "}"] , "\u005frev":"1-x","_\"":{"_x":[]}, "b":"\\" }"#;
+        assert_eq!(fate(Drop, exported), without(r#"{"a" : [1, "}"],"b":"\\"}"#, true));
+        assert_eq!(fate(Keep, exported), Fate::AsIs);
+        for (json, name) in [
+            (exported, "`_rev`"),
+            (r#"{"_id":"another"}"#, "`_id`"),
+            (r#"{"@metadata":{"@id":"k"},"a":1}"#, "`@metadata`"),
+        ] {
+            let Fate::Rejected(why) = fate(Reject, json) else { panic!("{json}") };
+            assert!(why.contains(name) && why.contains("--own-members drop"), "{why}");
+        }
+        assert_eq!(reserved(&[], Reject).fate("k", exported.as_bytes()), Fate::AsIs);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_is_what_a_parser_would_leave(
+            object in prop::collection::btree_map("[_ab\"\\\\]{0,3}", prop_oneof![
+                any::<i32>().prop_map(Value::from),
+                "[\"\\\\{}\\[\\],: é]{0,6}".prop_map(Value::from),
+                prop::collection::vec(any::<bool>(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[_a\"]{0,2}", any::<bool>(), 0..3)
+                    .prop_map(|members| Value::Object(members.into_iter().map(|(k, v)| (k, v.into())).collect())),
+            ], 0..6),
+            pretty in any::<bool>(),
+        ) {
+            let object: Map<String, Value> = object.into_iter().collect();
+            let text = if pretty {
+                serde_json::to_string_pretty(&object).unwrap()
+            } else {
+                serde_json::to_string(&object).unwrap()
+            };
+            let rest: Map<String, Value> = object.into_iter().filter(|(name, _)| !name.starts_with('_')).collect();
+            let left = match reserved(&["_*"], OwnMembers::Drop).fate("k", text.as_bytes()) {
+                Fate::As(left, _) => left,
+                fate => { prop_assert_eq!(fate, Fate::AsIs); text.into_bytes() }
+            };
+            prop_assert_eq!(serde_json::from_slice::<Map<String, Value>>(&left).unwrap(), rest);
+        }
+    }
+}

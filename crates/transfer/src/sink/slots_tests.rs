@@ -1,0 +1,41 @@
+//! The window of requests at once.
+
+use storebench_core::store::{CollectionLayout, Layout, MemoryStore, OwnedReply, Prepare, Reject};
+
+use super::*;
+use crate::records::Origin;
+use crate::session::{self, SessionRequest};
+
+/// What becomes of the window when a request of ten records is answered so, out of a window of 2.
+fn window_after(rejects: &[(usize, ErrorKind)]) -> f64 {
+    let memory = MemoryStore::new();
+    let store: &dyn AnyStore = &memory;
+    let layout = CollectionLayout { name: "books".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    store.prepare(&Layout { collections: vec![layout] }, Prepare::Fresh).unwrap();
+    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let options = StoreSinkOptions { in_flight: 8, durability, ..StoreSinkOptions::new("books") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let request = SessionRequest { durability, timeout: options.timeout, in_flight: 8 };
+    let (session, clock) = runtime.block_on(session::open_again(store, &request, &options.retry)).unwrap();
+    let mut slots = Slots::new(store, session, clock, &options, false);
+    let mut records = Records::new();
+    (0..10).for_each(|n| records.push(&format!("k{n}"), b"{}", Origin::default()));
+    slots.window = 2.0;
+    slots.batches.push(Some(Batch { ended: Ended { records, ..Ended::default() }, pieces: 1, verb: Verb::Upsert }));
+    let rejects: Vec<Reject> =
+        rejects.iter().map(|(item, kind)| Reject { item: *item, error: OpError::new(*kind, "so") }).collect();
+    let written = 10 - rejects.len() as u32;
+    let piece = Piece::of(0, Part::All, Step::Over);
+    slots.written(piece, &OwnedReply::documents(written).rejects(rejects)).unwrap();
+    slots.window
+}
+
+#[test]
+fn the_window_widens_only_where_nothing_fails() {
+    assert_eq!(window_after(&[]), 2.5);
+    // A record that the store does not take, or has already, says nothing about the store.
+    assert_eq!(window_after(&[(3, ErrorKind::Refused), (4, ErrorKind::Conflict)]), 2.5);
+    assert_eq!(window_after(&[(3, ErrorKind::Failed)]), 2.0);
+    assert_eq!(window_after(&[(3, ErrorKind::Refused), (9, ErrorKind::Temporary)]), 1.0);
+    assert_eq!(window_after(&[(0, ErrorKind::OutcomeUnknown)]), 1.0);
+}
