@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use super::plan::{Amount, PhasePlan, Recipe};
 use crate::documents::Catalog;
-use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
+use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen, mix64};
 use crate::ledger::{Floor, Ledger, State};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, ViewRows};
 use crate::workload::{Draw, Popularity, Streams};
+
+/// So many draws in a row may give keys that a batch has already. It comes to that where the keys that are left get less than
+/// about a tenth of the operations.
+const TRIES: u64 = 64;
 
 /// One operation to be done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,6 +68,9 @@ pub(super) struct Maker {
     weights: Vec<f64>,
     latest: bool,
     streams: Vec<Option<KeyStream>>,
+    ownership: Ownership,
+    /// The keys of the batch that is being drawn.
+    seen: Seen,
     /// New documents of earlier phases, by position of the collection: their numbers are taken.
     base: Vec<u64>,
     /// Documents this worker has inserted, by position of the collection.
@@ -151,6 +158,8 @@ impl Maker {
             weights,
             latest: matches!(plan.popularity, Popularity::Latest(_)),
             streams,
+            ownership,
+            seen: Seen::default(),
             base,
             inserted: vec![0; collections],
             exhausted: false,
@@ -216,14 +225,13 @@ impl Maker {
     #[inline]
     fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Task {
         let brief = self.briefs[at];
-        let index = self.draw(at, brief);
-        if brief.batch > 1 {
-            indexes.push(index);
-            for _ in 1..brief.batch {
-                let index = self.draw(at, brief);
-                indexes.push(index);
-            }
-        }
+        let index = if brief.batch > 1 {
+            self.draw_batch(at, brief, indexes);
+            indexes[0]
+        } else {
+            self.draw(at, brief)
+        };
+        let documents = indexes.len().max(1) as u32;
         // Inserted documents are new: as loaded.
         let numbered = brief.writes && !brief.inserts;
         let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
@@ -237,7 +245,76 @@ impl Maker {
         let check = brief.checkable
             && self.plan.check > 0.0
             && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
-        Task { recipe: at, index, version, documents: brief.batch, check }
+        Task { recipe: at, index, version, documents, check }
+    }
+
+    /// The keys of a batch, each once, in the order of their numbers: all batches lock in the same order. Where fewer keys
+    /// may be drawn than the batch is to have, it has all of those.
+    ///
+    /// A key that the batch has already is drawn again, so that the others follow the popularity among the keys that are left.
+    /// Only where [`TRIES`] draws in a row give nothing new, the nearest new key behind a draw is taken, in the order of
+    /// popularity: drawing on might take for ever.
+    fn draw_batch(&mut self, at: usize, brief: Brief, indexes: &mut Vec<u64>) {
+        let batch = u64::from(brief.batch);
+        let newest = brief.parents.unwrap_or_else(|| self.newest(brief));
+        let Some((first, places)) = self.streams[at].as_ref().map(|stream| stream.places(newest)) else {
+            // Each is new, and they ascend.
+            indexes.extend((0..batch).map(|_| self.draw(at, brief)));
+            return;
+        };
+        let keys = match brief.parents {
+            _ if !self.latest => places,
+            Some(parents) => self.ownership.owned(parents),
+            None => {
+                let own = self.inserted[brief.collection];
+                self.ownership.owned(brief.count + self.base[brief.collection]) + own
+            }
+        };
+        let wanted = batch.min(keys.max(1));
+        self.seen.clear(wanted as usize);
+        // The place from which new keys are looked for in order; all are taken so where all are wanted.
+        let mut walk = (wanted == keys).then_some(first);
+        let mut repeats = 0;
+        while (indexes.len() as u64) < wanted && repeats <= places.saturating_add(TRIES) {
+            let index = match (walk, &self.streams[at]) {
+                (Some(place), Some(stream)) => self.key_at(brief, stream.at(place, newest)),
+                _ => self.draw(at, brief),
+            };
+            walk = walk.map(|place| if place + 1 < first + places { place + 1 } else { first });
+            if self.seen.insert(index) {
+                if walk.is_some() {
+                    self.touch(brief.collection, index, 1);
+                }
+                indexes.push(index);
+                walk = walk.filter(|_| wanted == keys);
+                repeats = 0;
+            } else {
+                repeats += 1;
+                if repeats == TRIES && walk.is_none() {
+                    walk = self.streams[at].as_mut().map(|stream| stream.place(&mut self.rng, newest));
+                }
+            }
+        }
+        indexes.sort_unstable();
+    }
+
+    /// How many documents there are, as far as this worker draws from them.
+    #[inline]
+    fn newest(&self, brief: Brief) -> u64 {
+        let count = brief.count + self.base[brief.collection];
+        // With a ledger what others have inserted has one writer: whoever inserted it.
+        let own_only = self.ledger.is_some() && !self.latest;
+        if own_only { count } else { count + self.inserted[brief.collection] * self.workers }
+    }
+
+    /// The document that what a stream drew stands for.
+    #[inline]
+    fn key_at(&self, brief: Brief, drawn: u64) -> u64 {
+        if brief.parents.is_some() {
+            return self.catalog.get(brief.collection).first_child(drawn);
+        }
+        let count = brief.count + self.base[brief.collection];
+        if self.latest { surely_there(drawn, count, self.worker, self.workers) } else { drawn }
     }
 
     /// One index by popularity, or a new one for an insert.
@@ -245,6 +322,7 @@ impl Maker {
     fn draw(&mut self, at: usize, brief: Brief) -> u64 {
         let Brief { collection, count: loaded, .. } = brief;
         let count = loaded + self.base[collection];
+        let newest = self.newest(brief);
         let index = match (&mut self.streams[at], brief.parents) {
             // New documents are numbered so that no two workers make the same one.
             (None, _) => {
@@ -257,13 +335,9 @@ impl Maker {
                 self.catalog.get(collection).first_child(stream.next(&mut self.rng, parents))
             }
             (Some(stream), None) => {
-                // With a ledger what others have inserted has one writer: whoever inserted it.
-                let own_only = self.ledger.is_some() && !self.latest;
-                let newest = if own_only { count } else { count + self.inserted[collection] * self.workers };
                 let mut index = stream.next(&mut self.rng, newest);
-                if self.latest && index >= count {
-                    // Only what this worker inserted itself is sure to exist.
-                    index = index - (index - count) % self.workers + self.worker;
+                if self.latest {
+                    index = surely_there(index, count, self.worker, self.workers);
                 }
                 if let Some(ledger) = &self.ledger
                     && brief.writes
@@ -439,6 +513,13 @@ impl Maker {
             contents: task.check || stage == Stage::Look || (self.ledger.is_some() && kind == OpKind::Read),
         }
     }
+}
+
+/// The drawn document, or one of the same round of new documents that this worker inserted itself: of those above `count` only
+/// its own are sure to exist.
+#[inline]
+fn surely_there(drawn: u64, count: u64, worker: u64, workers: u64) -> u64 {
+    if drawn < count { drawn } else { drawn - (drawn - count) % workers + worker }
 }
 
 /// What a write of this kind and version leaves at its key.

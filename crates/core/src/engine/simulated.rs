@@ -110,8 +110,20 @@ pub(super) fn simulate_text<S: Session>(
     simulate_on(&FakeClock::new(), text, overrides, late_ns, open)
 }
 
-fn simulate_on<S: Session>(
+pub(super) fn simulate_on<S: Session>(
     clock: &FakeClock,
+    text: &str,
+    overrides: &[&str],
+    late_ns: u64,
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
+    simulate_until(clock, &Arc::new(Stop::new()), text, overrides, late_ns, open)
+}
+
+/// The same, to be ended by `stop`.
+pub(super) fn simulate_until<S: Session>(
+    clock: &FakeClock,
+    stop: &Arc<Stop>,
     text: &str,
     overrides: &[&str],
     late_ns: u64,
@@ -148,7 +160,7 @@ fn simulate_on<S: Session>(
         clock.clone(),
         clock.now_ns(),
         1_000_000_000,
-        Arc::new(Stop::new()),
+        Arc::clone(stop),
         Outbox { snapshots, spare },
     );
     let mut context = Context::from_waker(Waker::noop());
