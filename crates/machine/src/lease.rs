@@ -40,6 +40,17 @@ struct Content {
     networks: Vec<String>,
 }
 
+impl Content {
+    /// Leaves out the places that another lease names.
+    fn leave(&mut self, other: &Self) {
+        self.mounts.retain(|mount| !other.mounts.contains(mount));
+        self.files.retain(|file| !other.files.contains(file));
+        self.folders.retain(|folder| !other.folders.contains(folder));
+        self.cgroups.retain(|folder| !other.cgroups.contains(folder));
+        self.networks.retain(|name| !other.networks.contains(name));
+    }
+}
+
 /// A file that lasts as long as what it names.
 #[derive(Debug)]
 pub struct Lease {
@@ -172,18 +183,22 @@ impl Lease {
 
     /// Ends what leases of this folder name whose owners do not run any more, and removes them. Tells what was ended.
     ///
+    /// One process at a time: another one could have made a disk of its own where the one that is cleared up was, and would
+    /// lose it. For the same reason nothing is touched that a lease of a running process names as well.
+    ///
     /// # Errors
     /// Where the folder cannot be read, or it or a lease in it could have been written by somebody else: nothing is touched
     /// then. One that is not there holds nothing.
     pub fn clear_up(folder: &Path) -> io::Result<Vec<Leftover>> {
         let Some(own) = OwnFolder::open(folder)? else { return Ok(Vec::new()) };
+        own.lock()?;
+        // Of one that cannot be read nothing can be known: it may be about to be written.
+        let read = |(name, bytes): (_, Vec<u8>)| Some((name, serde_json::from_slice::<Content>(&bytes).ok()?));
+        let (running, ended): (Vec<_>, Vec<_>) =
+            own.leases(folder)?.into_iter().filter_map(read).partition(|(_, content)| content.owner.runs());
         let mut all = Vec::new();
-        for (name, bytes) in own.leases(folder)? {
-            // Of one that cannot be read nothing can be known: it may be about to be written.
-            let Ok(content) = serde_json::from_slice::<Content>(&bytes) else { continue };
-            if content.owner.runs() {
-                continue;
-            }
+        for (name, mut content) in ended {
+            running.iter().for_each(|(_, other)| content.leave(other));
             let tree = Tree::of(&content.processes);
             content.processes.iter().for_each(|pid| pid.kill_group());
             tree.kill();
@@ -392,6 +407,39 @@ mod tests {
         assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
         assert!(!victim.exists() && !lease.exists());
         assert_eq!(Lease::clear_up(&folder.join("not there")).unwrap(), []);
+    }
+
+    /// Whoever comes second looks again when the first has cleared up: by then the place is the first one's own.
+    #[test]
+    fn two_that_clear_up_at_once_do_so_one_after_the_other() {
+        let (_around, folder, lease, victim) = planted();
+        let first = OwnFolder::open(&folder).unwrap().unwrap();
+        first.lock().unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| Lease::clear_up(&folder).unwrap());
+            let me = std::process::id().to_string();
+            let waits = || {
+                let locks = fs::read_to_string("/proc/locks").unwrap();
+                locks.lines().any(|line| line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == me))
+            };
+            wait_until("the second waits, or has not waited", || second.is_finished() || waits());
+            assert!(victim.exists(), "it did not wait");
+            // The first clears up, and puts something of its own there.
+            fs::remove_file(&lease).unwrap();
+            fs::write(&victim, "of the first").unwrap();
+            drop(first);
+            assert_eq!(second.join().unwrap(), []);
+        });
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "of the first");
+    }
+
+    #[test]
+    fn what_a_running_process_names_as_well_is_left_alone() {
+        let (_around, folder, lease, victim) = planted();
+        let mut own = Lease::begin(&folder, "a server").unwrap();
+        own.file(victim.clone()).unwrap();
+        assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
+        assert!(victim.exists() && !lease.exists() && own.path.exists());
     }
 
     #[test]

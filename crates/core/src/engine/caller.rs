@@ -57,7 +57,7 @@ impl Caller {
             }
         };
         self.submit(request, token, &mut out);
-        self.flush();
+        self.flush(&mut out);
         let deadline_ns = self.clock.now_ns().saturating_add(self.timeout_ns);
         while !ended {
             if self.clock.now_ns() >= deadline_ns {
@@ -107,7 +107,11 @@ impl Caller {
                     }
                 });
             }
-            self.flush();
+            self.flush(&mut |given: Token, result: Result<Reply<'_>, OpError>| {
+                if open.remove(&given.0) {
+                    done((given.0 - first) as usize, result);
+                }
+            });
             while asked.front().is_some_and(|(token, _)| !open.contains(&token.0)) {
                 asked.pop_front();
             }
@@ -141,13 +145,17 @@ impl Caller {
         self.session.as_mut().expect("only `drop` takes the session").abandon(token);
     }
 
-    /// Sends what was submitted. A session that is down has answered at once; what connects it again runs here only.
-    fn flush(&mut self) {
+    /// Sends what was submitted. A session that is down has answered at once; it connects again while it is polled here.
+    fn flush(&mut self, out: &mut dyn Completions) {
         let entered = self.reactor.as_ref().map(Tokio::enter);
-        self.session.as_mut().expect("only `drop` takes the session").flush();
+        let session = self.session.as_mut().expect("only `drop` takes the session");
+        session.flush();
         drop(entered);
         if let Some(reactor) = &self.reactor {
-            reactor.block_on(tokio::task::yield_now());
+            reactor.block_on(async {
+                let _ = poll_fn(|cx| Poll::Ready(session.poll(cx, out))).await;
+                tokio::task::yield_now().await;
+            });
         }
     }
 

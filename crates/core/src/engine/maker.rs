@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use super::plan::{Amount, PhasePlan, Recipe};
 use crate::documents::Catalog;
-use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, mix64};
+use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen, mix64};
 use crate::ledger::{Floor, Ledger, State};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, ViewRows};
 use crate::workload::{Draw, Popularity, Streams};
+
+/// So many draws in a row may give keys that a batch has already. It comes to that where the keys that are left get less than
+/// about a tenth of the operations.
+const TRIES: u64 = 64;
 
 /// One operation to be done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,6 +68,9 @@ pub(super) struct Maker {
     weights: Vec<f64>,
     latest: bool,
     streams: Vec<Option<KeyStream>>,
+    ownership: Ownership,
+    /// The keys of the batch that is being drawn.
+    seen: Seen,
     /// New documents of earlier phases, by position of the collection: their numbers are taken.
     base: Vec<u64>,
     /// Documents this worker has inserted, by position of the collection.
@@ -153,6 +160,8 @@ impl Maker {
             weights,
             latest: matches!(plan.popularity, Popularity::Latest(_)),
             streams,
+            ownership,
+            seen: Seen::default(),
             base,
             inserted: vec![0; collections],
             exhausted: false,
@@ -220,25 +229,22 @@ impl Maker {
     #[inline]
     fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Option<Task> {
         let brief = self.briefs[at];
+        let index = if brief.batch > 1 {
+            self.draw_batch(at, brief, indexes);
+            *indexes.first()?
+        } else {
+            self.draw(at, brief)?
+        };
+        let documents = indexes.len().max(1) as u32;
         // Inserted documents are new: as loaded.
         let numbered = brief.writes && !brief.inserts;
         let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
-        let mut task = Task { recipe: at, version, documents: brief.batch, ..Task::default() };
-        for nth in 0..brief.batch {
-            let Some(index) = self.draw(at, brief) else {
-                self.unmake(&task, indexes);
-                indexes.clear();
-                return None;
-            };
-            if nth == 0 {
-                task.index = index;
-            }
-            if brief.batch > 1 {
-                indexes.push(index);
-            }
-            if let Some(ledger) = &mut self.ledger
-                && brief.writes
-            {
+        let mut task = Task { recipe: at, index, version, documents, ..Task::default() };
+        if let Some(ledger) = &mut self.ledger
+            && brief.writes
+        {
+            let single = indexes.is_empty().then_some(index);
+            for index in indexes.iter().copied().chain(single) {
                 let (key, state) = ((brief.collection, index), leaves(brief.kind, version));
                 if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
             }
@@ -250,11 +256,89 @@ impl Maker {
         Some(task)
     }
 
+    /// The keys of a batch, each once, in the order of their numbers: all batches lock in the same order. Where fewer keys
+    /// may be drawn than the batch is to have, it has all of those.
+    ///
+    /// A key that the batch has already is drawn again, so that the others follow the popularity among the keys that are left.
+    /// Only where [`TRIES`] draws in a row give nothing new, the nearest new key behind a draw is taken, in the order of
+    /// popularity: drawing on might take for ever. Where a ledger leaves fewer keys to write, the batch is made of those.
+    fn draw_batch(&mut self, at: usize, brief: Brief, indexes: &mut Vec<u64>) {
+        let batch = u64::from(brief.batch);
+        let newest = brief.parents.unwrap_or_else(|| self.newest(brief));
+        let Some((first, places)) = self.streams[at].as_ref().map(|stream| stream.places(newest)) else {
+            // Each is new, and they ascend.
+            indexes.extend((0..batch).map_while(|_| self.draw(at, brief)));
+            return;
+        };
+        let keys = match brief.parents {
+            _ if !self.latest => places,
+            Some(parents) => self.ownership.owned(parents),
+            None => {
+                let own = self.inserted[brief.collection];
+                self.ownership.owned(brief.count + self.base[brief.collection]) + own
+            }
+        };
+        let wanted = batch.min(keys.max(1));
+        self.seen.clear(wanted as usize);
+        // The place from which new keys are looked for in order; all are taken so where all are wanted.
+        let mut walk = (wanted == keys).then_some(first);
+        let mut repeats = 0;
+        while (indexes.len() as u64) < wanted && repeats <= places.saturating_add(TRIES) {
+            let drawn = match (walk, &self.streams[at]) {
+                (Some(place), Some(stream)) => Some(self.key_at(brief, stream.at(place, newest))),
+                _ => self.draw(at, brief),
+            };
+            walk = walk.map(|place| if place + 1 < first + places { place + 1 } else { first });
+            let Some(index) = drawn else { break };
+            if self.may_take(brief, index) && self.seen.insert(index) {
+                if walk.is_some() {
+                    self.touch(brief.collection, index, 1);
+                }
+                indexes.push(index);
+                walk = walk.filter(|_| wanted == keys);
+                repeats = 0;
+            } else {
+                repeats += 1;
+                if repeats == TRIES && walk.is_none() {
+                    walk = self.streams[at].as_mut().map(|stream| stream.place(&mut self.rng, newest));
+                }
+            }
+        }
+        indexes.sort_unstable();
+        self.exhausted = indexes.is_empty();
+    }
+
+    /// Whether a batch may have this key: a write takes none whose outcome is open.
+    #[inline]
+    fn may_take(&self, brief: Brief, index: u64) -> bool {
+        !brief.writes || self.ledger.as_ref().is_none_or(|ledger| !ledger.is_open((brief.collection, index)))
+    }
+
+    /// How many documents there are, as far as this worker draws from them.
+    #[inline]
+    fn newest(&self, brief: Brief) -> u64 {
+        let count = brief.count + self.base[brief.collection];
+        // With a ledger what others have inserted has one writer: whoever inserted it.
+        let own_only = self.ledger.is_some() && !self.latest;
+        if own_only { count } else { count + self.inserted[brief.collection] * self.workers }
+    }
+
+    /// The document that what a stream drew stands for.
+    #[inline]
+    fn key_at(&self, brief: Brief, drawn: u64) -> u64 {
+        if brief.parents.is_some() {
+            return self.catalog.get(brief.collection).first_child(drawn);
+        }
+        let count = brief.count + self.base[brief.collection];
+        if self.latest { surely_there(drawn, count, self.worker, self.workers) } else { drawn }
+    }
+
     /// One index by popularity, or a new one for an insert; none where a ledger leaves no key to write.
     #[inline]
     fn draw(&mut self, at: usize, brief: Brief) -> Option<u64> {
         let Brief { collection, count: loaded, .. } = brief;
         let count = loaded + self.base[collection];
+        let newest = self.newest(brief);
         let index = match (&mut self.streams[at], brief.parents) {
             // New documents are numbered so that no two workers make the same one.
             (None, _) => {
@@ -267,14 +351,10 @@ impl Maker {
                 self.catalog.get(collection).first_child(stream.next(&mut self.rng, parents))
             }
             (Some(stream), None) => {
-                // With a ledger what others have inserted has one writer: whoever inserted it.
-                let own_only = self.ledger.is_some() && !self.latest;
-                let newest = if own_only { count } else { count + self.inserted[collection] * self.workers };
                 let (latest, worker, workers) = (self.latest, self.worker, self.workers);
                 let mut next = || {
                     let index = stream.next(&mut self.rng, newest);
-                    // Of what was inserted only what this worker inserted itself is sure to exist, and its own to write.
-                    if latest && index >= count { index - (index - count) % workers + worker } else { index }
+                    if latest { surely_there(index, count, worker, workers) } else { index }
                 };
                 let mut index = next();
                 if let Some(ledger) = &self.ledger
@@ -338,7 +418,7 @@ impl Maker {
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
-            let single = (task.documents == 1).then_some(task.index);
+            let single = indexes.is_empty().then_some(task.index);
             for index in indexes.iter().copied().chain(single) {
                 ledger.refused((brief.collection, index), leaves(brief.kind, task.version));
             }
@@ -475,6 +555,13 @@ impl Maker {
                 || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead)),
         }
     }
+}
+
+/// The drawn document, or one of the same round of new documents that this worker inserted itself: of those above `count` only
+/// its own are sure to exist.
+#[inline]
+fn surely_there(drawn: u64, count: u64, worker: u64, workers: u64) -> u64 {
+    if drawn < count { drawn } else { drawn - (drawn - count) % workers + worker }
 }
 
 /// What a write of this kind and version leaves at its key.

@@ -5,6 +5,8 @@
 //! due while there are free slots, wait. The loop is the same for embedded and network stores, open
 //! and closed loop; only the place where it waits differs.
 
+#[cfg(test)]
+mod batches;
 mod calibrate;
 mod caller;
 mod clock;

@@ -274,7 +274,7 @@ struct Gathered {
     interval_ns: u64,
     /// Intervals that not every worker has passed.
     open: BTreeMap<u64, Recorder>,
-    /// The interval each worker is in.
+    /// The interval each worker is in; `u64::MAX` for those that have ended.
     reached: Vec<u64>,
     done: Vec<Interval>,
     total: Recorder,
@@ -293,14 +293,18 @@ impl Gathered {
 
     /// Takes a snapshot in; gives its recorder back.
     fn take(&mut self, snapshot: Snapshot, plan: &PhasePlan, observer: &mut dyn Observer) -> Box<Recorder> {
-        let Snapshot { interval, worker, recorder } = snapshot;
+        let Snapshot { interval, worker, recorder, last } = snapshot;
         self.total.add(&recorder);
         // A snapshot that comes after its interval was closed (a worker that was held up) goes into
         // the earliest one that is still open.
         let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
         self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
-        self.reached[worker as usize] = interval + 1;
+        self.reached[worker as usize] = if last { u64::MAX } else { interval + 1 };
         let passed = self.reached.iter().copied().min().unwrap_or(0);
+        if passed == u64::MAX {
+            // All have ended: what is left is cut where the phase ends.
+            return recorder;
+        }
         while let Some(entry) = self.open.first_entry() {
             if *entry.key() >= passed {
                 break;
@@ -408,3 +412,7 @@ impl Gathered {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

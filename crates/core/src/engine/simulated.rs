@@ -117,6 +117,18 @@ pub(super) fn simulate_on<S: Session>(
     late_ns: u64,
     open: impl FnOnce(&SessionOptions, &Catalog) -> S,
 ) -> Run {
+    simulate_until(clock, &Arc::new(Stop::new()), text, overrides, late_ns, open)
+}
+
+/// The same, to be ended by `stop`.
+pub(super) fn simulate_until<S: Session>(
+    clock: &FakeClock,
+    stop: &Arc<Stop>,
+    text: &str,
+    overrides: &[&str],
+    late_ns: u64,
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
     let (study, catalog) = study(text, overrides);
     let capabilities = MemoryStore::new().capabilities();
     let plan = Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap());
@@ -148,7 +160,7 @@ pub(super) fn simulate_on<S: Session>(
         clock.clone(),
         clock.now_ns(),
         1_000_000_000,
-        Arc::new(Stop::new()),
+        Arc::clone(stop),
         Outbox { snapshots, spare },
     );
     let mut context = Context::from_waker(Waker::noop());

@@ -24,7 +24,7 @@ impl Session for Throttled {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         let items = match request.op {
             Op::BulkWrite { items, .. } => items,
-            Op::BulkDelete { keys } => keys,
+            Op::BulkDelete { keys } | Op::BulkRead { keys } => keys,
             _ => unreachable!("only bulk operations are asked for"),
         };
         self.sizes.lock().unwrap().push(items.len());
@@ -40,7 +40,8 @@ impl Session for Throttled {
             };
             rejects.push(Reject { item, error: OpError::new(kind, "busy") });
         }
-        let written = Reply::written(items.len() - rejects.len());
+        let done = items.len() - rejects.len();
+        let written = Reply { bytes: 7 * done as u64, ..Reply::written(done) };
         out.complete(token, Ok(Reply { rejects: &rejects, ..written }));
     }
 }
@@ -109,4 +110,23 @@ fn keys_drawn_at_random_are_tried_again_by_their_own_names() {
 fn without_retries_nothing_is_tried_again() {
     let seen = throttled(IN_ORDER, 1, "", |key| u32::from(key.ends_with('3')));
     assert_eq!((seen.sizes, seen.run.record.ops[0].failed_as(ErrorKind::Temporary)), (vec![10], 1));
+}
+
+#[test]
+fn bytes_of_all_parts_are_counted_whatever_becomes_of_the_operation() {
+    let reads = IN_ORDER.replace("upsert", "read");
+    for never in ["", "docs/5"] {
+        let seen = throttled(&reads, 5, never, |key| if key.ends_with(['1', '4', '9']) { 2 } else { 0 });
+        let tally = &seen.run.record.ops[0];
+        let documents = if never.is_empty() { 10 } else { 9 };
+        assert_eq!((tally.documents, tally.bytes_read), (documents, 7 * documents), "{never}");
+    }
+}
+
+#[test]
+fn a_batch_of_more_keys_than_there_are_tells_of_those_that_there_are() {
+    let mix = "{ read = { batch = 2_000 } }";
+    let seen = throttled(mix, 1, "", |_| 0);
+    let tally = &seen.run.record.ops[0];
+    assert_eq!((seen.sizes, tally.documents, tally.succeeded, tally.missed), (vec![1_000], 1_000, 1, 0));
 }

@@ -91,6 +91,11 @@ impl LedgerReads {
     }
 }
 
+/// The longest wait behind so many tries: doubled with each, up to the cap.
+fn longest_wait(first_ns: u64, tries: u32, cap_ns: u64) -> u64 {
+    first_ns.saturating_mul(1 << tries.saturating_sub(1).min(63)).min(cap_ns)
+}
+
 /// Why a phase cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fatal {
@@ -313,11 +318,10 @@ impl<C: Clock> Slots<C> {
     /// The operation is sent once more, after a wait with full jitter.
     fn try_again(&mut self, slot: usize, now_ns: u64) {
         let s = &self.slots[slot];
-        let shift = (s.tries - 1).min(32);
-        let bound = (self.plan.retry.backoff.ns() << shift).min(self.plan.retry.cap.ns());
+        let bound = longest_wait(self.plan.retry.backoff.ns(), s.tries, self.plan.retry.cap.ns());
         let wait = self.rng.below(bound.max(1));
         self.recorder.ops[s.task.recipe].retries += 1;
-        self.again.push((slot, now_ns + wait));
+        self.again.push((slot, now_ns.saturating_add(wait)));
     }
 
     /// A load that leaves documents out cannot be measured on: it ends here, and says why.
@@ -360,6 +364,7 @@ impl<C: Clock> Slots<C> {
         let s = &mut self.slots[slot];
         if in_part {
             s.earlier.documents += reply.documents;
+            self.recorder.ops[recipe].bytes_read += reply.bytes;
             return self.fail_in_part(slot, now_ns);
         }
         let (service, response) = (now_ns - s.sent_ns, now_ns.saturating_sub(s.intended_ns));
@@ -603,5 +608,21 @@ impl<C: Clock> Slots<C> {
             record(&mut tally.response, now_ns - s.intended_ns);
         }
         self.release(slot, now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::longest_wait;
+
+    #[test]
+    fn waits_between_tries_double_up_to_the_cap_whatever_the_first_is() {
+        let second = 1_000_000_000;
+        assert_eq!([1, 2, 3, 4].map(|tries| longest_wait(second, tries, 5 * second) / second), [1, 2, 4, 5]);
+        // What is doubled beyond what fits is the cap, and not what is left of its lower bits.
+        assert_eq!(longest_wait(1 << 32, 33, 10 * second), 10 * second);
+        for tries in 1..200 {
+            assert!(longest_wait(7, tries, u64::MAX) >= longest_wait(7, tries - 1, u64::MAX));
+        }
     }
 }

@@ -16,6 +16,8 @@ pub struct Snapshot {
     pub worker: u32,
     /// What it saw; given back emptied through [`Outbox::spare`].
     pub recorder: Box<Recorder>,
+    /// Whether the worker has ended, so that nobody waits for more from it.
+    pub last: bool,
 }
 
 /// Where a worker's recorders go, and where emptied ones come back.

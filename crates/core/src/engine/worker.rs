@@ -188,10 +188,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
     }
 
     pub(super) fn turn(&mut self, context: &mut Context<'_>) -> Turn {
-        if self.slots.in_flight > 0 {
-            self.collect(context);
-        }
-        let now = self.slots.now();
+        // Also while nothing is in flight: a session that connects again does so while it is polled.
+        let now = self.collect(context);
         self.look_around(now);
         for _ in 0..SENDS_PER_TURN {
             if self.send_again() {
@@ -221,8 +219,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
         Turn::Again
     }
 
-    /// Takes completions, and gives up what has run out of time.
-    fn collect(&mut self, context: &mut Context<'_>) {
+    /// Takes completions, lets sessions connect again, and gives up what has run out of time. Gives the time.
+    fn collect(&mut self, context: &mut Context<'_>) -> u64 {
         self.unpolled = false;
         for session in &mut self.sessions {
             let _ = session.poll(context, &mut self.slots);
@@ -230,6 +228,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let now = self.slots.now();
         self.slots.expire(now, &mut self.abandoned);
         self.abandon();
+        now
     }
 
     fn abandon(&mut self) {
@@ -241,7 +240,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
     /// What is done now and then: snapshots, the ledger, requests to end.
     fn look_around(&mut self, now: u64) {
         if now >= self.course.next_interval_ns {
-            self.snapshot(now);
+            self.snapshot(now, false);
         }
         if !self.slots.endings.is_empty() {
             self.slots.settle(&mut self.maker);
@@ -256,11 +255,18 @@ impl<S: Session, C: Clock> Worker<S, C> {
             self.stop.ask();
         }
         // At the latest now: a turn that goes on after this sends nothing more.
-        if self.stop.asked() && now < self.course.end_ns {
-            self.course.end_ns = now;
+        if self.stop.asked() && !self.course.ended_early && self.is_unfinished(now) {
+            self.course.end_ns = self.course.end_ns.min(now);
             self.course.give_up_ns = now;
             self.course.ended_early = true;
         }
+    }
+
+    /// Whether an end now leaves anything out: what is still to come, is in flight, or was due and not sent.
+    fn is_unfinished(&self, now: u64) -> bool {
+        let Course { start_ns, end_ns, left, arrivals, .. } = &self.course;
+        let backlog = || arrivals.as_ref().is_some_and(|a| start_ns.saturating_add(a.peek_ns()) < *end_ns);
+        self.slots.in_flight > 0 || !self.slots.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
     }
 
     fn flush(&mut self) {
@@ -451,14 +457,12 @@ impl<S: Session, C: Clock> Worker<S, C> {
     fn rest(&mut self, hold: Hold) -> Turn {
         let now = self.slots.last_ns;
         let idle = self.slots.in_flight == 0 && self.slots.again.is_empty();
+        // A closed loop has no schedule to be late for: what is in flight is awaited, unless the user wants an end.
+        let limited = self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early);
         let (mut at_ns, arrival) = match hold {
             Hold::Due { at_ns, arrival } => (at_ns, arrival),
             Hold::Answers => (u64::MAX, false),
             Hold::Done => {
-                // A closed loop has no schedule to be late for: what is in flight is awaited, unless
-                // the user wants an end.
-                let limited =
-                    self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early);
                 let given_up = limited && now >= self.course.give_up_ns;
                 if given_up && !idle {
                     self.slots.censor_in_flight(now, &mut self.abandoned);
@@ -469,17 +473,16 @@ impl<S: Session, C: Clock> Worker<S, C> {
                     self.finish(now);
                     return Turn::Ended;
                 }
-                let end_ns = if over { u64::MAX } else { self.course.end_ns };
-                (if limited { self.course.give_up_ns.min(end_ns) } else { end_ns }, false)
+                (u64::MAX, false)
             }
         };
         let mut earlier = |other: u64| at_ns = at_ns.min(other);
         if self.slots.in_flight > 0 {
             earlier(self.slots.next_timeout_ns);
-            for session in &self.sessions {
-                if let Some(wake) = session.wake_at_ns() {
-                    earlier(wake);
-                }
+        }
+        for session in &self.sessions {
+            if let Some(wake) = session.wake_at_ns() {
+                earlier(wake);
             }
         }
         for (_, again) in &self.slots.again {
@@ -487,6 +490,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
         }
         if self.course.end_ns > now {
             earlier(self.course.end_ns);
+        }
+        if limited && self.course.give_up_ns > now {
+            earlier(self.course.give_up_ns);
         }
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
@@ -513,13 +519,17 @@ impl<S: Session, C: Clock> Worker<S, C> {
                 let recipe = self.maker.next_recipe();
                 self.slots.censor(recipe, now.saturating_sub(due));
                 arrivals.advance();
+                if self.course.left != u64::MAX {
+                    self.course.left -= 1;
+                }
             }
         }
         self.slots.settle(&mut self.maker);
-        self.snapshot(now);
+        self.snapshot(now, true);
     }
 
-    fn snapshot(&mut self, now: u64) {
+    /// Hands over what was seen since the last time; `last`: nothing more comes.
+    fn snapshot(&mut self, now: u64, last: bool) {
         let (cpu, run_queue) = (thread_cpu_ns(), thread_run_queue_ns());
         let usage = &mut self.usage;
         let cpu_ns = cpu - std::mem::replace(&mut usage.cpu_ns, cpu);
@@ -545,6 +555,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
             interval: self.course.interval,
             worker: self.number,
             recorder: full,
+            last,
         });
         let passed = now.saturating_sub(self.course.start_ns) / self.course.interval_ns;
         self.course.interval = passed.max(self.course.interval);

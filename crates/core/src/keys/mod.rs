@@ -8,6 +8,7 @@
 //! * [`KeyStream`] puts these together: the indexes one worker draws by a
 //!   [`Popularity`](crate::workload::Popularity) from the share of the key space it
 //!   [owns](Ownership).
+//! * [`Seen`] keeps the keys of one batch apart.
 //! * [`Distinct`] counts how many different keys were really touched.
 //!
 //! Memory is constant: nothing here grows with the number of keys.
@@ -17,11 +18,13 @@ mod distinct;
 pub(crate) mod fit;
 mod permutation;
 mod rng;
+mod seen;
 mod stream;
 mod zipf;
 
 pub use distinct::Distinct;
 pub use permutation::Permutation;
 pub use rng::{Rng, mix64};
+pub use seen::Seen;
 pub use stream::{KeyError, KeyStream, MAX_KEYS, Ownership};
 pub use zipf::Zipf;

@@ -141,6 +141,16 @@ struct Split {
 }
 
 impl Split {
+    /// The positions that are ever drawn: the first of them, and how many.
+    fn reach(&self) -> (u64, u64) {
+        match self.count - self.hot {
+            0 => (0, self.count),
+            _ if self.operations >= 1.0 => (0, self.hot),
+            others if self.operations <= 0.0 => (self.hot, others),
+            _ => (0, self.count),
+        }
+    }
+
     fn new(count: u64, keys: f64, operations: f64) -> Result<Self, KeyError> {
         if !(keys > 0.0 && keys <= 1.0 && (0.0..=1.0).contains(&operations)) {
             return Err(KeyError::Shares { keys, operations });
@@ -240,11 +250,17 @@ impl KeyStream {
     /// owns none of `0..newest` gets its first own index all the same.
     #[inline]
     pub fn next(&mut self, rng: &mut Rng, newest: u64) -> u64 {
-        let position = match &mut self.law {
+        let place = self.place(rng, newest);
+        self.at(place, newest)
+    }
+
+    /// Draws a place: the position in the order of popularity (Zipf, working set), by age (latest), or among the own keys.
+    #[inline]
+    pub(crate) fn place(&mut self, rng: &mut Rng, newest: u64) -> u64 {
+        match &mut self.law {
             Law::Uniform => rng.below(self.owned),
-            Law::Zipf { zipf, scatter } => scatter.forward(zipf.sample(rng)),
-            Law::Hotspot(split) => split.sample(rng),
-            Law::WorkingSet { split, scatter } => scatter.forward(split.sample(rng)),
+            Law::Zipf { zipf, .. } => zipf.sample(rng),
+            Law::Hotspot(split) | Law::WorkingSet { split, .. } => split.sample(rng),
             Law::Latest { zipf } => {
                 let newest = newest.clamp(1, MAX_KEYS);
                 let known = zipf.len();
@@ -253,15 +269,35 @@ impl KeyStream {
                 if newest < known || newest - known > known / 64 {
                     zipf.resize(newest);
                 }
-                return self.ownership.floor(newest - 1 - zipf.sample(rng));
+                zipf.sample(rng)
             }
             Law::Sequential { next } => {
                 let position = *next;
                 *next = if position + 1 >= self.owned { 0 } else { position + 1 };
                 position
             }
+        }
+    }
+
+    /// The index at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: u64, newest: u64) -> u64 {
+        let position = match &self.law {
+            Law::Zipf { scatter, .. } | Law::WorkingSet { scatter, .. } => scatter.forward(place),
+            Law::Latest { .. } => return self.ownership.floor(newest.clamp(1, MAX_KEYS) - 1 - place),
+            Law::Uniform | Law::Hotspot(_) | Law::Sequential { .. } => place,
         };
         self.ownership.index(position)
+    }
+
+    /// The places that may be drawn: the first of them, and how many. With latest and disjoint keys several places
+    /// stand for one key; otherwise each stands for its own.
+    pub(crate) fn places(&self, newest: u64) -> (u64, u64) {
+        match &self.law {
+            Law::Hotspot(split) | Law::WorkingSet { split, .. } => split.reach(),
+            Law::Latest { .. } => (0, newest.clamp(1, MAX_KEYS)),
+            Law::Uniform | Law::Zipf { .. } | Law::Sequential { .. } => (0, self.owned),
+        }
     }
 }
 

@@ -402,6 +402,10 @@ impl std::ops::AddAssign for SessionCounters {
 /// A session whose connection breaks goes on: what was sent and not answered completes as *outcome
 /// unknown* (reads, which change nothing, as *temporary*); it connects again by itself, with capped
 /// exponential back-off, and until then answers each operation at once as *temporary*.
+///
+/// Connecting again may need polls, and takes no operation: whoever drives a session polls it whenever it
+/// wakes, also while nothing is in flight, and at the latest before it submits again. A poll of a session
+/// where nothing has happened is cheap: it costs no system call and no allocation.
 pub trait Session {
     /// Takes an operation. An embedded store completes it before returning.
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions);
@@ -409,8 +413,9 @@ pub trait Session {
     /// Sends what `submit` has buffered. Called when the caller has nothing more to submit now.
     fn flush(&mut self) {}
 
-    /// Hands over completions. Registers the waker of `cx` for those to come, and returns `Pending`,
-    /// or `Ready` when nothing is in flight.
+    /// Hands over completions, and goes on with connecting again where the connection is lost. Registers the
+    /// waker of `cx` for what is to come, whether or not an operation is in flight, and returns `Pending`, or
+    /// `Ready` when nothing is in flight.
     fn poll(&mut self, _cx: &mut Context<'_>, _out: &mut dyn Completions) -> Poll<()> {
         Poll::Ready(())
     }

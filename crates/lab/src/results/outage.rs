@@ -28,6 +28,16 @@ pub(crate) struct Outage {
     pub recovered_ns: Option<u64>,
 }
 
+impl Outage {
+    /// How much later clients were answered again than the store had answered control calls, which was at `ready_ns`; where
+    /// they were not until the phase ended, so much later at least. None where they were answered all the time. Times from the
+    /// phase's start, in ns.
+    pub(crate) fn late_ns(&self, began_ns: u64, ready_ns: u64, end_ns: u64) -> Option<u64> {
+        let first_ns = self.first_answer_ns.map_or(end_ns, |after| began_ns + after);
+        (self.unavailable_ns > 0).then(|| first_ns.saturating_sub(ready_ns))
+    }
+}
+
 /// When a fault was done, when it was over, and when the next one was done, in ns from the phase's start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct When {
@@ -193,6 +203,15 @@ mod tests {
             super::gap(answers.into_iter(), when(100, 120, u64::MAX), 300 * MS, 100 * MS),
             Some((99 * MS, 300 * MS, false))
         );
+    }
+
+    #[test]
+    fn clients_are_late_by_what_the_store_had_answered_before_them() {
+        let of = |unavailable_ns, first_answer_ns| Outage { unavailable_ns, first_answer_ns, ..Outage::default() };
+        assert_eq!(of(900, Some(700)).late_ns(2_000, 2_500, 9_000), Some(200));
+        assert_eq!(of(900, Some(400)).late_ns(2_000, 2_500, 9_000), Some(0), "they came before it was asked");
+        assert_eq!(of(7_000, None).late_ns(2_000, 2_500, 9_000), Some(6_500), "they never came");
+        assert_eq!(of(0, None).late_ns(2_000, 2_500, 9_000), None);
     }
 
     fn seen(answers: &[u64]) -> Vec<Seen> {

@@ -309,6 +309,19 @@ fn an_interrupted_run_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_phase_whose_fault_could_not_be_done_says_in_the_result_that_it_is_partial() {
+    let faults = "faults = [{ at = \"50ms\", do = \"run\", command = \"exit 3\" }]";
+    let text = STUDY.replace("duration = \"300ms\"", &format!("duration = \"300ms\"\n{faults}"));
+    let outcome = quietly(&request(&text, vec![("memory", memory())], None)).unwrap();
+    let trial = &outcome.result.trials[0];
+    let steady = trial.phases.last().unwrap();
+    let problem = steady.faults[0].problem.as_ref().unwrap();
+    assert_eq!(steady.partial.as_ref(), Some(problem), "the reason stands at the phase");
+    assert_eq!(&trial.failure.as_ref().unwrap().message, problem);
+    assert!(trial.phases[..3].iter().all(|phase| phase.partial.is_none()));
+}
+
+#[test]
 fn data_are_removed_only_when_asked_and_after_the_last_trial() {
     for (remove_after, expected) in [(false, 0), (true, 1)] {
         let store = Staged::default();

@@ -92,7 +92,10 @@ fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> 
             let next_ns = begins[nth + 1..].iter().flatten().next().copied().unwrap_or(u64::MAX);
             let when = |began_ns| When { began_ns, over_ns: over.unwrap_or(began_ns), next_ns };
             let seen = of.began_ns.map(|began_ns| course.outage(when(began_ns))).unwrap_or_default();
+            let late_ns =
+                of.began_ns.zip(of.ready_ns).and_then(|(began, ready)| seen.late_ns(began, ready, record.sending_ns));
             FaultResult {
+                clients_late_ns: late_ns,
                 what: of.what.name().to_owned(),
                 detail: of.detail,
                 began_ns: of.began_ns,
@@ -538,6 +541,7 @@ impl Session<'_> {
             journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
         }
+        found.partial = record.partial.as_ref().map(|partial| partial.why.clone());
         found.store_after = Some(self.after(arm, phase, journal));
         Ok((found, record.partial))
     }

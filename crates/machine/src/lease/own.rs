@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
 
 /// The folder of leases, held open: what is checked is what is read, whatever its name comes to mean meanwhile.
@@ -30,6 +30,14 @@ impl OwnFolder {
             Err(Errno::LOOP | Errno::NOTDIR) => Err(refused(folder, "is a link, or no folder")),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Waits until no other process clears up here, and keeps the others waiting as long as this lives.
+    ///
+    /// # Errors
+    /// Where the file system has no locks.
+    pub(super) fn lock(&self) -> io::Result<()> {
+        Ok(flock(&self.0, FlockOperation::LockExclusive)?)
     }
 
     /// All leases, by their names in it.

@@ -3,6 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 
+#[cfg(feature = "net")]
+mod comes_back;
 mod conformance;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod driven;

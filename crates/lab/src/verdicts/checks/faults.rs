@@ -18,7 +18,8 @@ pub(super) const CHECK: Check = Check {
 fn page() -> String {
     "What the study did to the store's server, and what clients saw of it: for how long none was answered, and after what time
 95 % of the rate before were answered again. A note where it came back; caution where 95 % were not reached before the phase
-ended; invalid where a fault was not done, or the server did not come back. A phase before which the server was started again
+ended, and where clients were answered more than 2 s later than the server had answered this program's own control connection:
+so much of the outage is not the server's. Invalid where a fault was not done, or the server did not come back. A phase before which the server was started again
 has a note of how long that took."
         .to_owned()
 }
@@ -31,7 +32,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let level = faults.iter().map(level).max().unwrap_or(Level::Note);
+    let late = faults.iter().any(is_late);
     let advice = match level {
+        Level::Caution if late => {
+            "take the time until the server answered for the store's outage; the rest is time the client took to connect again"
+        }
         Level::Invalid => {
             "see why the server did not come back, or make the phase long enough for what is to happen in it"
         }
@@ -42,7 +47,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         level,
         saw,
-        "caution where 95 % of the rate before are not reached again; invalid where a fault was not done or not mended",
+        "caution where 95 % of the rate before are not reached again, or clients come back 2 s after the server; invalid where \
+         a fault was not done or not mended",
         advice,
     ))
 }
@@ -51,8 +57,17 @@ fn level(fault: &FaultResult) -> Level {
     match (&fault.problem, fault.recovered_ns) {
         (Some(_), _) => Level::Invalid,
         (None, None) => Level::Caution,
+        (None, Some(_)) if is_late(fault) => Level::Caution,
         (None, Some(_)) => Level::Note,
     }
+}
+
+/// Clients try to connect again once a second at least: what takes them longer than this behind the server is their own.
+const LATE_NS: u64 = 2_000_000_000;
+
+/// Whether clients came back much later than the server.
+fn is_late(fault: &FaultResult) -> bool {
+    fault.clients_late_ns.is_some_and(|late_ns| late_ns > LATE_NS)
 }
 
 /// How the server was started again before a phase, in words.
@@ -95,6 +110,13 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         let (kept, files) = (bytes(forgotten.bytes as f64), count(forgotten.files));
         out += &format!(", the disk forgot {kept} of {files} files and {} changes of names", count(forgotten.names));
     }
+    match fault.clients_late_ns.filter(|_| is_late(fault)) {
+        Some(late) if fault.first_answer_ns.is_some() => {
+            out += &format!(", the client took {} longer than the server to come back", ns(late));
+        }
+        Some(late) => out += &format!(", the client had not come back {} after the server answered", ns(late)),
+        None => {}
+    }
     out += &match fault.recovered_ns {
         Some(after) => format!(", {} after the fault 95 % of the rate before were reached", ns(after)),
         None => ", 95 % of the rate before were not reached again".to_owned(),
@@ -133,6 +155,25 @@ mod tests {
             "kill at 3.00 s: nobody was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
              ms after the fault 95 % of the rate before were reached"
         );
+        // The server answers at 3.6 s.
+        let late = FaultResult {
+            first_answer_ns: Some(3_700_000_000),
+            clients_late_ns: Some(3_100_000_000),
+            unavailable_ns: 3_700_000_000,
+            recovered_ns: Some(3_900_000_000),
+            ..kill.clone()
+        };
+        assert_eq!(level(&with(late.clone()), "faults"), CAUTION);
+        assert!(told(&late).contains("the client took 3.10 s longer than the server to come back"), "{}", told(&late));
+        let never =
+            FaultResult { first_answer_ns: None, clients_late_ns: Some(31_000_000_000), recovered_ns: None, ..late };
+        assert!(
+            told(&never).contains("the client had not come back 31.0 s after the server answered"),
+            "{}",
+            told(&never)
+        );
+        let soon = FaultResult { clients_late_ns: Some(900_000_000), ..kill.clone() };
+        assert_eq!((level(&with(soon.clone()), "faults"), told(&soon)), (NOTE, told(&kill)));
         let restarted = RestartedResult { stop_ns: 20_000_000, ready_ns: 50_000_000, ..RestartedResult::default() };
         assert_eq!(started(&restarted), "started again before it: stopped in 20.0 ms, ready after 50.0 ms");
         assert_eq!(level(&closed(|p| p.restarted = Some(restarted.clone())), "faults"), NOTE);

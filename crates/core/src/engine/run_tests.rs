@@ -1,0 +1,55 @@
+//! What is gathered of workers that end at different times.
+
+use super::*;
+use crate::documents::CatalogOptions;
+use crate::store::{MemoryStore, Store};
+use crate::workload::Study;
+
+const STUDY: &str = r#"
+title = "gathered"
+[collections.docs]
+count = 10
+[[phases]]
+name     = "phase"
+workers  = 2
+mix      = { read = 1 }
+duration = "10s"
+"#;
+
+fn plan() -> PhasePlan {
+    let study = Study::parse(STUDY, std::path::Path::new("gathered.toml"), &[]).unwrap();
+    let dir = std::env::temp_dir();
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let catalog = Catalog::compile(&study.collections, &options).unwrap();
+    PhasePlan::resolve(&study, &study.phases[0], &catalog, &Store::capabilities(&MemoryStore::new())).unwrap()
+}
+
+/// A worker that has ended is not waited for: intervals of the others are told live, and their recorders are not kept.
+#[test]
+fn a_worker_that_has_ended_holds_back_no_interval() {
+    let plan = plan();
+    let mut gathered = Gathered::new(&plan, 1_000);
+    let mut told: Vec<(u64, u64)> = Vec::new();
+    let mut take = |gathered: &mut Gathered, worker, interval, last| {
+        let mut recorder = Box::new(Recorder::new(1));
+        recorder.ops[0].succeeded = 1;
+        gathered.take(Snapshot { interval, worker, recorder, last }, &plan, &mut |event: &Event<'_>| {
+            if let Event::Interval { number, record, .. } = event {
+                told.push((*number, record.ops[0].succeeded));
+            }
+        });
+    };
+    take(&mut gathered, 0, 0, false);
+    take(&mut gathered, 1, 0, false);
+    take(&mut gathered, 0, 1, true);
+    for interval in 1..100 {
+        take(&mut gathered, 1, interval, false);
+        assert!(gathered.open.len() <= 1, "{} recorders are kept", gathered.open.len());
+    }
+    take(&mut gathered, 1, 100, true);
+    // The last one ends with the phase, wherever that is within it.
+    assert_eq!(gathered.open.keys().copied().collect::<Vec<_>>(), [100]);
+    assert_eq!(told.len(), 100);
+    assert_eq!((told[0], told[1], told[2]), ((0, 2), (1, 2), (2, 1)));
+    assert_eq!(gathered.total.ops[0].succeeded, 103);
+}

@@ -1,0 +1,260 @@
+//! A server that is killed and started again in the middle of a phase: one worker with four connections at a rate comes back by
+//! itself, on every driver.
+//!
+//! Nothing is in flight between one operation and the next at such a rate, least of all while every operation is turned away:
+//! what connects again must go on all the same.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use storebench_core::documents::{Catalog, CatalogOptions};
+use storebench_core::engine::{Companion, Event, PhaseContext, PhasePlan, RealClock, Stop, Watch, Written, run_phase};
+use storebench_core::measure::{PhaseRecord, Tally};
+use storebench_core::store::{AnyStore, CollectionLayout, Layout, Prepare};
+use storebench_core::workload::Study;
+
+use crate::server::Server;
+
+/// Far longer than any server needs to come back: the phase is ended when it has.
+const STUDY: &str = r#"
+title = "comes back"
+[collections.documents]
+count = 500
+size  = 100
+[[phases]]
+name        = "phase"
+workers     = 1
+connections = 4
+rate        = 200
+timeout     = "3s"
+mix         = { upsert = 1 }
+duration    = "90s"
+"#;
+
+/// So many operations are answered before it is killed, and fail before it is started again.
+const ENOUGH: u64 = 100;
+
+/// Kills a server and starts it again.
+struct Killer<K, R> {
+    kill: K,
+    restart: R,
+    /// Operations that end while it is away.
+    away: u64,
+    /// When it had been started again, in ns from the phase's start; 0 until then.
+    restarted_ns: Arc<AtomicU64>,
+}
+
+impl<K: FnMut() + Send, R: FnMut() + Send> Companion for Killer<K, R> {
+    fn accompany(&mut self, watch: &Watch) {
+        assert!(watch.wait_for_operations(ENOUGH), "the phase ended before anything was done");
+        (self.kill)();
+        assert!(watch.wait_for_operations(watch.operations() + self.away), "the phase ended while the server was away");
+        (self.restart)();
+        self.restarted_ns.store(watch.now_ns().max(1), Ordering::SeqCst);
+    }
+}
+
+/// Runs the phase, and ends it when so much as in the beginning was answered behind the restart.
+fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, restart: impl FnMut() + Send) {
+    let study = Study::parse(STUDY, Path::new("comes-back.toml"), &[]).unwrap();
+    let dir = std::env::temp_dir();
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
+    let collection = &study.collections["documents"];
+    let layout =
+        CollectionLayout { name: "documents".into(), body: collection.body, indexes: Vec::new(), existing: None };
+    store.prepare(&Layout { collections: vec![layout] }, Prepare::Fresh).unwrap();
+    let plan = PhasePlan::resolve(&study, &study.phases[0], &catalog, &store.capabilities()).unwrap();
+    let restarted_ns = Arc::new(AtomicU64::new(0));
+    let mut killer = Killer { kill, restart, away, restarted_ns: Arc::clone(&restarted_ns) };
+    let stop = Arc::new(Stop::new());
+    let asked = Arc::clone(&stop);
+    let mut answered = 0;
+    let mut observer = |event: &Event<'_>| {
+        if let Event::Interval { number, record, .. } = event {
+            let begun_at = restarted_ns.load(Ordering::SeqCst);
+            // Only intervals that began behind the restart.
+            if begun_at > 0 && number * INTERVAL.as_nanos() as u64 >= begun_at {
+                answered += record.ops[0].succeeded;
+            }
+            if answered >= ENOUGH {
+                asked.ask();
+            }
+        }
+    };
+    let context = PhaseContext {
+        catalog,
+        clock: RealClock::new(),
+        stop,
+        seed: 1,
+        interval: INTERVAL,
+        written: &mut Written::default(),
+        companions: vec![&mut killer],
+        gone: &|| false,
+        observer: &mut observer,
+    };
+    let record: PhaseRecord = run_phase(store, &plan, context).unwrap();
+    let tally: &Tally = &record.total.ops[0];
+    assert!(restarted_ns.load(Ordering::SeqCst) > 0);
+    assert!(tally.errors() > 0, "it was away, and nothing failed");
+    assert!(answered >= ENOUGH, "nobody came back to it: {answered} answers; {:?}", record.messages);
+    assert!(record.total.connections.disconnects > 0);
+}
+
+const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+
+fn real(name: &'static str, arguments: &[&str]) {
+    let server = Server::start_with(name, arguments);
+    let store = storebench_stores::open(&server.url).unwrap();
+    comes_back(&store, ENOUGH, || server.kill(), || server.restart());
+    store.close().unwrap();
+}
+
+#[test]
+#[cfg(feature = "postgres")]
+fn to_postgres() {
+    real("postgres", &[]);
+}
+
+#[test]
+#[cfg(feature = "redis")]
+fn to_redis() {
+    real("redis", &["--option=appendonly yes", "--option=appendfsync always"]);
+}
+
+#[test]
+#[cfg(feature = "memcached")]
+fn to_memcached() {
+    real("memcached", &[]);
+}
+
+#[test]
+#[cfg(feature = "mongodb")]
+fn to_mongodb() {
+    real("nx-27017", &[]);
+}
+
+#[test]
+#[cfg(feature = "couchdb")]
+fn to_couchdb() {
+    real("pouchdb-server", &[]);
+}
+
+#[test]
+#[cfg(feature = "ravendb")]
+fn to_ravendb() {
+    real("ravendb", &[]);
+}
+
+#[test]
+#[cfg(feature = "couchbase")]
+fn to_couchbase() {
+    let fake = crate::couchbase::fake(storebench_fakes::couchbase::FakeOptions::default());
+    let store = storebench_stores::open(&fake.url()).unwrap();
+    comes_back(&store, ENOUGH, || fake.kill(0), || fake.revive(0));
+}
+
+/// As CouchDB 3.5 was seen: for about two seconds after it died each connection is refused.
+#[test]
+#[cfg(feature = "couchdb")]
+fn to_an_http_server_that_refuses_connections_for_longer() {
+    let server = Server::start("pouchdb-server");
+    let door = Door::open(server.port);
+    let url = server.url.replace(&format!(":{}", server.port), &format!(":{}", door.port));
+    assert_ne!(url, server.url);
+    let store = storebench_stores::open(&url).unwrap();
+    // 400 operations at 200 a second.
+    comes_back(&store, 400, || door.shut(), || door.reopen());
+}
+
+/// Where a server that goes on can be reached, or not.
+struct Door {
+    port: u16,
+    to: u16,
+    /// What passes it; none while it is shut.
+    through: Arc<Mutex<Option<Vec<std::net::TcpStream>>>>,
+}
+
+impl Door {
+    fn open(to: u16) -> Self {
+        let door = Self { port: crate::server::free_port(), to, through: Arc::default() };
+        door.reopen();
+        door
+    }
+
+    fn reopen(&self) {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", self.port)).unwrap();
+        *self.through.lock().unwrap() = Some(Vec::new());
+        let (to, through) = (self.to, Arc::clone(&self.through));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(here) = stream else { return };
+                let there = std::net::TcpStream::connect(("127.0.0.1", to)).unwrap();
+                let mut open = through.lock().unwrap();
+                // The listener is closed with this thread.
+                let Some(open) = open.as_mut() else { return };
+                for (mut from, mut to) in [(&here, &there), (&there, &here)]
+                    .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
+                {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(std::net::Shutdown::Both);
+                    });
+                }
+                open.push(here);
+            }
+        });
+    }
+
+    fn shut(&self) {
+        let through = self.through.lock().unwrap().take();
+        // So that the listener, which waits for one more, sees that it is shut.
+        drop(std::net::TcpStream::connect(("127.0.0.1", self.port)));
+        for stream in through.into_iter().flatten() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Whose variable this is in is the process that hosts the store.
+#[cfg(all(feature = "hosted", feature = "sqlite"))]
+const HOST: &str = "STOREBENCH_TEST_HOST";
+
+#[test]
+#[cfg(all(feature = "hosted", feature = "sqlite"))]
+fn to_an_embedded_store_in_a_process_of_its_own() {
+    if let Some(folder) = std::env::var_os(HOST) {
+        let folder = Path::new(&folder);
+        let store = storebench_stores::open(&format!("sqlite:{}", folder.join("db").display())).unwrap();
+        storebench_stores::host(store, &folder.join("socket")).unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let start = || {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "comes_back::to_an_embedded_store_in_a_process_of_its_own"])
+            .env(HOST, folder.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child
+    };
+    let child = Mutex::new(start());
+    let url = format!("hosted+sqlite:{}?socket={}", folder.path().join("db").display(), socket.display());
+    let store = storebench_stores::open(&url).unwrap();
+    let kill = || {
+        let mut child = child.lock().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    comes_back(&store, ENOUGH, kill, || *child.lock().unwrap() = start());
+    kill();
+}
