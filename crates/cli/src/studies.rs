@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_core::store::AnyStore;
-use storebench_core::workload::{Override, Study, StudyArm, StudyErrors, at_host, leaves_host_open};
+use storebench_core::workload::{Override, Study, StudyArm, at_host, leaves_host_open, read_toml};
 use storebench_lab::run::{ArmRequest, Compiled, LabError, Links, compile_documents};
 
 use crate::args::StudyArgs;
@@ -41,7 +41,7 @@ pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
         let preset = study.preset(name).map_err(|what| Failure::bad_input(format!("--preset {name}: {what}")))?;
         overrides.push(format!("preset={name}"));
         preset_scale = preset.scale;
-        applied = preset.overrides();
+        applied = preset.overrides(name);
     }
     applied.extend(typed);
     overrides.extend(args.overrides.iter().cloned());
@@ -59,23 +59,19 @@ pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
 
 /// The text of a study and the file it is said to be from.
 fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
-    let unreadable = match std::fs::read_to_string(named) {
-        Ok(text) => return Ok((text, named.to_owned())),
-        Err(error) => error,
-    };
-    if let Some(study) = named.to_str().and_then(built_in::find) {
+    if let Some(study) = named.to_str().filter(|_| !named.is_file()).and_then(built_in::find) {
         return Ok((study.text.to_owned(), PathBuf::from(format!("{}.toml", study.name))));
     }
-    let remedy = if unreadable.kind() == std::io::ErrorKind::NotFound {
-        let meant = named.to_str().and_then(built_in::meant);
-        match meant {
-            Some(name) => format!("; did you mean the built-in study `{name}`?"),
-            None => "; give the path of a study file (TOML), or a built-in study: `storebench studies`".to_owned(),
+    match std::fs::metadata(named) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let remedy = match named.to_str().and_then(built_in::meant) {
+                Some(name) => format!("did you mean the built-in study `{name}`?"),
+                None => "give the path of a study file (TOML), or a built-in study: `storebench studies`".to_owned(),
+            };
+            Err(Failure::bad_input(format!("{}: cannot be read: {error}; {remedy}", named.display())))
         }
-    } else {
-        String::new()
-    };
-    Err(Failure::bad_input(format!("{}: cannot be read: {unreadable}{remedy}", named.display())))
+        _ => Ok((read_toml(named, "a study file")?, named.to_owned())),
+    }
 }
 
 impl Opened {
@@ -90,7 +86,7 @@ impl Opened {
     }
 
     fn compile(&self, study: &Study, scale: f64) -> Result<Compiled, Failure> {
-        compile(study, scale, self.base(), Some((&self.text, &self.file)))
+        compile(study, scale, self.base(), Some(self))
     }
 
     /// Every store of the study at every combination of its factors' levels. Stores are opened and not touched; what
@@ -160,16 +156,10 @@ impl Opened {
 }
 
 /// Compiles documents; faults are shown at their line where the study has a file.
-pub(crate) fn compile(
-    study: &Study,
-    scale: f64,
-    base: &Path,
-    source: Option<(&str, &Path)>,
-) -> Result<Compiled, Failure> {
+pub(crate) fn compile(study: &Study, scale: f64, base: &Path, source: Option<&Opened>) -> Result<Compiled, Failure> {
     compile_documents(study, scale, base, None).map_err(|error| match (error, source) {
-        (LabError::Documents(error), Some((text, file))) => {
-            let errors: StudyErrors = Study::error_at(text, file, &error.path, error.message);
-            errors.into()
+        (LabError::Documents(error), Some(of)) => {
+            Study::error_at(&of.text, &of.file, &of.applied, &error.path, error.message).into()
         }
         (error, _) => Failure { code: BAD_INPUT, message: error.to_string() },
     })

@@ -25,12 +25,28 @@ fn split_number(text: &str) -> (&str, &str) {
 }
 
 fn number(digits: &str, whole: &str, example: &str) -> Result<f64, UnitError> {
-    digits
+    let n = digits
         .replace('_', "")
         .parse::<f64>()
-        .ok()
-        .filter(|n| n.is_finite())
-        .ok_or_else(|| UnitError(format!("`{whole}` does not begin with a number; write it like {example}")))
+        .map_err(|_| UnitError(format!("`{whole}` does not begin with a number; write it like {example}")))?;
+    if n.is_finite() { Ok(n) } else { Err(too_many(whole)) }
+}
+
+fn too_many(whole: &str) -> UnitError {
+    UnitError(format!("`{whole}` is more than can be counted; use at most 2^53, which is 9,007,199,254,740,992"))
+}
+
+/// The greatest number up to which all are exact in JSON and in figures.
+const MOST: u64 = 1 << 53;
+
+/// A number of whole things.
+fn whole(n: f64, text: &str) -> Result<u64, UnitError> {
+    let n = n.round();
+    if n <= MOST as f64 { Ok(n as u64) } else { Err(too_many(text)) }
+}
+
+fn exact(n: u64) -> Result<u64, UnitError> {
+    if n <= MOST { Ok(n) } else { Err(too_many(&n.to_string())) }
 }
 
 /// A number of bytes. Written `512`, `"512B"`, `"2KiB"` (1,024 each step) or `"2kB"` (1,000 each step).
@@ -70,7 +86,7 @@ impl FromStr for ByteSize {
             .ok_or_else(|| {
                 UnitError(format!("`{unit}` is no unit of size; use B, KiB, MiB, GiB (1,024) or kB, MB, GB (1,000)"))
             })?;
-        Ok(Self((n * scale as f64).round() as u64))
+        whole(n * scale as f64, text).map(Self)
     }
 }
 
@@ -187,7 +203,7 @@ impl FromStr for Count {
                 return Err(UnitError(format!("`{other}` is no unit of count; use k, M or B")));
             }
         };
-        Ok(Self((n * scale).round() as u64))
+        whole(n * scale, text).map(Self)
     }
 }
 
@@ -250,7 +266,7 @@ number_or_text!(
     ByteSize,
     "bytes: 512, \"2KiB\" (1,024), \"2kB\" (1,000)",
     "a size such as 512 or \"2KiB\"",
-    |n| Ok(ByteSize(n)),
+    |n| exact(n).map(ByteSize),
     |v: &ByteSize, s: S| s.serialize_u64(v.0)
 );
 number_or_text!(
@@ -264,7 +280,7 @@ number_or_text!(
     Count,
     "a count: 100_000, \"100k\", \"2M\", \"1B\"",
     "a count such as 100_000 or \"100k\"",
-    |n| Ok(Count(n)),
+    |n| exact(n).map(Count),
     |v: &Count, s: S| s.serialize_u64(v.0)
 );
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use storebench_core::units::Count;
-use storebench_core::workload::{Study, schema};
+use storebench_core::workload::{Override, Study, schema};
 
 const GOOD: &str = r#"title = "A bookseller"
 seed  = 435
@@ -100,6 +100,95 @@ fn every_fault_names_its_place_and_remedy() {
     all.push_str(&format!("# override without a value\n{}\n\n", refused(GOOD, &["seed"])));
     all.push_str(&format!("# override of an unknown key\n{}\n", refused(GOOD, &["collections.users.cnt=1"])));
     insta::assert_snapshot!(all);
+}
+
+/// What an override sets is at fault by its name; so is what it brings about elsewhere. What the file has wrong stays the
+/// file's.
+#[test]
+fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
+    for (set, told) in [
+        // Of the value itself, also where phases are named.
+        ("phases.by-user.rate=fast", "--set phases.by-user.rate=fast: phases.1.rate: "),
+        ("phases.1.rate=fast", "--set phases.1.rate=fast: phases.1.rate: "),
+        ("phases.by-user.mix.page.limit=0", "--set phases.by-user.mix.page.limit=0: phases.1.mix.page.limit: use 1 to"),
+        ("repeats=0", "--set repeats=0: repeats: 0 repeats measure nothing"),
+        // Of what it leaves elsewhere.
+        ("collections.highlights.index=[]", "--set collections.highlights.index=[]: phases.1.mix.page.where: `user`"),
+        ("phases.by-user.think=1s", "--set phases.by-user.think=1s: phases.1.think: "),
+        ("phases.by-user.operations=5", "--set phases.by-user.operations=5: phases.1.operations: "),
+    ] {
+        let message = refused(GOOD, &["seed=7", set, "title=x"]);
+        assert!(message.starts_with(told), "{set}: {message}");
+        assert!(!message.contains(" | "), "no line of the file is shown: {message}");
+    }
+    // The file's own fault, whatever is set besides.
+    let wrong = GOOD.replace("where = \"user\"", "where = \"text\"");
+    for set in ["seed=7", "collections.highlights.key=x/{index}", "phases.by-user.rate=9"] {
+        let message = refused(&wrong, &[set]);
+        assert!(message.starts_with("study.toml:21:50: phases.1.mix.page.where: "), "{set}: {message}");
+    }
+    // Of two overrides the one that is at fault.
+    let message = refused(GOOD, &["phases.by-user.rate=9", "phases.by-user.think=1s", "collections.users.count=-1"]);
+    assert!(message.contains("--set collections.users.count=-1: collections.users.count: -1 is negative"), "{message}");
+}
+
+/// A fault that shows when documents are compiled, or arms are made.
+#[test]
+fn what_is_found_later_names_the_override_too() {
+    let given = |set: &str| vec![Override::parse(set).unwrap()];
+    let at = |set: &str, key: &str| {
+        Study::error_at(GOOD, Path::new("study.toml"), &given(set), key, "is wrong".into()).to_string()
+    };
+    let key = "collections.users.key";
+    assert_eq!(at("collections.users.key=x", key), "--set collections.users.key=x: collections.users.key: is wrong");
+    let elsewhere = at("collections.users.count=3", key);
+    assert!(
+        elsewhere.starts_with("study.toml:6:1: collections.users.key: is wrong (with --set collections.users.count=3)")
+    );
+    let sets = given("factors={ 'phases.by-user.rate' = [5, -1] }");
+    let study = Study::parse_with(GOOD, Path::new("study.toml"), &sets).unwrap();
+    let message = study.arms(GOOD, Path::new("study.toml"), &sets).unwrap_err().to_string();
+    assert!(message.starts_with("--set factors=") && message.contains("phases.by-user.rate = -1"), "{message}");
+}
+
+#[test]
+fn what_is_no_study_file_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        let message = Study::read(&file, &[]).unwrap_err().to_string();
+        message.strip_prefix(&format!("{}: ", file.display())).unwrap().to_owned()
+    };
+    let remedy = "; give the path of a study file (TOML)";
+    assert_eq!(refused("a.gz", b"\x1f\x8b\x08\0"), format!("this is not a text file (byte 1 is not UTF-8){remedy}"));
+    assert_eq!(refused("a.bin", b"title = \0"), format!("this is not a text file (byte 8 is 0){remedy}"));
+    assert_eq!(refused("large", &vec![b'#'; (4 << 20) + 1]), format!("the file is larger than 4 MiB{remedy}"));
+    for empty in ["", " \n\t\n"] {
+        assert!(refused("empty", empty.as_bytes()).starts_with("the file is empty; a study has a title"), "{empty}");
+    }
+    let missing = refused("comment", b"# nothing yet\n");
+    assert!(missing.starts_with("`title` is missing; say in one line what the study is"), "{missing}");
+    let message = Study::read(folder.path(), &[]).unwrap_err().to_string();
+    assert_eq!(message, format!("{}: this is a folder{remedy}", folder.path().display()));
+    let nowhere = Study::read(&folder.path().join("no.toml"), &[]).unwrap_err().to_string();
+    assert!(nowhere.contains("cannot be read: ") && nowhere.ends_with(remedy), "{nowhere}");
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_at_its_place() {
+    let most = "more than can be counted; use at most 2^53";
+    for value in ["9_007_199_254_740_993", "\"99999999999999999999\"", "\"9e9B\"", "\"99999999999B\""] {
+        let message = refused(&GOOD.replace("count  = 1_000", &format!("count  = {value}")), &[]);
+        assert!(message.starts_with("study.toml:5:"), "{message}");
+        assert!(message.contains(most) || value.contains('e'), "{message}");
+    }
+    assert!(refused(GOOD, &["collections.users.count=99999999999999999999"]).contains(most));
+    assert!(refused(GOOD, &["phases.by-user.mix.page.limit=99999999999999999999"]).starts_with("--set phases.by-user"));
+    assert!(refused(GOOD, &["repeats=4000000000"]).contains("more than 1000000 trials; use fewer repeats"));
+    let digits = "9".repeat(400);
+    assert!(refused(GOOD, &[&format!("collections.users.count=\"{digits}\"")]).contains(most));
+    assert!(refused(GOOD, &["collections.users.size=99999999999TiB"]).contains(most));
 }
 
 #[test]

@@ -17,10 +17,20 @@ pub struct Problem {
     pub message: String,
 }
 
+/// Longer texts are no mistyped names.
+const LONGEST_NAME: usize = 200;
+/// The most collections or phases of a study.
+const MOST_PARTS: usize = 1_000;
+
 /// The name nearest to `wrong`, if one is near enough to be meant.
 pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // To compare texts takes as much memory as their lengths multiplied, and nobody mistypes a whole page.
+    if wrong.len() > LONGEST_NAME {
+        return None;
+    }
     names
         .into_iter()
+        .filter(|name| name.len() <= LONGEST_NAME)
         .map(|name| (damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase()), name))
         .filter(|(distance, name)| *distance <= 1 + name.len().max(wrong.len()) / 4)
         .min_by_key(|(distance, _)| *distance)
@@ -46,6 +56,14 @@ struct Checker<'a> {
 /// Finds everything that is wrong, in the order of the file.
 pub(crate) fn check(study: &Study) -> Vec<Problem> {
     let mut checker = Checker { study, problems: Vec::new() };
+    for (key, parts) in [("collections", study.collections.len()), ("phases", study.phases.len())] {
+        if parts > MOST_PARTS {
+            checker.say(&[key], format!("a study has at most {MOST_PARTS} {key}, not {parts}"));
+        }
+    }
+    if !checker.problems.is_empty() {
+        return checker.problems;
+    }
     checker.root();
     for name in study.collections.keys() {
         checker.collection(name);

@@ -1,6 +1,7 @@
 //! What is wrong with a file in TOML, and where: file, line, key, and what would be right.
 
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Document, Item, Value};
@@ -74,22 +75,55 @@ impl StudyErrors {
         Self(problems.into_iter().flat_map(|p| Self::at(file, text, &p.path, p.message).0).collect())
     }
 
-    /// The same faults of a text that overrides have changed: what an override is at fault for names it, and what it is not
-    /// stands where the text has it.
-    pub(super) fn in_terms_of(self, text: &str, overrides: &[Override]) -> Self {
-        let told = |error: StudyError| match overrides.iter().find(|one| one.concerns(&error.key)) {
-            Some(one) => StudyError {
-                file: PathBuf::from(format!("--set {}", one.given())),
-                line: None,
-                source_line: None,
-                ..error
-            },
-            None => {
-                let path: Vec<String> = error.key.split('.').map(str::to_owned).collect();
-                Self::at(&error.file, text, &path, error.message).0.remove(0)
+    /// The same faults of a text that overrides have changed, each where it comes from: the override that sets the value,
+    /// the file where it has the fault by itself, else the override that brought the fault about. `with` reads the text
+    /// with only so many of the overrides.
+    pub(super) fn in_terms_of(
+        self,
+        text: &str,
+        overrides: &[Override],
+        with: impl Fn(&[Override]) -> Result<(), StudyErrors>,
+    ) -> Self {
+        let faults = |of: &[Override]| with(of).err().map_or_else(Vec::new, |errors| errors.0);
+        let of_file = faults(&[]);
+        let told = |error: StudyError| {
+            let same = |other: &&StudyError| (&other.key, &other.message) == (&error.key, &error.message);
+            if let Some(one) = setting(text, overrides, &error.key) {
+                return of_override(one, error);
+            }
+            if let Some(known) = of_file.iter().find(same) {
+                return known.clone();
+            }
+            let brought = (1..=overrides.len()).find(|n| faults(&overrides[..*n]).iter().any(|other| same(&other)));
+            match brought.map(|n| &overrides[n - 1]) {
+                Some(one) => of_override(one, error),
+                None => {
+                    let path: Vec<String> = error.key.split('.').map(str::to_owned).collect();
+                    Self::at(&error.file, text, &path, error.message).0.remove(0)
+                }
             }
         };
         Self(self.0.into_iter().map(told).collect())
+    }
+
+    /// A fault that was found after the study had been read: at the override that sets the key, else where the text has
+    /// it, with the overrides named that may have brought it about.
+    pub(super) fn found_later(
+        file: &Path,
+        text: &str,
+        overrides: &[Override],
+        path: &[String],
+        mut message: String,
+    ) -> Self {
+        if let Some(one) = setting(text, overrides, &path.join(".")) {
+            let error = Self::one(file, text, None, path.join("."), message).0.remove(0);
+            return Self(vec![of_override(one, error)]);
+        }
+        if !overrides.is_empty() {
+            let given: Vec<String> = overrides.iter().map(Override::named).collect();
+            message += &format!(" (with {})", given.join(", "));
+        }
+        Self::at(file, text, path, message)
     }
 
     /// The parser's error with its place and, for an unknown name, the one that was meant; `remedy` says what to write
@@ -111,18 +145,62 @@ impl StudyErrors {
                     None => format!("`{wrong}` is not known here; known: {all}"),
                 }
             }
-            Some((name, _)) if message.starts_with("missing field") => match remedy(name) {
-                Some(remedy) => {
-                    // What the root lacks has no place of its own: the file's first line stands for it.
-                    offset = offset.or(Some(0));
-                    format!("`{name}` is missing; {remedy}")
-                }
-                None => message.to_owned(),
-            },
+            Some((name, _)) if message.starts_with("missing field") => {
+                // What the root lacks has no place: the line that is there is not at fault.
+                offset = offset.filter(|at| *at > 0);
+                remedy(name).map_or_else(|| message.to_owned(), |remedy| format!("`{name}` is missing; {remedy}"))
+            }
             _ => message.to_owned(),
         };
         let key = offset.and_then(|o| key_at(text, o)).unwrap_or_default();
         Self::one(file, text, offset, key, message)
+    }
+}
+
+/// The last override that sets a key, or something that the key lies in.
+fn setting<'a>(text: &str, overrides: &'a [Override], key: &str) -> Option<&'a Override> {
+    let document = Document::parse(text).ok()?;
+    let sets = |one: &&Override| {
+        let set = one.resolved(document.as_table());
+        key.strip_prefix(set.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    overrides.iter().rev().find(sets)
+}
+
+fn of_override(one: &Override, error: StudyError) -> StudyError {
+    StudyError { file: PathBuf::from(one.named()), line: None, source_line: None, ..error }
+}
+
+/// The largest file that is read as TOML: those of people have some KiB.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The text of a file in TOML; `what` says what is looked for: "a study file".
+///
+/// # Errors
+/// It cannot be read, is a folder, is not text, or is larger than any such file.
+pub fn read_toml(file: &Path, what: &str) -> Result<String, StudyErrors> {
+    let wrong = |message: String| StudyErrors::one(file, "", None, String::new(), message);
+    let give = format!("give the path of {what} (TOML)");
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|open| open.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    match read {
+        Err(_) if file.is_dir() => return Err(wrong(format!("this is a folder; {give}"))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(wrong(format!("cannot be read: {error}; {give}")));
+        }
+        Err(error) => return Err(wrong(format!("cannot be read: {error}"))),
+        Ok(_) if bytes.len() as u64 > MOST_BYTES => {
+            return Err(wrong(format!("the file is larger than {} MiB; {give}", MOST_BYTES >> 20)));
+        }
+        Ok(_) => {}
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        wrong(format!("this is not a text file (byte {at} is not UTF-8); {give}"))
+    })?;
+    match text.find('\0') {
+        Some(at) => Err(wrong(format!("this is not a text file (byte {at} is 0); {give}"))),
+        None => Ok(text),
     }
 }
 

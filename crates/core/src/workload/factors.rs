@@ -14,6 +14,8 @@ use super::study::Study;
 
 /// The most combinations of levels that one study may have.
 const MOST_COMBINATIONS: usize = 10_000;
+/// The most trials of one run: more would take years.
+const MOST_TRIALS: usize = 1_000_000;
 /// Keys of a study that no factor varies: they say what the study is, not what an arm does.
 const FIXED: [&str; 15] = [
     "title",
@@ -242,7 +244,7 @@ impl Study {
                             key => format!("{key}: {}", e.message),
                         });
                         let message = format!("with {}: {}", told.join(", "), first.unwrap_or_default());
-                        Self::error_at(text, file, "factors", message)
+                        Self::error_at(text, file, overrides, "factors", message)
                     })?;
                     // Thousands of studies would only fill memory: the levels of a design come in runs.
                     if parsed.len() > 64 {
@@ -308,6 +310,10 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
         if levels.is_empty() {
             say("a factor needs at least one level: [4, 16, 64]".into());
         }
+        if levels.len() > MOST_COMBINATIONS {
+            say(format!("a factor has at most {MOST_COMBINATIONS} levels, not {}", levels.len()));
+            continue;
+        }
         for (n, level) in levels.iter().enumerate() {
             if levels[..n].contains(level) {
                 say(format!("the level {level} stands here twice; results could not tell the two apart"));
@@ -334,6 +340,16 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
              \"one-at-a-time\""
         );
         found.push((vec!["factors".into()], message));
+    }
+    let arms = match study.design {
+        Design::Full => combinations,
+        Design::OneAtATime => counts.iter().map(|n| n.saturating_sub(1)).fold(1, usize::saturating_add),
+        Design::List => counts.iter().copied().max().unwrap_or(1),
+    };
+    let trials = arms.saturating_mul(study.stores.0.len().max(1)).saturating_mul(study.repeats as usize);
+    if found.is_empty() && trials > MOST_TRIALS {
+        let message = format!("these are more than {MOST_TRIALS} trials; use fewer repeats, levels or stores");
+        found.push((vec!["repeats".into()], message));
     }
     found
 }
@@ -496,7 +512,7 @@ operations = 10
     fn presets_change_scale_factors_and_settings() {
         let s = study(STUDY);
         assert!(s.preset("smal").unwrap_err().contains("did you mean `small`"));
-        let small = s.preset("small").unwrap().overrides();
+        let small = s.preset("small").unwrap().overrides("small");
         let changed = Study::parse_with(STUDY, Path::new("study.toml"), &small).unwrap();
         assert_eq!((changed.phases[0].batch, changed.repeats), (Some(7), 2));
         assert_eq!(changed.factors.keys().collect::<Vec<_>>(), ["scale"]);

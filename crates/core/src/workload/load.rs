@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use toml_edit::{DocumentMut, Item, Value};
+use toml_edit::{DocumentMut, Item, Table, Value};
 
 use super::check::{check, did_you_mean};
-use super::errors::StudyErrors;
+use super::errors::{StudyErrors, read_toml};
 use super::study::Study;
 
 /// One value that takes the place of the file's: `phases.mixed.rate=500`.
@@ -17,6 +17,8 @@ pub struct Override {
     value: String,
     /// As it was given, for messages.
     given: String,
+    /// By what it was given, for messages: `--set`, `--preset laptop`.
+    by: String,
 }
 
 impl Override {
@@ -33,7 +35,7 @@ impl Override {
         let value: Value = value.parse().unwrap_or_else(|_| value.into());
         // The other name of it would be a second key.
         let path = if path.trim() == "repeat" { "repeats" } else { path.trim() };
-        Ok(Self { path: path.to_owned(), value: value.to_string(), given: given.to_owned() })
+        Ok(Self { path: path.to_owned(), value: value.to_string(), given: given.to_owned(), by: "--set".to_owned() })
     }
 
     /// Every one of them.
@@ -44,15 +46,29 @@ impl Override {
         given.iter().map(|given| Self::parse(given)).collect()
     }
 
-    /// Whether a key of the study lies at the path of this one, in it or around it.
-    pub(super) fn concerns(&self, key: &str) -> bool {
-        let (mine, theirs) = (keys(&self.path), keys(key));
-        !key.is_empty() && mine.iter().zip(&theirs).all(|(a, b)| a == b)
+    /// By what it was given, and how: `--set phases.mixed.rate=500`.
+    pub(super) fn named(&self) -> String {
+        format!("{} {}", self.by, self.given)
     }
 
-    /// As it was given.
-    pub(super) fn given(&self) -> &str {
-        &self.given
+    /// Its path as keys of errors say it: tables of an array by their positions, without quotes.
+    pub(super) fn resolved(&self, root: &Table) -> String {
+        let mut path = keys(&self.path);
+        let mut item = path.first().and_then(|key| root.get(key));
+        for at in 1..path.len() {
+            let Some(known) = item else { break };
+            let Item::ArrayOfTables(array) = known else {
+                item = known.get(&path[at]);
+                continue;
+            };
+            let name = |table: &Table| table.get("name").and_then(Item::as_str) == Some(path[at].as_str());
+            if let Some(position) = array.iter().position(name) {
+                path[at] = position.to_string();
+            }
+            // No table of such an array holds another array of the kind.
+            break;
+        }
+        path.join(".")
     }
 
     /// A JSON value at a path. What TOML does not know (`null`) becomes an empty string.
@@ -60,7 +76,12 @@ impl Override {
         let value = serde::Serialize::serialize(level, toml_edit::ser::ValueSerializer::new());
         let value = value.map_or_else(|_| "\"\"".to_owned(), |value| value.to_string());
         let given = format!("{path}={value}");
-        Self { path, value, given }
+        Self { path, value, given, by: "--set".to_owned() }
+    }
+
+    /// The same, as something else than `--set` gave it.
+    pub(super) fn given_by(self, by: &str) -> Self {
+        Self { by: by.to_owned(), ..self }
     }
 }
 
@@ -70,12 +91,7 @@ impl Study {
     /// # Errors
     /// Every fault found, each with file, line and key.
     pub fn read(file: &Path, overrides: &[String]) -> Result<Self, StudyErrors> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            let remedy =
-                if e.kind() == std::io::ErrorKind::NotFound { "; give the path of a study file (TOML)" } else { "" };
-            StudyErrors::one(file, "", None, String::new(), format!("cannot be read: {e}{remedy}"))
-        })?;
-        Self::parse(&text, file, overrides)
+        Self::parse(&read_toml(file, "a study file")?, file, overrides)
     }
 
     /// The same from a text; `file` is only named in errors.
@@ -91,11 +107,21 @@ impl Study {
     /// # Errors
     /// Every fault found, each with file, line and key.
     pub fn parse_with(text: &str, file: &Path, overrides: &[Override]) -> Result<Self, StudyErrors> {
-        let changed = &apply(text, file, overrides)?;
-        let study = toml_edit::de::from_str(changed).map_err(|e| StudyErrors::of_toml(&e, file, changed, |_| None));
-        let checked = study.and_then(|study: Study| study.checked(changed, file));
-        // Lines of a text that nobody sees: what was overridden is at fault by its name, the rest where the file has it.
-        checked.map_err(|errors| if overrides.is_empty() { errors } else { errors.in_terms_of(text, overrides) })
+        if text.trim().is_empty() {
+            let message = "the file is empty; a study has a title, collections and phases: begin with one of \
+                           `storebench studies NAME --file`";
+            return Err(StudyErrors::one(file, "", None, String::new(), message.into()));
+        }
+        let changed = apply(text, file, overrides)?;
+        let read = |changed: &str| {
+            let study = toml_edit::de::from_str(changed).map_err(|e| StudyErrors::of_toml(&e, file, changed, remedy));
+            study.and_then(|study: Study| study.checked(changed, file))
+        };
+        // Lines of a text that nobody sees are no places.
+        read(&changed).map_err(|errors| match overrides {
+            [] => errors,
+            _ => errors.in_terms_of(text, overrides, |some| read(&apply(text, file, some)?).map(drop)),
+        })
     }
 
     fn checked(self, text: &str, file: &Path) -> Result<Self, StudyErrors> {
@@ -107,9 +133,9 @@ impl Study {
     }
 
     /// An error about a key of this study that was found later (in its files, say).
-    pub fn error_at(text: &str, file: &Path, key: &str, message: String) -> StudyErrors {
+    pub fn error_at(text: &str, file: &Path, overrides: &[Override], key: &str, message: String) -> StudyErrors {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-        StudyErrors::at(file, text, &path, message)
+        StudyErrors::found_later(file, text, overrides, &path, message)
     }
 
     /// Checks a study that was not read from a file.
@@ -121,6 +147,17 @@ impl Study {
     }
 }
 
+/// What to write for a key that must be there.
+fn remedy(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "title" => "say in one line what the study is, like title = \"Reads beside updates\"",
+        "collections" => "say which documents there are: [collections.NAME] with a `count` or `from`",
+        "phases" => "say what is done: [[phases]] with a `name`, and `load` or `mix`",
+        "name" => "name the phase, like name = \"load\"",
+        _ => return None,
+    })
+}
+
 /// Puts overrides into the text.
 fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, StudyErrors> {
     if overrides.is_empty() {
@@ -130,7 +167,7 @@ fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, Stud
         StudyErrors::one(file, text, e.span().map(|s| s.start), String::new(), e.message().to_owned())
     })?;
     for one in overrides {
-        let wrong = |message: String| StudyErrors::one(Path::new("--set"), "", None, one.given.clone(), message);
+        let wrong = |message: String| StudyErrors::one(Path::new(&one.by), "", None, one.given.clone(), message);
         let value = one.value.parse().map_err(|e: toml_edit::TomlError| wrong(e.message().to_owned()))?;
         if one.path == "repeats" {
             document.remove("repeat");

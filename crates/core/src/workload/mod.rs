@@ -21,7 +21,7 @@ pub use check::{Problem, collection_of, did_you_mean};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
-pub use errors::{StudyError, StudyErrors};
+pub use errors::{StudyError, StudyErrors, read_toml};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_name, short_names, shown_level};
 pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};

@@ -41,8 +41,8 @@ pub struct Flaw {
 }
 
 impl Preset {
-    /// What it changes, as overrides; those of the command come behind.
-    pub fn overrides(&self) -> Vec<Override> {
+    /// What it changes, as overrides; those of the command come behind. Errors call it by its name.
+    pub fn overrides(&self, name: &str) -> Vec<Override> {
         let mut all: Vec<Override> =
             self.set.iter().map(|(path, value)| Override::of_level(path.clone(), value)).collect();
         if let Some(repeats) = self.repeats {
@@ -52,7 +52,8 @@ impl Preset {
             let factors = serde_json::to_value(factors).unwrap_or_default();
             all.push(Override::of_level("factors".into(), &factors));
         }
-        all
+        let by = format!("--preset {name}");
+        all.into_iter().map(|one| one.given_by(&by)).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use storebench_core::units::ByteSize;
-use storebench_core::workload::{Problem, StudyErrors, did_you_mean};
+use storebench_core::workload::{Problem, StudyErrors, did_you_mean, read_toml};
 
 /// Prices, where they are from, and which arm runs on what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -146,12 +146,7 @@ impl PriceSheet {
     /// Every fault found, each with file, line and key, as those of a study: what is missing, unknown or
     /// negative, machines that are not in the sheet, a date to come.
     pub fn read(file: &Path) -> Result<Self, StudyErrors> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            let remedy =
-                if e.kind() == std::io::ErrorKind::NotFound { "; give the path of a price sheet (TOML)" } else { "" };
-            StudyErrors::one(file, "", None, String::new(), format!("cannot be read: {e}{remedy}"))
-        })?;
-        Self::parse(&text, file)
+        Self::parse(&read_toml(file, "a price sheet")?, file)
     }
 
     /// The same from a text; `file` is only named in errors.
