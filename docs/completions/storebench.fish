@@ -148,6 +148,9 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rename -d
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l value -d 'Write this field\'s value instead of the document: for append and prepend a text, for counter an integer' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l op-field -d 'What is done with each record is in this field: one of upsert, insert, replace, delete, merge, touch' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l merge -d 'For --op merge: the document that this jq expression makes of the stored one (`.`) and the record (`$new`), as in \'.n += $new.n\'; stored only if nobody was quicker, else made again' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l own-members -d 'What becomes of documents with members that the target keeps for itself, such as `_rev` in CouchDB: leave these members out, send them as they are, or reject the document' -r -f -a "drop\t'Write the document without them, and count it'
+keep\t'Send the document as it is: the target decides'
+reject\t'Reject the document, unless the member only repeats its key'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry -d 'Let each document expire so long after it was written' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry-field -d 'The field that says when a document expires: seconds from its writing, or a time such as 2031-01-31T12:00:00Z; where it is missing or null, --expiry counts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r

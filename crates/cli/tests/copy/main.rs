@@ -12,6 +12,7 @@ mod ends;
 mod guards;
 mod killed_server;
 mod limits;
+mod nasty;
 mod real_data;
 mod records;
 mod remote;

@@ -264,6 +264,9 @@ fn page<'r>(
     Ok(found.reply())
 }
 
+/// The longest key of the engine (lsm-tree keeps its length in 16 bits).
+const LONGEST_KEY_BYTES: usize = u16::MAX as usize;
+
 /// What it takes to write into a collection.
 struct Writer<'s> {
     opened: &'s Opened,
@@ -278,6 +281,9 @@ impl Writer<'_> {
 
     fn single<'a>(&self, key: &str, op: &Op<'a>, buffers: &mut Buffers) -> Result<Effect<'a>, OpError> {
         let Collection { body: kind, documents, indexes, locks } = self.collection;
+        if !matches!(op, Op::Delete { .. }) {
+            check_key(key.as_bytes(), "a key")?;
+        }
         let _guards = locks.key(key);
         let indexed = !indexes.is_empty();
         let old = match op {
@@ -375,7 +381,7 @@ impl Writer<'_> {
         let all_new = how == BulkWrite::Insert && ordered && range_is_empty(documents, items);
         let mut fill = || -> Result<(), OpError> {
             for (item, (key, body)) in items.iter().enumerate() {
-                if let Err(error) = document::check(*kind, body) {
+                if let Err(error) = check_key(key.as_bytes(), "a key").and_then(|()| document::check(*kind, body)) {
                     rejects.push(Reject { item, error });
                     continue;
                 }
@@ -446,12 +452,25 @@ impl Writer<'_> {
 }
 
 fn entry_of(index: &Index, key: &str, body: &[u8], into: &mut Vec<u8>) -> Result<bool, OpError> {
-    index.entry(key, body, into).map_err(|e| {
+    let made = index.entry(key, body, into).map_err(|e| {
         OpError::new(
             ErrorKind::Refused,
             Cow::Owned(format!("the document cannot be indexed, it is no JSON object: {e}")),
         )
-    })
+    })?;
+    if made {
+        check_key(into, "an index entry, which holds the document's key,")?;
+    }
+    Ok(made)
+}
+
+/// Refuses what is over the engine's limit, at which it panics.
+fn check_key(key: &[u8], what: &str) -> Result<(), OpError> {
+    if (1..=LONGEST_KEY_BYTES).contains(&key.len()) {
+        return Ok(());
+    }
+    let text = format!("{what} of {} bytes; fjall takes keys of 1 to {LONGEST_KEY_BYTES} bytes", key.len());
+    Err(OpError::new(ErrorKind::Refused, text))
 }
 
 /// Whether a large batch in key order surely meets no document. False where one look does not tell:

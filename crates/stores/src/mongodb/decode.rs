@@ -316,6 +316,7 @@ mod tests {
             (r#"{"a":1} 2"#, "follows"),
             (r#"{"a":9223372036854775808}"#, "beyond 64 bits"),
             (r#"{"a":1e999}"#, "too large"),
+            (r#"{"a":-1.0e-999}"#, "too small"),
             (r#"{"a\u0000b":1}"#, "U+0000"),
             (r#"{"_id":1}"#, "keeps for itself"),
             (r#"{"_sb_rev":1}"#, "keeps for itself"),

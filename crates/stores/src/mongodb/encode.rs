@@ -257,6 +257,12 @@ impl<'j> Parser<'j> {
             });
         }
         match text.parse::<f64>() {
+            Ok(value)
+                if value == 0.0
+                    && text.bytes().take_while(|b| !matches!(b, b'e' | b'E')).any(|b| (b'1'..=b'9').contains(&b)) =>
+            {
+                Err(refused(format!("the number {text} is too small for a double, and BSON would hold 0")))
+            }
             Ok(value) if value.is_finite() => {
                 out.extend_from_slice(&value.to_le_bytes());
                 Ok(DOUBLE)

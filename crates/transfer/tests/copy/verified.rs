@@ -102,3 +102,24 @@ fn what_cannot_be_told_is_refused_before_anything_is_written() {
     assert!(error.to_string().contains("--op append"), "{error}");
     assert!(!lab.path("copy/log.jsonl").exists());
 }
+
+#[test]
+fn what_could_not_be_read_for_now_is_not_missing() {
+    for (kind, passes) in [(ErrorKind::Temporary, true), (ErrorKind::Failed, false)] {
+        let mut reads = 0;
+        let faulty: Arc<dyn AnyStore> = Arc::new(Faulty::new(move |request| match request.op {
+            Op::BulkRead { .. } => {
+                reads += 1;
+                let failing = if reads < 3 { vec![(1, OpError::new(kind, "no node has it"))] } else { Vec::new() };
+                Fate::Rejects(failing)
+            }
+            _ => Fate::Done,
+        }));
+        let lab = verifying();
+        let copied = lab.copy(&files(&[&lab.write("a.jsonl", lines(3))]), &store_sink(&faulty, Verb::Upsert));
+        match copied {
+            Ok(report) => assert!(passes && report.verified.as_ref().is_some_and(|v| v.equal), "{report:?}"),
+            Err(error) => assert!(!passes && error.to_string().contains("no node has it"), "{error}"),
+        }
+    }
+}

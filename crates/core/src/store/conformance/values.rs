@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::suite::{Check, Stop};
-use crate::store::{ErrorKind, Op, OpKind};
+use super::suite::{Check, Stop, ensure};
+use crate::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpKind};
 
 const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Read];
 
@@ -15,6 +15,11 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "documents: objects nested 50 deep come back", needs: NEEDS, run: json_depth },
     Check { name: "documents: bytes are bytes, not text", needs: NEEDS, run: any_bytes },
     Check { name: "keys: of 1 byte and of 250 bytes, or the most that are declared", needs: NEEDS, run: key_lengths },
+    Check {
+        name: "keys: an empty one and one of 100,000 bytes are stored or refused",
+        needs: NEEDS,
+        run: extreme_keys,
+    },
     Check { name: "keys: quotes, escapes, wildcards and Unicode", needs: NEEDS, run: odd_keys },
     Check { name: "keys: differ by case and by trailing space", needs: NEEDS, run: near_keys },
 ];
@@ -131,6 +136,46 @@ fn key_lengths(s: &Subject<'_>) -> Result<(), Stop> {
     }
     for (i, key) in keys.iter().enumerate() {
         c.holds(s.documents, key, &json!({ "n": i }))?;
+    }
+    Ok(())
+}
+
+fn extreme_keys(s: &Subject<'_>) -> Result<(), Stop> {
+    let mut c = s.client()?;
+    // Nothing that a store could make shorter.
+    let long = words(100_000).replace(' ', "-");
+    let body = json!({ "n": 1 });
+    let text = body.to_string();
+    for key in ["", &long] {
+        match c.call(s.documents, Op::Upsert { key, body: text.as_bytes() })? {
+            Ok(_) => c.holds(s.documents, key, &body)?,
+            Err(error) => ensure!(
+                error.kind == ErrorKind::Refused && !error.message.is_empty(),
+                "a key of {} bytes must be stored, or refused with a reason; got {error}",
+                key.len()
+            ),
+        }
+        c.wrote(s.documents, Op::Upsert { key: "usual", body: text.as_bytes() })?;
+    }
+    for kind in [BulkWrite::Upsert, BulkWrite::Insert] {
+        let needed = if kind == BulkWrite::Upsert { OpKind::BulkUpsert } else { OpKind::BulkInsert };
+        if !s.can(needed) {
+            continue;
+        }
+        let usual = [0, 1, 2].map(|n| format!("{needed}-{n}"));
+        let mut items = BatchBuf::new();
+        for key in [&usual[0], "", &usual[1], &long, &usual[2]] {
+            items.push(key, text.as_bytes());
+        }
+        let reply = c.ok(s.documents, Op::BulkWrite { kind, items: items.as_batch() })?;
+        for reject in reply.as_reply().rejects {
+            // What the single write has stored is in an insert's way.
+            let expected = matches!(reject.error.kind, ErrorKind::Refused | ErrorKind::Conflict);
+            ensure!(reject.item % 2 == 1 && expected, "{needed}: only the odd keys may be refused; got {reject:?}");
+        }
+        for key in &usual {
+            c.holds(s.documents, key, &body)?;
+        }
     }
     Ok(())
 }

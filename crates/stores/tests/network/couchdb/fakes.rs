@@ -88,6 +88,69 @@ fn a_bulk_write_that_is_too_large_is_cut_until_it_fits() {
     assert!(largest.load(Ordering::SeqCst) > 500);
 }
 
+/// One member that CouchDB 3.5 reserves, or a text that it cannot read, makes it refuse the whole request.
+#[test]
+fn what_is_refused_as_a_whole_is_cut_until_each_bad_document_stands_alone() {
+    let port = fake(move |line, body| {
+        if let Some(say) = couchdb(line) {
+            return say;
+        }
+        if body.contains("_poison") {
+            return answer(400, r#"{"error":"doc_validation","reason":"Bad special document member: _poison"}"#);
+        }
+        if body.contains("1e999") {
+            return answer(400, r#"{"error":"bad_request","reason":"invalid UTF-8 JSON"}"#);
+        }
+        let docs: serde_json::Value = serde_json::from_str(body).unwrap();
+        let rows: Vec<String> = docs["docs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|doc| format!(r#"{{"ok":true,"id":{},"rev":"1-a"}}"#, doc["_id"]))
+            .collect();
+        answer(201, &format!("[{}]", rows.join(",")))
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let bad = [
+        (7, r#"{"_poison":1}"#, "Bad special document member"),
+        (8, r#"{"n":1e999}"#, "invalid UTF-8 JSON"),
+        (50, r#"{"_rev":"1-a"}"#, "`_rev`"),
+        (51, r#"{"\u005fdeleted":true}"#, "`_deleted`"),
+        (60, "[]", "JSON objects only"),
+        (99, r#"{"_id":"another"}"#, "`_id`"),
+    ];
+    let mut items = BatchBuf::new();
+    for n in 0..100 {
+        let document = bad.iter().find(|(item, _, _)| *item == n).map_or(r#"{"n":1}"#, |(_, document, _)| document);
+        items.push(&format!("k{n}"), document.as_bytes());
+    }
+    for kind in [BulkWrite::Insert, BulkWrite::Upsert] {
+        let mut ask = Ask::new(&*store, 1);
+        let reply = ask.run(Op::BulkWrite { kind, items: items.as_batch() }).unwrap();
+        assert_eq!(reply.as_reply().documents, 94, "{kind:?}");
+        let mut rejects = reply.as_reply().rejects.to_vec();
+        rejects.sort_by_key(|reject| reject.item);
+        assert_eq!(rejects.len(), bad.len(), "{rejects:?}");
+        for (reject, (item, _, why)) in rejects.iter().zip(bad) {
+            assert_eq!((reject.item, reject.error.kind), (item, ErrorKind::Refused), "{reject:?}");
+            assert!(reject.error.message.contains(why), "{reject:?}");
+        }
+        for (_, document, why) in bad {
+            let one = if kind == BulkWrite::Insert {
+                Op::Insert { key: "k", body: document.as_bytes() }
+            } else {
+                Op::Upsert { key: "k", body: document.as_bytes() }
+            };
+            if !why.starts_with('`') {
+                continue;
+            }
+            let error = ask.run(one).unwrap_err();
+            assert!(error.kind == ErrorKind::Refused && error.message.contains(why), "{error}");
+        }
+    }
+}
+
 #[test]
 fn answers_in_another_order_go_to_the_documents_that_they_name() {
     let port = fake(|line, _| match couchdb(line) {

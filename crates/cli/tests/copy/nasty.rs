@@ -1,0 +1,260 @@
+//! Records that break careless stores and drivers, into every store that can run here: each arrives, or is rejected
+//! with its reason, and none takes another one along. What a store changes is named by `--verify`.
+
+use std::collections::BTreeMap;
+
+use crate::common::Cli;
+use crate::common::copies::{count, rejects, report};
+use crate::server::Server;
+use serde_json::Value;
+use storebench_fakes::couchbase::{Fake, FakeOptions};
+
+/// Keys as JSON, and the other members.
+fn rows() -> Vec<(String, String)> {
+    let mut state = 7_u64;
+    let mut long = |name: &str, bytes: usize| {
+        let random = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b"abcdefghijklmnopqrstuvwxyz012345"[(state >> 59) as usize])
+        });
+        format!("{name} {}", random.take(bytes - name.len() - 1).collect::<String>())
+    };
+    let n = "\"n\":1".to_owned();
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut row = |key: &str, members: &str| rows.push((Value::from(key).to_string(), members.to_owned()));
+    row("fraction", "\"n\":1.0");
+    row("exponent", "\"n\":1e2");
+    row("negative zero", "\"n\":-0.0");
+    row("huge", "\"n\":1e400");
+    row("tiny", "\"n\":1e-400");
+    row("beyond i64", "\"n\":18446744073709551615");
+    row("beyond u64", "\"n\":12345678901234567890123");
+    row("beyond double", "\"n\":9007199254740993");
+    row("repeated", "\"n\":1,\"n\":2");
+    row("nul text", "\"n\":\"a\\u0000b\"");
+    row("nul name", "\"a\\u0000b\":1");
+    row("control", "\"n\":\"\\u0001\\u001f\\u007f\"");
+    row("half", "\"n\":\"\\ud800\"");
+    row("pair", "\"n\":\"\\ud83d\\ude00\"");
+    row("empty name", "\"\":1");
+    row("dollar", "\"$a\":1,\"b.c\":2");
+    row("deep 120", &format!("\"n\":{}{}", "[".repeat(119), "]".repeat(119)));
+    row("deep 600", &format!("\"n\":{}{}", "[".repeat(599), "]".repeat(599)));
+    row("deep objects", &format!("\"n\":{}1{}", "{\"a\":".repeat(599), "}".repeat(599)));
+    row("deep 5000", &format!("\"n\":{}{}", "[".repeat(4_999), "]".repeat(4_999)));
+    row("large", &format!("\"n\":\"{}\"", "x".repeat(1_000_000)));
+    for bytes in [240, 500, 3_000, 70_000] {
+        row(&long(&format!("key of {bytes}"), bytes), &n);
+    }
+    for key in
+        ["a/b//c/", "..", "a b?c=d&e#f%20", "ключ 日本 😀", "nul\0key", "\u{1}\n\t\u{7f}", "_under", "$key", "'\"\\"]
+    {
+        row(key, &n);
+    }
+    row("own of CouchDB", "\"_rev\":\"1-x\",\"_b\":1");
+    row("own of RavenDB", "\"@metadata\":{\"@id\":\"x\"},\"@b\":1");
+    rows.push(("\"\"".into(), n.clone()));
+    rows.push(("\"\\ud800\"".into(), n.clone()));
+    rows.push(("\"half name\"".into(), "\"\\udc00\":1".into()));
+    rows
+}
+
+/// What a store makes of the rows. Those that are not named arrive as they are.
+#[derive(Default)]
+struct Expected {
+    /// How their keys begin, and a part of the reason.
+    rejected: &'static [(&'static str, &'static str)],
+    /// Stored as another value: how their keys begin, and a part of what is said.
+    differs: &'static [(&'static str, &'static str)],
+    /// Values that are written otherwise, of one value: a part of what is said.
+    changed: &'static [(u64, &'static str)],
+}
+
+const JAVASCRIPT: Expected = Expected {
+    rejected: &[("_under", "begin with `_`"), ("own of CouchDB", "`_rev`"), ("deep 5000", "Maximum call stack")],
+    differs: &[
+        ("huge", "as 1e400"),
+        ("tiny", "as 1e400"),
+        ("beyond i64", "more digits than a double"),
+        ("beyond u64", "more digits than a double"),
+        ("beyond double", "more digits than a double"),
+    ],
+    changed: &[(2, "1.0 to 1"), (1, "-0.0 to 0"), (1, "the last one stays")],
+};
+
+const POSTGRES: Expected = Expected {
+    rejected: &[
+        ("nul text", "\\u0000"),
+        ("nul name", "\\u0000"),
+        ("half", "surrogate"),
+        ("nul\0key", "byte 0"),
+        ("key of 3000", "2,704 bytes"),
+        ("key of 70000", "2,704 bytes"),
+    ],
+    differs: &[],
+    changed: &[(1, "1.0 to 1"), (1, "-0.0 to 0"), (1, "the last one stays")],
+};
+
+const MONGODB: Expected = Expected {
+    rejected: &[
+        ("huge", "too large for a double"),
+        ("tiny", "too small for a double"),
+        ("beyond i64", "beyond 64 bits"),
+        ("beyond u64", "beyond 64 bits"),
+        ("nul name", "U+0000"),
+        ("half", "surrogate"),
+        ("deep 600", "100 levels"),
+        ("deep objects", "100 levels"),
+        ("deep 5000", "100 levels"),
+    ],
+    differs: &[],
+    changed: &[(1, "the last one stays")],
+};
+
+const RAVENDB: Expected = Expected {
+    rejected: &[
+        ("huge", "Could not parse double"),
+        ("own of RavenDB", "`@metadata`"),
+        ("key of 500", "512 bytes at most"),
+        ("key of 3000", "512 bytes at most"),
+        ("key of 70000", "512 bytes at most"),
+        ("deep 600", "128 levels"),
+        ("deep objects", "128 levels"),
+        ("deep 5000", "128 levels"),
+    ],
+    differs: &[("half", "surrogate")],
+    changed: &[(1, "the last one stays")],
+};
+
+const COUCHBASE: Expected =
+    Expected { rejected: &[("key of 500", ""), ("key of 3000", ""), ("key of 70000", "")], differs: &[], changed: &[] };
+
+const FJALL: Expected = Expected { rejected: &[("key of 70000", "1 to 65535 bytes")], differs: &[], changed: &[] };
+const EXACT: Expected = Expected { rejected: &[], differs: &[], changed: &[] };
+
+/// What no store is asked about: the source has no key for it, or it is no JSON of Unicode.
+const UNREADABLE: [&str; 3] = ["the key is empty", "UTF-8", "surrogate"];
+
+fn copy_all(url: &str, expected: &Expected) {
+    let cli = Cli::new();
+    let rows = rows();
+    let mut lines = String::new();
+    for (number, (key, members)) in rows.iter().enumerate() {
+        lines += &format!("{{\"_id\":\"good {number:02}\",\"n\":{number}}}\n{{\"_id\":{key},{members}}}\n");
+    }
+    cli.write("nasty.jsonl", &lines);
+    for op in ["upsert", "insert"] {
+        let place = if url.ends_with(':') { format!("{url}{op}") } else { url.to_owned() };
+        let place = if url == "memory:" { url.to_owned() } else { place };
+        let into = format!("nasty_{op}");
+        let args = ["copy", "nasty.jsonl", &place, "--to-collection", &into, "--op", op, "--verify", "--json"];
+        let done = cli.run_args(&args);
+        assert_eq!(done.code, 1, "{place} {op}: {done:?}");
+        let report = report(&done);
+        let mut told: BTreeMap<String, String> = BTreeMap::new();
+        let mut unreadable = Vec::new();
+        for reject in rejects(&cli, &report) {
+            let why = reject["why"].as_str().unwrap().to_owned();
+            match reject["key"].as_str() {
+                Some(key) => drop(told.insert(key.to_owned(), why)),
+                None => unreadable.push(why),
+            }
+        }
+        let said = format!("{place} {op}: {told:?} {}", report["verified"]);
+        assert_eq!(unreadable.len(), UNREADABLE.len(), "{said}");
+        assert!(UNREADABLE.iter().all(|part| unreadable.iter().any(|why| why.contains(part))), "{unreadable:?}");
+        compare(&told, expected.rejected, &said);
+        let differing = report["verified"]["differing"].as_array().unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        compare(&differing.iter().map(|d| (text(&d["key"]), text(&d["what"]))).collect(), expected.differs, &said);
+        let changed = report["verified"]["changed"].as_array().unwrap();
+        assert_eq!(changed.len(), expected.changed.len(), "{said}");
+        for (changed, (values, part)) in changed.iter().zip(expected.changed) {
+            assert_eq!(changed["values"], *values, "{said}");
+            assert!(changed["what"].as_str().unwrap().contains(part), "{said}");
+        }
+        // All others arrived, those around each bad one with them.
+        let arrived = (2 * rows.len() - unreadable.len() - expected.rejected.len()) as u64;
+        assert_eq!((count(&report, "written"), &report["verified"]["found"]), (arrived, &arrived.into()), "{said}");
+        assert_eq!(report["verified"]["equal"], expected.differs.is_empty(), "{said}");
+    }
+}
+
+#[track_caller]
+fn compare(told: &BTreeMap<String, String>, expected: &[(&str, &str)], said: &str) {
+    assert_eq!(told.len(), expected.len(), "{said}");
+    for (beginning, part) in expected {
+        let found = told.iter().find(|(key, _)| key.starts_with(beginning));
+        let Some((_, why)) = found else { panic!("{beginning} is not told of: {said}") };
+        assert!(why.contains(part) && why.len() > 10, "{beginning}: {why}");
+    }
+}
+
+#[test]
+fn into_stores_in_this_process() {
+    for (url, expected) in [("sqlite:", EXACT), ("fjall:", FJALL), ("redb:", EXACT), ("memory:", EXACT)] {
+        copy_all(url, &expected);
+    }
+}
+
+#[test]
+fn into_redis_and_memcached() {
+    for name in ["redis", "memcached"] {
+        copy_all(&Server::start(name).url, &EXACT);
+    }
+}
+
+#[test]
+fn into_postgres() {
+    copy_all(&Server::start("postgres").url, &POSTGRES);
+}
+
+#[test]
+fn into_pouchdb() {
+    copy_all(&Server::start("pouchdb-server").url, &JAVASCRIPT);
+}
+
+#[test]
+fn into_mongodb_s_protocol() {
+    copy_all(&Server::start("nx-27017").url, &MONGODB);
+}
+
+#[test]
+fn into_ravendb() {
+    copy_all(&Server::start("ravendb").url, &RAVENDB);
+}
+
+#[test]
+fn into_couchbase_s_fake() {
+    let fake = Fake::start(FakeOptions::default()).unwrap();
+    copy_all(&fake.url(), &COUCHBASE);
+}
+
+#[test]
+fn exports_with_members_of_a_store_go_by_the_rule_that_is_given() {
+    for (name, member) in [("pouchdb-server", "_rev"), ("nx-27017", "_sb_rev"), ("ravendb", "@metadata")] {
+        let (server, cli) = (Server::start(name), Cli::new());
+        let export: String = (0..50)
+            .map(|n| {
+                format!(
+                    "{{\"_id\":\"k{n:02}\",\"n\":{n}{}}}\n",
+                    if n % 5 == 0 { format!(",\"{member}\":{{}}") } else { String::new() }
+                )
+            })
+            .collect();
+        cli.write("export.jsonl", &export);
+        let run = |rule: &[&str], collection: &str| {
+            let args = ["copy", "export.jsonl", &server.url, "--to-collection", collection, "--verify"];
+            cli.run_args(&[&args[..], rule].concat())
+        };
+        let done = run(&["--json"], "rejected").code(1);
+        assert_eq!((count(&report(&done), "written"), count(&report(&done), "rejected")), (40, 10), "{name}");
+        let rejected = rejects(&cli, &report(&done));
+        assert!(rejected.iter().all(|r| r["why"].as_str().unwrap().contains("--own-members drop")), "{rejected:?}");
+        let done = run(&["--own-members", "drop"], "dropped").code(0);
+        assert!(done.out.contains("10 documents were written without members"), "{}", done.out);
+        // The driver refuses what would make another thing of the document.
+        let done = run(&["--own-members", "keep", "--json"], "kept").code(1);
+        assert_eq!((count(&report(&done), "written"), count(&report(&done), "rejected")), (40, 10), "{name}: {done:?}");
+    }
+}
