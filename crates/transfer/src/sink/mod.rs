@@ -2,6 +2,7 @@
 
 mod encode;
 mod files;
+mod fit;
 mod join;
 mod line;
 mod merge;
@@ -12,6 +13,7 @@ mod tables;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
+pub(crate) use fit::Rows;
 pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 
 use std::task::{Context, Poll};

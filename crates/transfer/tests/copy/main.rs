@@ -4,6 +4,7 @@
 
 mod by_record;
 mod cut;
+mod damage;
 mod expiries;
 mod faulty;
 mod files;
@@ -16,6 +17,7 @@ mod once;
 mod remote;
 mod resume;
 mod retries;
+mod round;
 mod shaped;
 mod types;
 mod verified;
