@@ -2,11 +2,13 @@
 
 mod compare;
 mod copy;
+mod copy_columns;
 mod copy_records;
 mod report;
 
 pub(crate) use compare::{CompareArgs, CompareFormat};
 pub(crate) use copy::{CopyArgs, OpText};
+pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::{OwnMembersText, RecordArgs};
 pub(crate) use report::ReportArgs;
 

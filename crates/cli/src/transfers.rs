@@ -152,6 +152,9 @@ fn perform(
         progress(TransferProgress { documents: now.documents, bytes: now.bytes });
     })?;
     let CopyOutcome { report, record, at_once } = outcome;
+    if let Some(damage) = report.damaged.first() {
+        return Err(TransferError::Damaged(damage.what.clone()));
+    }
     Ok(Transferred {
         record,
         tasks: TasksResult { asked: request.tasks, at_once, parts: report.splits },
@@ -167,6 +170,8 @@ fn of_store(error: TransferError) -> StoreError {
     match error {
         TransferError::Store { error, .. } => error,
         TransferError::BadInput(text) => StoreError::NotSupported(text),
-        TransferError::Source(text) | TransferError::Target(text) => StoreError::Failed(text),
+        TransferError::Source(text) | TransferError::Damaged(text) | TransferError::Target(text) => {
+            StoreError::Failed(text)
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! when asked. S3 is one of `s3s`, with what it lets pass refused. All is test code: nothing here is published or linked into the program.
 
 pub mod couchbase;
+pub mod fuzz;
 pub mod http;
 pub mod mongodb;
 pub mod s3;

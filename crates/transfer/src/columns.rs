@@ -1,12 +1,25 @@
 //! Types of the columns of tables: CSV, TSV and Parquet.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::io::Write as _;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The column that keeps what has no column, or does not fit its own, unless another name is given.
+pub const OVERFLOW: &str = "_more";
+/// Under this key a file says what Storebench has put into it.
+pub(crate) const FILE_MARK: &str = "storebench";
+/// Members of one object that get columns, at most: maps with a key for each user have no end.
+const MOST_MEMBERS: usize = 1_000;
+/// Levels of lists and objects that get types, at most.
+const DEEPEST: usize = 16;
+/// Integers beyond this are not exact as doubles.
+pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What a field of JSON documents holds, as a column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +37,8 @@ pub enum Kind {
     Text,
     /// Any JSON, kept as its text.
     Json,
+    /// What stands in no other column: a JSON object, kept as its text.
+    Overflow,
     /// Lists of one kind.
     List(Box<Kind>),
     /// Objects: their members in the order in which they were first seen.
@@ -32,8 +47,9 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of one value.
-    fn of(value: &Value) -> Self {
+    fn of(value: &Value, levels: usize) -> Self {
         match value {
+            Value::Array(_) | Value::Object(_) if levels == 0 => Self::Unknown,
             Value::Null => Self::Unknown,
             Value::Bool(_) => Self::Boolean,
             Value::Number(number) if number.is_i64() => Self::Integer,
@@ -41,17 +57,18 @@ impl Kind {
             Value::String(_) => Self::Text,
             Value::Array(items) => {
                 let mut kind = Self::Unknown;
-                items.iter().for_each(|item| kind.widen(Self::of(item)));
+                items.iter().for_each(|item| kind.widen(Self::of(item, levels - 1)));
                 Self::List(Box::new(kind))
             }
             Value::Object(members) => {
-                Self::Object(members.iter().map(|(name, value)| (name.clone(), Self::of(value))).collect())
+                let typed = |(name, value): (&String, _)| (name.clone(), Self::of(value, levels - 1));
+                Self::Object(members.iter().take(MOST_MEMBERS).map(typed).collect())
             }
         }
     }
 
-    /// Takes in another value's kind. Where both cannot be one column the first stays: what does not fit is
-    /// told when it is written, and never turned into text.
+    /// Takes in another value's kind. Where both cannot be one column the first stays: what does not fit goes into the
+    /// overflow when it is written, and is never turned into text.
     fn widen(&mut self, other: Self) {
         match (&mut *self, other) {
             (_, Self::Unknown) => {}
@@ -59,10 +76,13 @@ impl Kind {
             (Self::Integer, Self::Number) => *self = Self::Number,
             (Self::List(mine), Self::List(theirs)) => mine.widen(*theirs),
             (Self::Object(mine), Self::Object(theirs)) => {
-                for (name, kind) in theirs {
-                    match mine.iter_mut().find(|(known, _)| *known == name) {
-                        Some((_, mine)) => mine.widen(kind),
-                        None => mine.push((name, kind)),
+                for (at, (name, kind)) in theirs.into_iter().enumerate() {
+                    // Most documents have their members in one order.
+                    let near = mine.iter().skip(at).position(|(known, _)| *known == name).map(|found| at + found);
+                    match near.or_else(|| mine.iter().take(at).position(|(known, _)| *known == name)) {
+                        Some(found) => mine[found].1.widen(kind),
+                        None if mine.len() < MOST_MEMBERS => mine.push((name, kind)),
+                        None => {}
                     }
                 }
             }
@@ -70,15 +90,28 @@ impl Kind {
         }
     }
 
+    /// Without what no file can hold: false where nothing is left.
+    fn settle(&mut self) -> bool {
+        match self {
+            // Only nulls were seen, or empty lists.
+            Self::Unknown => *self = Self::Text,
+            Self::List(of) => return of.settle(),
+            Self::Object(members) => {
+                members.retain_mut(|(_, kind)| kind.settle());
+                return !members.is_empty();
+            }
+            _ => {}
+        }
+        true
+    }
+
     fn arrow(&self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
             Self::Integer => DataType::Int64,
             Self::Number => DataType::Float64,
-            Self::Text | Self::Json | Self::Unknown => DataType::Utf8,
+            Self::Text | Self::Json | Self::Overflow | Self::Unknown => DataType::Utf8,
             Self::List(of) => DataType::List(Arc::new(Field::new("item", of.arrow(), true))),
-            // Parquet has no groups without fields.
-            Self::Object(members) if members.is_empty() => DataType::Utf8,
             Self::Object(members) => DataType::Struct(fields(members)),
         }
     }
@@ -90,27 +123,71 @@ fn fields(members: &[(String, Kind)]) -> Fields {
 
 /// Columns by name, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Columns(pub Vec<(String, Kind)>);
+pub struct Columns {
+    /// Those that were found or given.
+    pub list: Vec<(String, Kind)>,
+    /// The one behind them that keeps what has no column, or does not fit its own, as JSON; without it a document that
+    /// holds such things is rejected.
+    pub overflow: Option<String>,
+}
+
+/// What a file with columns says of itself, so that it is read as it was written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FileMark {
+    /// The column with what stands in no other.
+    pub(crate) overflow: Option<String>,
+    /// Columns that hold JSON as text.
+    #[serde(default)]
+    pub(crate) json: Vec<String>,
+}
 
 impl Columns {
     /// Takes in the fields of a document.
     pub fn see(&mut self, document: &Value) {
-        let mut kind = Kind::Object(std::mem::take(&mut self.0));
-        kind.widen(Kind::of(document));
+        let mut kind = Kind::Object(std::mem::take(&mut self.list));
+        kind.widen(Kind::of(document, DEEPEST));
         if let Kind::Object(members) = kind {
-            self.0 = members;
+            self.list = members;
         }
+    }
+
+    /// Makes columns of what was seen. Lists and objects stand in cells of text as JSON, and so need no types within.
+    pub(crate) fn settle(&mut self, as_text: bool) {
+        let Self { list, overflow } = self;
+        list.retain_mut(|(name, kind)| Some(&*name) != overflow.as_ref() && (kind.settle() || as_text));
+    }
+
+    /// Names of all columns.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|(name, _)| name.as_str()).chain(self.overflow.as_deref())
     }
 
     /// The kind of a column.
     pub fn get(&self, name: &str) -> Option<&Kind> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, kind)| kind)
+        self.list.iter().find(|(known, _)| known == name).map(|(_, kind)| kind)
     }
 
     /// The schema of a Parquet file: each column may be null.
     pub fn arrow(&self) -> Schema {
-        Schema::new(fields(&self.0))
+        let mut columns: Vec<_> = fields(&self.list).iter().cloned().collect();
+        columns.extend(self.overflow.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))));
+        Schema::new_with_metadata(columns, HashMap::from([(FILE_MARK.to_owned(), self.mark())]))
     }
+
+    /// What the file says of itself under [`FILE_MARK`].
+    pub(crate) fn mark(&self) -> String {
+        let json = self.list.iter().filter(|(_, kind)| *kind == Kind::Json).map(|(name, _)| name.clone()).collect();
+        let mark = FileMark { overflow: self.overflow.clone(), json };
+        serde_json::to_string(&mark).expect("texts are JSON")
+    }
+}
+
+/// Appends a finite double as files of Storebench give it back: what is a whole number without a point.
+pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
+    let whole = value.fract() == 0.0 && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative());
+    // Into memory it cannot fail.
+    let _ =
+        if whole { write!(out, "{}", value as i64) } else { serde_json::to_writer(out, &value).map_err(Into::into) };
 }
 
 /// Types of columns as they are typed: `price=number,year=integer`.
@@ -119,7 +196,7 @@ pub struct ColumnTypes(pub Vec<(String, Kind)>);
 
 /// Types that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` names no column and type; write NAME=TYPE,… with text, integer, number, boolean or json")]
+#[error("`{0}` names no column and type; write NAME=TYPE,… with text, integer, number, boolean, json or overflow")]
 pub struct ColumnTypesError(String);
 
 impl FromStr for ColumnTypes {
@@ -135,6 +212,7 @@ impl FromStr for ColumnTypes {
                 "number" => Kind::Number,
                 "boolean" => Kind::Boolean,
                 "json" => Kind::Json,
+                "overflow" => Kind::Overflow,
                 _ => return Err(wrong()),
             };
             Ok((name.trim().to_owned(), kind))
@@ -175,7 +253,7 @@ impl Kind {
                 "false" | "f" | "0" | "no" => out.extend_from_slice(b"false"),
                 _ => return wrong("boolean"),
             },
-            Self::Json | Self::List(_) | Self::Object(_) => {
+            Self::Json | Self::Overflow | Self::List(_) | Self::Object(_) => {
                 match serde_json::from_str::<&serde_json::value::RawValue>(trimmed) {
                     Ok(value) => out.extend_from_slice(value.get().as_bytes()),
                     Err(_) => return wrong("JSON"),
@@ -202,7 +280,7 @@ mod tests {
         ] {
             columns.see(&document);
         }
-        let kinds: Vec<(&str, &Kind)> = columns.0.iter().map(|(name, kind)| (name.as_str(), kind)).collect();
+        let kinds: Vec<(&str, &Kind)> = columns.list.iter().map(|(name, kind)| (name.as_str(), kind)).collect();
         let inner = Kind::Object(vec![("x".into(), Kind::Integer), ("y".into(), Kind::List(Box::new(Kind::Boolean)))]);
         assert_eq!(
             kinds,

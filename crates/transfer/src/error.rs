@@ -19,6 +19,9 @@ pub enum TransferError {
     /// What is read is not whole or cannot be read further. What was copied stays.
     #[error("{0}")]
     Source(String),
+    /// What is read is damaged, or ends too early. What stands before arrived, and other parts of the source are read.
+    #[error("{0}")]
+    Damaged(String),
     /// What is written cannot be written further. What was copied stays.
     #[error("{0}")]
     Target(String),

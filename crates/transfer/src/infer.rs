@@ -1,4 +1,4 @@
-//! Which columns the records of a source have, from its first records.
+//! Columns for files that need them, out of what the source holds.
 
 use std::future::poll_fn;
 
@@ -6,53 +6,129 @@ use serde_json::Value;
 
 use crate::columns::{Columns, Kind};
 use crate::error::TransferError;
+use crate::format::Format;
 use crate::records::Records;
 use crate::shape::Shape;
+use crate::sink::Rows;
 use crate::source::{Room, Source, Split};
 
-/// So many records are looked at.
-const RECORDS: usize = 10_000;
-/// And no more than so many bytes of the source: those of standard input have to be kept, and what a filter leaves
+/// Records that are looked at.
+const RECORDS: u64 = 10_000;
+/// Bytes of the source that are looked at: those of standard input have to be kept, and what a filter leaves
 /// out gives no columns however much is read.
 const BYTES: u64 = 64 << 20;
 
-/// The columns of the first 10,000 records (64 MiB of the source at most), and one of text for the key before them where it gets one.
+/// How columns are found.
+#[derive(Debug, Clone)]
+pub struct Infer {
+    /// Records that are looked at; 0 for all of them.
+    pub records: u64,
+    /// The field that gets the key, which becomes the first column.
+    pub key_field: Option<String>,
+    /// The column for what has no other; none where documents that need it are to be rejected.
+    pub overflow: Option<String>,
+    /// The format that needs the columns.
+    pub format: Format,
+}
+
+impl Infer {
+    /// By the first 10,000 records.
+    pub fn new(format: Format, key_field: Option<&str>) -> Self {
+        let overflow = Some(crate::columns::OVERFLOW.to_owned());
+        Self { records: RECORDS, key_field: key_field.map(str::to_owned), overflow, format }
+    }
+}
+
+/// The columns of the first records (64 MiB of the source at most, unless more records are asked for), and one of text
+/// for the key before them where it gets one. Where these were all records and none needs the overflow, there is none.
 ///
 /// # Errors
-/// The source's.
+/// The source's. What is damaged in it is left to the copy to tell.
 pub fn infer_columns(
     source: &dyn Source,
     splits: &[Split],
     shape: &Shape,
-    key_field: Option<&str>,
+    infer: &Infer,
 ) -> Result<Columns, TransferError> {
+    if infer.records != RECORDS && !source.reopens() {
+        return Err(TransferError::BadInput(
+            "standard input is read once, so its columns are found in its first 10,000 records; use --schema, or copy it \
+             into a file first"
+                .into(),
+        ));
+    }
+    let as_text = matches!(infer.format, Format::Csv | Format::Tsv);
+    let key_field = infer.key_field.as_deref();
+    let list = key_field.map(|name| (name.to_owned(), Kind::Text)).into_iter().collect();
+    let mut columns = Columns { list, overflow: infer.overflow.clone() };
+    let all = look(source, splits, shape, infer, &mut |_, body| {
+        if let Ok(document @ Value::Object(_)) = serde_json::from_slice(body) {
+            columns.see(&document);
+        }
+        true
+    })?;
+    columns.settle(as_text);
+    if let Some(kind) = key_field.and_then(|key| columns.list.iter_mut().find(|(name, _)| name == key)) {
+        kind.1 = Kind::Text;
+    }
+    if all && infer.records == RECORDS && source.reopens() {
+        let mut rows = Rows::new(&columns, key_field, as_text);
+        let mut row = Vec::new();
+        let fits = look(source, splits, shape, infer, &mut |key, body| {
+            row.clear();
+            let _ = rows.object(key, body, &mut row);
+            !rows.overflowed()
+        })?;
+        if fits {
+            columns.overflow = None;
+        }
+    }
+    Ok(columns)
+}
+
+/// Shows records until one is refused, or enough were shown. Gives whether these were all.
+fn look(
+    source: &dyn Source,
+    splits: &[Split],
+    shape: &Shape,
+    infer: &Infer,
+    see: &mut dyn FnMut(&str, &[u8]) -> bool,
+) -> Result<bool, TransferError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
-    let mut columns = Columns(key_field.map(|name| (name.to_owned(), Kind::Text)).into_iter().collect());
+    let most = if infer.records == 0 { u64::MAX } else { infer.records };
+    let most_bytes = if infer.records == RECORDS { BYTES } else { u64::MAX };
     runtime.block_on(async {
         let (mut records, mut bad, mut seen, mut bytes) = (Records::new(), Vec::new(), 0, 0);
         for split in splits {
-            if seen >= RECORDS || bytes >= BYTES {
-                break;
+            if seen >= most || bytes >= most_bytes {
+                return Ok(false);
             }
-            let mut reader = source.preview(split, shape).await?;
+            let mut reader = match source.preview(split, shape).await {
+                Err(TransferError::Damaged(_)) => continue,
+                reader => reader?,
+            };
             let mut more = true;
-            while more && seen < RECORDS && bytes + reader.bytes() < BYTES {
+            while more {
+                if seen >= most || bytes + reader.bytes() >= most_bytes {
+                    return Ok(false);
+                }
                 records.clear();
                 let room = Room { records: 1_000, bytes: 4 << 20 };
-                more = poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;
+                more = match poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await {
+                    Err(TransferError::Damaged(_)) => false,
+                    more => more?,
+                };
                 bad.clear();
-                seen += records.len();
-                for (_, body, _) in records.iter() {
-                    if let Ok(document @ Value::Object(_)) = serde_json::from_slice(body) {
-                        columns.see(&document);
-                    }
+                seen += records.len() as u64;
+                if !records.iter().all(|(key, body, _)| see(key, body)) {
+                    return Ok(false);
                 }
             }
             bytes += reader.bytes();
         }
-        Ok(columns)
+        Ok(true)
     })
 }

@@ -29,6 +29,7 @@ mod place;
 mod records;
 mod rejects;
 mod retry;
+mod schema;
 mod session;
 mod shape;
 mod sink;
@@ -36,18 +37,21 @@ mod source;
 mod timer;
 mod verify;
 
-pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind};
-pub use copy::{Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, copy, name_of, schema};
+pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind, OVERFLOW};
+pub use copy::{
+    Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, RepeatedKeys, copy, name_of, schema,
+};
 pub use error::TransferError;
 pub use format::{Format, FormatError};
-pub use infer::infer_columns;
+pub use infer::{Infer, infer_columns};
 pub use jq::{Jq, JqError};
-pub use manifest::{Counts, abandon, is_unfinished, settings_of};
+pub use manifest::{Counts, Damage, abandon, is_unfinished, settings_of};
 pub use measure::{Request, RequestKinds, Writes};
 pub use place::{Access, Place};
 pub use records::{Origin, Records};
 pub use rejects::Reject;
 pub use retry::RetryPolicy;
+pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
 pub use sink::{
     Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Sink, StoreSink, StoreSinkOptions,

@@ -61,6 +61,9 @@ pub struct Counts {
     /// Documents that were written without members which the target keeps for itself, as was asked for.
     #[serde(default)]
     pub without_own_members: u64,
+    /// Records of files whose key is a number or a boolean there, and a text in the target.
+    #[serde(default)]
+    pub keys_made_text: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -75,6 +78,7 @@ impl std::ops::AddAssign for Counts {
         self.dropped_attachments += other.dropped_attachments;
         self.dropped_expiry += other.dropped_expiry;
         self.without_own_members += other.without_own_members;
+        self.keys_made_text += other.keys_made_text;
     }
 }
 
@@ -92,16 +96,31 @@ impl Counts {
             dropped_attachments: self.dropped_attachments - earlier.dropped_attachments,
             dropped_expiry: self.dropped_expiry - earlier.dropped_expiry,
             without_own_members: self.without_own_members - earlier.without_own_members,
+            keys_made_text: self.keys_made_text - earlier.keys_made_text,
         }
     }
 }
 
+/// A part of the source that could not be read to its end, as what it holds is damaged or cut off there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Damage {
+    /// What is wrong, and where.
+    pub what: String,
+    /// Records before it that arrived.
+    pub records: u64,
+}
+
 /// A line behind the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
-    /// All of a split is written and acknowledged.
-    Done { split: u32, counts: Counts },
+    /// All of a split that can be read is written and acknowledged.
+    Done {
+        split: u32,
+        counts: Counts,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        damage: Option<Damage>,
+    },
     /// The target was made what it is to be.
     Finished,
     /// Of a split whose records may not be written twice: some are about to be sent.
@@ -128,6 +147,8 @@ pub(crate) struct Manifest {
     pub(crate) header: Header,
     /// Splits that are done.
     pub(crate) done: BTreeMap<u32, Counts>,
+    /// Those of them that could not be read to their end.
+    pub(crate) damaged: Mutex<BTreeMap<u32, Damage>>,
     pub(crate) partly: BTreeMap<u32, Partly>,
     /// Whether the target was made what it is to be.
     pub(crate) finished: bool,
@@ -175,7 +196,8 @@ impl Manifest {
         std::fs::rename(&part, &path).map_err(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         let (done, partly) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { path, file: Mutex::new(file), header, done, partly, finished: false, _lock: lock })
+        let (file, damaged) = (Mutex::new(file), Mutex::default());
+        Ok(Self { path, file, header, done, damaged, partly, finished: false, _lock: lock })
     }
 
     /// Reads the log of a copy that did not end.
@@ -196,6 +218,7 @@ impl Manifest {
             return Err(broken(format!("its format is `{}`, this version reads `{FORMAT}`", header.format)));
         }
         let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
+        let mut damaged = BTreeMap::new();
         let mut whole = line.len() as u64;
         for number in 2.. {
             line.clear();
@@ -204,8 +227,9 @@ impl Manifest {
                 break;
             }
             match serde_json::from_slice(&line).map_err(|e| broken(format!("line {number} cannot be read: {e}")))? {
-                Entry::Done { split, counts } => {
+                Entry::Done { split, counts, damage } => {
                     done.insert(split, counts);
+                    damaged.extend(damage.map(|damage| (split, damage)));
                     partly.remove(&split);
                 }
                 Entry::Finished => finished = true,
@@ -217,12 +241,16 @@ impl Manifest {
         }
         drop(lines);
         file.set_len(whole).map_err(failed)?;
-        Ok(Self { path, file: Mutex::new(file), header, done, partly, finished, _lock: lock })
+        let (file, damaged) = (Mutex::new(file), Mutex::new(damaged));
+        Ok(Self { path, file, header, done, damaged, partly, finished, _lock: lock })
     }
 
     /// A split is done: once this returns, no resume reads it again.
-    pub(crate) fn done(&self, split: u32, counts: Counts) -> Result<(), TransferError> {
-        self.add(&Entry::Done { split, counts })
+    pub(crate) fn done(&self, split: u32, counts: Counts, damage: Option<Damage>) -> Result<(), TransferError> {
+        self.add(&Entry::Done { split, counts, damage: damage.clone() })?;
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.extend(damage.map(|damage| (split, damage)));
+        Ok(())
     }
 
     /// The target is what it is to be.
@@ -283,11 +311,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let counts = Counts { read: 5, written: 4, rejected: 1, ..Counts::default() };
         let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
-        log.done(2, counts).unwrap();
+        let damage = Damage { what: "cut".into(), records: 4 };
+        log.done(2, counts, Some(damage.clone())).unwrap();
         let partly = Partly { settled: 10, doubtful: 10, last_bad: Some(3), counts };
         log.sending(0, partly).unwrap();
         log.sending(1, Partly::default()).unwrap();
-        log.done(1, counts).unwrap();
+        log.done(1, counts, None).unwrap();
         log.finished().unwrap();
         let Err(TransferError::BadInput(busy)) = Manifest::resume(folder.path()) else { panic!("not locked") };
         assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
@@ -297,13 +326,14 @@ mod tests {
         assert_eq!(log.header, header());
         assert_eq!(log.done, [(1, counts), (2, counts)].into());
         assert_eq!(log.partly, [(0, partly)].into());
+        assert_eq!(*log.damaged.lock().unwrap(), [(2, damage)].into());
     }
 
     #[test]
     fn a_line_that_was_cut_off_does_not_count_and_the_next_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
-        log.done(0, Counts::default()).unwrap();
+        log.done(0, Counts::default(), None).unwrap();
         drop(log);
         let path = folder.path().join(LOG);
         let whole = std::fs::read(&path).unwrap();
@@ -312,7 +342,7 @@ mod tests {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let log = Manifest::resume(folder.path()).unwrap();
             assert!(log.done.is_empty(), "{cut}");
-            log.done(1, Counts::default()).unwrap();
+            log.done(1, Counts::default(), None).unwrap();
             drop(log);
             assert_eq!(Manifest::resume(folder.path()).unwrap().done.len(), 1, "{cut}");
         }

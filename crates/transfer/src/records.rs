@@ -40,6 +40,7 @@ pub struct Records {
     /// Records that were read and are none of the batch, as was asked for.
     skipped: u64,
     skipped_bytes: usize,
+    keys_made_text: u64,
 }
 
 impl Records {
@@ -54,6 +55,7 @@ impl Records {
             marks: Vec::new(),
             skipped: 0,
             skipped_bytes: 0,
+            keys_made_text: 0,
         }
     }
 
@@ -67,6 +69,7 @@ impl Records {
         self.bytes = 0;
         self.skipped = 0;
         self.skipped_bytes = 0;
+        self.keys_made_text = 0;
     }
 
     /// Adds a record.
@@ -108,6 +111,16 @@ impl Records {
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.skipped += 1;
         self.skipped_bytes += bytes;
+    }
+
+    /// Counts a record whose key was no text where it came from.
+    pub(crate) fn made_text(&mut self) {
+        self.keys_made_text += 1;
+    }
+
+    /// Records whose key was no text where it came from.
+    pub(crate) fn keys_made_text(&self) -> u64 {
+        self.keys_made_text
     }
 
     /// Records that were left out, as was asked for.

@@ -7,7 +7,7 @@ use storebench_core::store::Durability;
 use storebench_core::units::{ByteSize, Count, Span};
 use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
 
-use super::RecordArgs;
+use super::{ColumnArgs, RecordArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -71,7 +71,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "FORMAT", help_heading = "Source")]
     pub(crate) from_format: Option<Format>,
 
-    /// Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)
+    /// Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json, and overflow for a
+    /// column that `copy` made)
     #[arg(long, value_name = "TYPES", help_heading = "Source")]
     pub(crate) types: Option<ColumnTypes>,
 
@@ -124,6 +125,9 @@ pub(crate) struct CopyArgs {
 
     #[command(flatten)]
     pub(crate) records: RecordArgs,
+
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
 
     /// Workers, each with connections of its own [default: one for each processor]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]

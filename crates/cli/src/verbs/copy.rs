@@ -16,7 +16,7 @@ use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
     FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Shape, Sink, Source, StoreSink,
     StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, ViewSource, abandon,
-    copy as copy_all, infer_columns, is_unfinished, name_of, settings_of,
+    copy as copy_all, is_unfinished, name_of, settings_of,
 };
 
 use crate::allocator::keep_freed_memory;
@@ -27,7 +27,7 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
-use crate::verbs::copy_records;
+use crate::verbs::{copy_columns, copy_records};
 
 /// A copy that takes less says nothing about what it was limited by, in seconds.
 const TELLING_S: f64 = 5.0;
@@ -38,9 +38,10 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
     let failed = |error: TransferError| failure(args, error);
+    copy_columns::check(&args.columns, copy_columns::format_of(args, &to)).map_err(failed)?;
     let source = source(args, &plan, &from).map_err(failed)??;
     if args.dry_run {
-        return dry_run(args, &plan, &*source, &to);
+        return dry_run(args, &plan, &*source, &to, &shape);
     }
     if args.json && matches!(to, Endpoint::Standard) {
         return Err(Failure::bad_input("standard output cannot hold documents and --json: leave one of them out"));
@@ -80,13 +81,18 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         print_json(&report)?;
     } else if matches!(to, Endpoint::Standard) {
         // Documents are there already.
-        let told = text(&report, args);
-        if report.counts.rejected > 0 { progress.tell(told.trim_end()) } else { progress.note(told.trim_end()) }
+        let told = text(&report, args, &to);
+        if report.counts.rejected > 0 || !report.damaged.is_empty() {
+            progress.tell(told.trim_end())
+        } else {
+            progress.note(told.trim_end())
+        }
     } else {
-        print(&text(&report, args))?;
+        print(&text(&report, args, &to))?;
     }
     Ok(match () {
         () if report.interrupted => INTERRUPTED,
+        () if !report.damaged.is_empty() => SPOILED,
         () if report.counts.rejected > args.max_errors.0 => SPOILED,
         () if report.verified.as_ref().is_some_and(|verified| !verified.equal) => SPOILED,
         () => 0,
@@ -162,6 +168,7 @@ impl Plan {
             set("--keys", keys.to_string());
         }
         copy_records::settings(&args.records).for_each(|(flag, value)| set(flag, value));
+        copy_columns::settings(&args.columns).for_each(|(flag, value)| set(flag, value));
         if let Some(rejects) = &args.rejects {
             // What is left out of it when the copy goes on must be this copy's.
             set("--rejects", rejects.display().to_string());
@@ -415,7 +422,7 @@ fn sink(
     let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
     // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
     let parts = path.map_or_else(|| copy.join("parts"), |path| parts_folder(path, folder, &plan.id));
-    let key_field = (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()));
+    let key_field = key_field(args);
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
     let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
     let Some(format) = args.to_format.or(told) else {
@@ -437,10 +444,18 @@ fn sink(
         let begun = if fresh { None } else { FileSink::columns(&options)? };
         options.columns = match begun {
             Some(columns) => columns,
-            None => infer_columns(source, &source.splits(plan.parallel)?, shape, options.key_field.as_deref())?,
+            None => {
+                let key_field = options.key_field.as_deref();
+                copy_columns::columns(&args.columns, source, plan.parallel, shape, format, key_field)?
+            }
         };
     }
     Ok(Ok(Box::new(FileSink::open(options)?)))
+}
+
+/// The field that gets the key in files that are written.
+fn key_field(args: &CopyArgs) -> Option<String> {
+    (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()))
 }
 
 /// Whether a folder holds parts of an earlier copy.
@@ -485,7 +500,7 @@ fn parts_folder(target: &Path, folder: bool, id: &str) -> PathBuf {
     target.with_file_name(format!(".{name}.storebench-{id}"))
 }
 
-fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> Result<u8, Failure> {
+fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint, shape: &Shape) -> Result<u8, Failure> {
     let splits = source.splits(plan.parallel).map_err(|error| failure(args, error))?;
     let size: Option<u64> = splits.iter().map(|split| split.bytes).sum();
     let target = match to {
@@ -507,6 +522,12 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint) -> 
         size.map(|size| format!(", {}", bytes(size as f64))).unwrap_or_default(),
         plan.parallel.min(splits.len() as u32).max(1),
     ))?;
+    if let Some(format) = copy_columns::format_of(args, to).filter(|format| format.has_columns()) {
+        let key_field = key_field(args);
+        let columns = copy_columns::columns(&args.columns, source, plan.parallel, shape, format, key_field.as_deref())
+            .map_err(|error| failure(args, error))?;
+        print(&format!("columns, as --schema reads them:\n{}\n", columns.schema()))?;
+    }
     Ok(0)
 }
 
@@ -548,7 +569,7 @@ fn keep_measurement(
         .map_err(|e| Failure::spoiled(e.to_string()))
 }
 
-fn text(report: &CopyReport, args: &CopyArgs) -> String {
+fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
     let CopyReport { counts, before, .. } = report;
     let mut out = format!("{} → {}\n", report.from, report.to);
     let mut parts = vec![format!("read {}", count(counts.read)), format!("written {}", count(counts.written))];
@@ -600,6 +621,7 @@ fn text(report: &CopyReport, args: &CopyArgs) -> String {
             out += &format!("  {} {}\n", differing.key, differing.what);
         }
     }
+    out += &copy_columns::told(report, args, matches!(to, Endpoint::Store(_)));
     if counts.dropped_attachments > 0 {
         out += &format!("attachments of {} documents were left behind\n", count(counts.dropped_attachments));
     }
@@ -648,6 +670,8 @@ fn failure(args: &CopyArgs, error: TransferError) -> Failure {
             let typed = [&args.from, &args.to].into_iter().find(|typed| redact_url(typed) == url);
             Failure::of_store(typed.map_or(url.as_str(), String::as_str), &error)
         }
-        TransferError::Source(text) | TransferError::Target(text) => Failure::spoiled(redact(&text)),
+        TransferError::Source(text) | TransferError::Damaged(text) | TransferError::Target(text) => {
+            Failure::spoiled(redact(&text))
+        }
     }
 }

@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod conform;
 mod copy;
+mod copy_columns;
 mod copy_records;
 mod doctor;
 mod generate;

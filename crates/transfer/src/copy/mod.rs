@@ -1,5 +1,6 @@
 //! One copy: its splits over workers, what came of each, and what is left to do.
 
+mod repeats;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
 
+use self::repeats::Repeats;
 use crate::error::TransferError;
-use crate::manifest::{Counts, Header, Manifest, is_unfinished};
+use crate::manifest::{Counts, Damage, Header, Manifest, is_unfinished};
 use crate::measure::Meter;
 use crate::pace::Pace;
 use crate::rejects::Rejects;
@@ -96,6 +98,13 @@ pub struct CopyReport {
     pub before: Counts,
     /// The first record that this process rejected: where it stood, and why.
     pub first_reject: Option<String>,
+    /// Parts of the source that are damaged or cut off: all that stands before arrived, and what stands behind is
+    /// missing.
+    #[serde(default)]
+    pub damaged: Vec<Damage>,
+    /// Records that were written under the key of one that this process wrote before; not counted where keys come once.
+    #[serde(default)]
+    pub repeated_keys: Option<RepeatedKeys>,
     /// The file of rejects, where there are some.
     pub rejects: Option<String>,
     /// What was found in the target, where it was read back.
@@ -104,6 +113,17 @@ pub struct CopyReport {
     pub seconds: f64,
     /// Whether it was interrupted: the rest can be copied with a resume.
     pub interrupted: bool,
+}
+
+/// Records that repeat a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RepeatedKeys {
+    /// How many.
+    pub records: u64,
+    /// Whether that was counted; else it is estimated from a sample of the keys.
+    pub exact: bool,
+    /// Whether the records of an earlier process are not counted, so that there may be more.
+    pub at_least: bool,
 }
 
 /// What came of a copy, and what was measured meanwhile.
@@ -173,6 +193,7 @@ struct Shared<'a> {
     under_way: AtomicU32,
     at_once: AtomicU32,
     counts: Mutex<Counts>,
+    repeats: Option<Repeats>,
 }
 
 /// One split that is under way.
@@ -271,6 +292,7 @@ pub fn copy(
         under_way: AtomicU32::new(0),
         at_once: AtomicU32::new(0),
         counts: Mutex::new(before),
+        repeats: request.source.repeats_keys(request.shape).then(Repeats::new),
         todo,
         before,
         manifest,
@@ -316,6 +338,11 @@ pub fn copy(
         counts,
         before,
         first_reject: shared.rejects.first().map(str::to_owned),
+        damaged: shared.manifest.damaged.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect(),
+        repeated_keys: shared.repeats.as_ref().map(|repeats| {
+            let (records, exact) = repeats.count();
+            RepeatedKeys { records, exact, at_least: before.written > 0 }
+        }),
         rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
         verified,
         seconds,

@@ -10,7 +10,7 @@ use storebench_core::engine::{Clock, RealClock};
 
 use super::Shared;
 use crate::error::TransferError;
-use crate::manifest::{Counts, Partly};
+use crate::manifest::{Counts, Damage, Partly};
 use crate::measure::{Probe, Request};
 use crate::records::Records;
 use crate::rejects::{Reject, record};
@@ -58,6 +58,8 @@ struct Worker<'a> {
     /// Records that were left out, as was asked for. Counted when the split is done: one that is gone on with is
     /// read from its beginning.
     left_out: u64,
+    /// Records whose keys were made texts; counted in the same way.
+    keys_made_text: u64,
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
     spare: Vec<Records>,
@@ -81,6 +83,7 @@ impl<'a> Worker<'a> {
             last_bad: partly.last_bad,
             partly,
             left_out: 0,
+            keys_made_text: 0,
             ended: Vec::new(),
             bad: Vec::new(),
             spare: Vec::new(),
@@ -98,29 +101,28 @@ impl<'a> Worker<'a> {
         if request.verify {
             self.spool = Some(Spool::create(&request.folder, self.split.number)?);
         }
-        let mut reader = request.source.open(self.split, request.shape).await?;
+        let mut reader = match request.source.open(self.split, request.shape).await {
+            Err(TransferError::Damaged(what)) => return self.end(writer, Some(what)).await,
+            reader => reader?,
+        };
         let mut timer = Timer::new();
         let mut read_bytes = 0;
         let mut settled = 0;
-        loop {
+        let broken = loop {
             if self.shared.ends() {
-                if once && settled > self.partly.settled + self.partly.doubtful {
-                    // Everything that was sent has ended, so nothing is in doubt.
-                    let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
-                    self.shared.rejects.sync()?;
-                    self.shared.manifest.sending(self.split.number, partly)?;
-                }
-                return Ok(());
+                return self.stop(once, settled);
             }
             let mut records = self.spare.pop().unwrap_or_default();
             records.clear();
-            let more = poll_fn(|cx| {
+            let read = poll_fn(|cx| {
                 if let Poll::Ready(Err(error)) = writer.poll(cx, &mut self.ended) {
                     return Poll::Ready(Err(error));
                 }
-                reader.poll_read(cx, room, &mut records, &mut self.bad)
+                reader.poll_read(cx, room, &mut records, &mut self.bad).map(Ok)
             })
             .await?;
+            // What was read before it went wrong is written first.
+            let (more, broken) = read.map_or_else(|error| (false, Some(error)), |more| (more, None));
             // Lets the runtime look at its sockets: a reader of files never waits, and answers that came while one
             // held the thread must be heard before their requests are taken for lost.
             tokio::task::yield_now().await;
@@ -130,6 +132,7 @@ impl<'a> Worker<'a> {
             self.measure(writer);
             self.tell_unreadable()?;
             self.left_out += records.skipped();
+            self.keys_made_text += records.keys_made_text();
             if once {
                 self.leave_out(&mut records, &mut settled)?;
             }
@@ -165,18 +168,45 @@ impl<'a> Worker<'a> {
                 self.spare.push(records);
             }
             if !more {
-                break;
+                break broken;
             }
-        }
+        };
+        let damage = match broken {
+            None => None,
+            Some(TransferError::Damaged(what)) => Some(what),
+            Some(error) => {
+                self.drain(writer).await?;
+                self.stop(once, settled)?;
+                return Err(error);
+            }
+        };
         self.counts.dropped_attachments += reader.dropped();
         self.counts.read += self.left_out;
         self.counts.skipped += self.left_out;
+        self.counts.keys_made_text += self.keys_made_text;
         self.counts.dropped_expiry += reader.dropped_expiry();
+        self.end(writer, damage).await
+    }
+
+    /// Leaves the split to be gone on with.
+    fn stop(&self, once: bool, settled: u64) -> Result<(), TransferError> {
+        if once && settled > self.partly.settled + self.partly.doubtful {
+            // Everything that was sent has ended, so nothing is in doubt.
+            let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
+            self.shared.rejects.sync()?;
+            self.shared.manifest.sending(self.split.number, partly)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the split: all of it that can be read was put.
+    async fn end(&mut self, writer: &mut dyn Writer, damage: Option<String>) -> Result<(), TransferError> {
         self.drain(writer).await?;
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
         self.shared.rejects.sync()?;
-        self.shared.manifest.done(self.split.number, self.counts)?;
+        let damage = damage.map(|what| Damage { what, records: self.counts.written });
+        self.shared.manifest.done(self.split.number, self.counts, damage)?;
         let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         // What an earlier process did was counted when the copy was taken up again.
         *total += self.counts.since(self.partly.counts);
@@ -235,11 +265,14 @@ impl<'a> Worker<'a> {
             for position in &ended.expired {
                 bytes -= sent.get(*position).map_or(0, |(key, body, _)| key.len() + body.len());
             }
+            self.refused.clear();
+            self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
+            self.refused.extend(&ended.expired);
+            if let Some(repeats) = &self.shared.repeats {
+                repeats.add(&ended.records, &self.refused);
+            }
             if let Some(spool) = &mut self.spool {
                 let (own, nulls) = (self.own, self.shared.request.sink.keeps_nulls());
-                self.refused.clear();
-                self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
-                self.refused.extend(&ended.expired);
                 for (position, (key, body, _)) in sent.iter().enumerate() {
                     if !self.refused.contains(&position) {
                         spool.add(key, hash::seen(key, body, own, nulls))?;

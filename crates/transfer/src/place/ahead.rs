@@ -20,7 +20,8 @@ const PIECES: u32 = 4;
 /// So much behind the wanted end is fetched with what lies before it: the rest of a line.
 const BEYOND_BYTES: u64 = 64 << 10;
 
-type Answer = Result<(Bytes, OwnedSemaphorePermit), TransferError>;
+/// A piece, and what went wrong behind it where it is not whole.
+type Answer = Result<(Bytes, OwnedSemaphorePermit, Option<TransferError>), TransferError>;
 /// Where the next piece will come; none at the end.
 type Next = Option<Receiver<Answer>>;
 
@@ -33,6 +34,8 @@ pub(super) struct Ahead {
     fetches: Result<AbortHandle, TransferError>,
     name: String,
     ended: bool,
+    /// What went wrong behind the piece.
+    fault: Option<TransferError>,
 }
 
 impl Ahead {
@@ -49,7 +52,7 @@ impl Ahead {
     fn of<W: Future<Output = ()> + Send + 'static>(name: String, work: impl FnOnce(Sender<Next>) -> W) -> Self {
         let (sender, pieces) = channel();
         let fetches = handle().map(|handle| handle.spawn(work(sender)).abort_handle());
-        Self { pieces, piece: Bytes::new(), room: None, fetches, name, ended: false }
+        Self { pieces, piece: Bytes::new(), room: None, fetches, name, ended: false, fault: None }
     }
 }
 
@@ -67,6 +70,9 @@ impl Read for Ahead {
             return Err(error.clone().into());
         }
         while !self.ended && self.piece.is_empty() {
+            if let Some(fault) = &self.fault {
+                return Err(fault.clone().into());
+            }
             // Read to its end, so that its memory is another piece's.
             self.room = None;
             let lost = || TransferError::Source(format!("{}: a request ended without an answer", self.name));
@@ -74,8 +80,8 @@ impl Read for Ahead {
                 Err(_) => return Err(lost().into()),
                 Ok(None) => self.ended = true,
                 Ok(Some(answer)) => {
-                    let (piece, room) = answer.recv().unwrap_or_else(|_| Err(lost()))?;
-                    (self.piece, self.room) = (piece, Some(room));
+                    let (piece, room, fault) = answer.recv().unwrap_or_else(|_| Err(lost()))?;
+                    (self.piece, self.room, self.fault) = (piece, Some(room), fault);
                 }
             }
         }
@@ -103,7 +109,8 @@ async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u
         }
         let (object, version, range) = (object.clone(), version.clone(), at..end);
         fetches.spawn(async move {
-            let _ = answer.send(object.piece(&version, range).await.map(|piece| (piece, permit)));
+            let piece = object.beginning(&version, range).await;
+            let _ = answer.send(piece.map(|(piece, fault)| (piece, permit, fault)));
         });
         while fetches.try_join_next().is_some() {}
         at = end;
@@ -135,14 +142,17 @@ async fn stream(object: Object, version: Version, sender: Sender<Next>) {
         match piece {
             Some(Ok(piece)) => gathered.extend_from_slice(&piece),
             Some(Err(error)) => {
-                give(Err(object.fault(super::fault::When::Read, &error)));
+                // What came before it is not lost with it.
+                let fault = object.fault(super::fault::When::Read, &error);
+                let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+                give(Ok((gathered.into(), permit, Some(fault))));
                 return;
             }
             None => {}
         }
         if gathered.len() as u64 >= PIECE_BYTES || ended {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-            if !give(Ok((std::mem::take(&mut gathered).into(), permit))) {
+            if !give(Ok((std::mem::take(&mut gathered).into(), permit, None))) {
                 return;
             }
         }
@@ -161,7 +171,7 @@ mod tests {
     fn give(sender: &Sender<Next>, text: &'static str) {
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (answer, receiver) = sync_channel(1);
-        answer.send(Ok((Bytes::from_static(text.as_bytes()), permit))).unwrap();
+        answer.send(Ok((Bytes::from_static(text.as_bytes()), permit, None))).unwrap();
         sender.send(Some(receiver)).unwrap();
     }
 

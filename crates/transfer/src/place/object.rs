@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path as Key;
@@ -211,14 +211,30 @@ impl Object {
         let wanted = range.end - range.start;
         let got = self.get(version, Some(range)).await?;
         let piece = got.bytes().await.map_err(|e| self.fault(When::Read, &e))?;
-        if piece.len() as u64 != wanted {
-            return Err(TransferError::Source(format!(
-                "{} gave {} bytes where {wanted} were asked for",
-                self.shown,
-                piece.len()
-            )));
+        if piece.len() as u64 != wanted { Err(self.short(piece.len(), wanted)) } else { Ok(piece) }
+    }
+
+    fn short(&self, bytes: usize, wanted: u64) -> TransferError {
+        TransferError::Source(format!("{} gave {bytes} bytes where {wanted} were asked for", self.shown))
+    }
+
+    /// The same as far as it comes: what came before the answer broke off, and why it did.
+    pub(super) async fn beginning(
+        &self,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<(Bytes, Option<TransferError>), TransferError> {
+        let wanted = range.end - range.start;
+        let mut pieces = self.get(version, Some(range)).await?.into_stream();
+        let mut gathered = BytesMut::new();
+        while let Some(piece) = pieces.next().await {
+            match piece {
+                Ok(piece) => gathered.extend_from_slice(&piece),
+                Err(error) => return Ok((gathered.freeze(), Some(self.fault(When::Read, &error)))),
+            }
         }
-        Ok(piece)
+        let short = (gathered.len() as u64 != wanted).then(|| self.short(gathered.len(), wanted));
+        Ok((gathered.freeze(), short))
     }
 
     pub(super) fn read(&self, version: &Version, from: u64, until: u64) -> Box<dyn Read + Send> {

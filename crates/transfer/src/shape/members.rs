@@ -1,5 +1,7 @@
 //! Members of a JSON object, found without building it.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -137,6 +139,68 @@ pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>
 /// Appends a text as a JSON string.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a text into memory cannot fail");
+}
+
+/// The members of an object, in their order.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn all(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
+    struct All;
+
+    impl<'a> Visitor<'a> for All {
+        type Value = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a JSON object")
+        }
+
+        fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(entry) = map.next_entry::<Text<'a>, &'a RawValue>()? {
+                all.push((entry.0.0, entry.1));
+            }
+            Ok(all)
+        }
+    }
+
+    let mut parser = serde_json::Deserializer::from_str(json);
+    let all = parser.deserialize_map(All).and_then(|all| parser.end().map(|()| all));
+    all.map_err(|e| format!("broken JSON: {e}"))
+}
+
+/// A name, borrowed where it holds no escapes.
+#[derive(serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A document of its columns and of those that hold JSON. What stands in the overflow counts more than its column.
+///
+/// # Errors
+/// What should be JSON is none.
+pub(crate) fn merge(line: &str, json: &[(&str, String)], overflow: Option<&str>) -> Result<String, ()> {
+    let more = all(overflow.unwrap_or("{}")).map_err(drop)?;
+    let own = all(line).map_err(drop)?;
+    let hidden: HashSet<&str> = more.iter().map(|(name, _)| name.as_ref()).collect();
+    let mut out = vec![b'{'];
+    let mut add = |name: &str, value: &str| {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_string(name, &mut out);
+        out.push(b':');
+        // Blanks may hold ends of lines, texts do not.
+        out.extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+    };
+    own.iter().filter(|(name, _)| !hidden.contains(name.as_ref())).for_each(|(name, value)| add(name, value.get()));
+    for (name, value) in json {
+        serde_json::from_str::<serde::de::IgnoredAny>(value).map_err(drop)?;
+        if !hidden.contains(name) {
+            add(name, value);
+        }
+    }
+    more.iter().for_each(|(name, value)| add(name, value.get()));
+    out.push(b'}');
+    String::from_utf8(out).map_err(drop)
 }
 
 #[cfg(test)]

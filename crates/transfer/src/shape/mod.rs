@@ -120,7 +120,7 @@ impl Shape {
     }
 
     /// Whether a store's documents go on without being looked at.
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let looks = self.value.or(self.verb).or(self.expiry).is_some() || !self.projection.is_empty();
         self.keeps_keys && !looks && self.filter.is_none() && self.map.is_none()
     }
@@ -302,6 +302,9 @@ impl Maker<'_> {
         match kept {
             Some(kept) if carried.is_none() => self.key.push_str(kept),
             _ => shape.key.write(found, &shape.copy, came.origin, &mut self.key)?,
+        }
+        if carried.is_some_and(|key| !key.get().starts_with('"')) {
+            into.made_text();
         }
         let mark = shape.mark(found)?;
         if let Some(at) = shape.value {

@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::write_string;
+use super::members::{self, write_string};
 
 /// Names of fields, separated by commas; a dot leads into an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,7 +178,7 @@ fn rewrite(
     mut keep: impl for<'v> FnMut(&str, &'v RawValue) -> Result<Option<Cow<'v, str>>, String>,
 ) -> Result<String, String> {
     let mut out = Writer::new();
-    for (name, value) in members(json)? {
+    for (name, value) in members::all(json)? {
         if let Some(value) = keep(&name, value)? {
             out.add(&name, &value);
         }
@@ -192,7 +190,7 @@ fn rename(json: &str, names: &BTreeMap<String, String>, into: &mut Vec<u8>) -> R
     let mut out = Writer::new();
     // Old names by new ones: a name that stands there twice keeps doing so.
     let mut taken: HashMap<String, Cow<'_, str>> = HashMap::new();
-    for (name, value) in members(json)? {
+    for (name, value) in members::all(json)? {
         let new = names.get(name.as_ref()).map_or(name.as_ref(), String::as_str);
         match taken.get(new) {
             Some(other) if *other != name => {
@@ -229,33 +227,6 @@ impl Writer {
         String::from_utf8(self.0).expect("it was made of texts")
     }
 }
-
-/// The members of an object, in their order.
-fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
-    struct All;
-
-    impl<'a> Visitor<'a> for All {
-        type Value = Vec<(Cow<'a, str>, &'a RawValue)>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a JSON object")
-        }
-
-        fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some(entry) = map.next_entry::<Text<'a>, &'a RawValue>()? {
-                all.push((entry.0.0, entry.1));
-            }
-            Ok(all)
-        }
-    }
-
-    serde_json::Deserializer::from_str(json).deserialize_map(All).map_err(|e| format!("broken JSON: {e}"))
-}
-
-/// A name, borrowed where it holds no escapes.
-#[derive(serde::Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use arrow_ipc::reader::FileReader;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::column::writer::ColumnCloseResult;
-use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
 use super::encode::{Packer, head};
 use super::files::FileSinkOptions;
 use super::tables::arrow_file;
+use crate::columns::FILE_MARK;
 use crate::format::Format;
 
 /// Writes `whole` from parts, in order.
@@ -84,7 +85,8 @@ fn array(parts: &[PathBuf], mut out: Packer) -> io::Result<()> {
 fn row_groups(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
     let schema = options.columns.arrow();
     let types = ArrowSchemaConverter::new().convert(&schema).map_err(io::Error::other)?;
-    let properties = Arc::new(WriterProperties::builder().build());
+    let mark = KeyValue::new(FILE_MARK.to_owned(), options.columns.mark());
+    let properties = Arc::new(WriterProperties::builder().set_key_value_metadata(Some(vec![mark])).build());
     let mut out = SerializedFileWriter::new(out, types.root_schema_ptr(), properties).map_err(io::Error::other)?;
     for part in parts {
         let part = File::open(part)?;

@@ -2,6 +2,7 @@
 
 mod encode;
 mod files;
+mod fit;
 mod join;
 mod line;
 mod merge;
@@ -14,6 +15,7 @@ mod tables;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
+pub(crate) use fit::Rows;
 pub use reserved::OwnMembers;
 pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 

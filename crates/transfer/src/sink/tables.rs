@@ -14,10 +14,9 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::Refusal;
-use super::encode::{members, refusals};
+use super::encode::refusals;
 use super::files::FileSinkOptions;
-use crate::columns::Columns;
+use super::{Refusal, Rows};
 use crate::format::Format;
 use crate::records::Records;
 
@@ -28,8 +27,9 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 pub(super) struct TableEncoder<'a> {
     out: Out,
     decoder: Decoder,
-    columns: &'a Columns,
-    key_field: Option<&'a str>,
+    rows: Rows<'a>,
+    /// Rows of one batch, as lines of JSON.
+    lines: Vec<u8>,
 }
 
 enum Out {
@@ -48,7 +48,7 @@ impl Out {
 
 impl<'a> TableEncoder<'a> {
     pub(super) fn new(file: File, options: &'a FileSinkOptions) -> io::Result<Self> {
-        let (columns, key_field) = (&options.columns, options.key_field.as_deref());
+        let columns = &options.columns;
         let schema = Arc::new(columns.arrow());
         let out = if options.format == Format::Arrow {
             Out::Arrow(arrow_file(file, &schema)?)
@@ -62,17 +62,19 @@ impl<'a> TableEncoder<'a> {
             Out::Parquet(out.map_err(io::Error::other)?)
         };
         let decoder = ReaderBuilder::new(schema).with_batch_size(1 << 20).build_decoder().map_err(io::Error::other)?;
-        Ok(Self { out, decoder, columns, key_field })
+        let rows = Rows::new(columns, options.key_field.as_deref(), false);
+        Ok(Self { out, decoder, rows, lines: Vec::new() })
     }
 
     /// Adds records; gives those that do not fit the columns.
     pub(super) fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
-        let mut rows = Vec::with_capacity(records.len());
-        let refused = refusals(records, |key, body| {
-            rows.push(members(key, body, self.key_field, self.columns)?);
-            Ok(())
-        });
-        self.decoder.serialize(&rows).map_err(io::Error::other)?;
+        let Self { rows, lines, .. } = self;
+        lines.clear();
+        let refused = refusals(records, |key, body| rows.object(key, body, lines));
+        let decoded = self.decoder.decode(lines).map_err(io::Error::other)?;
+        if decoded < lines.len() {
+            return Err(io::Error::other("a batch of so many rows does not fit into a table"));
+        }
         if let Some(batch) = self.decoder.flush().map_err(io::Error::other)? {
             self.out.write(&batch)?;
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use super::lines::LONGEST_LINE_BYTES;
+use super::unpack::Damage;
 use super::{Reader, Room, Unreadable};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
@@ -15,6 +16,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 pub(super) struct ArrayReader<'a, R> {
     input: R,
+    damage: Damage,
     buffer: Vec<u8>,
     at: usize,
     /// Offset of the buffer's first byte.
@@ -34,11 +36,20 @@ enum State {
     /// Behind an element.
     Comma,
     Ended,
+    /// The input ended within an element.
+    Cut,
 }
 
 impl<'a, R: Read> ArrayReader<'a, R> {
-    pub(super) fn new(input: R, maker: Maker<'a>, file: u32, name: String, read: Arc<AtomicU64>) -> Self {
-        Self { input, buffer: Vec::new(), at: 0, offset: 0, state: State::Before, maker, file, name, read }
+    pub(super) fn new(
+        input: R,
+        damage: Damage,
+        maker: Maker<'a>,
+        file: u32,
+        name: String,
+        read: Arc<AtomicU64>,
+    ) -> Self {
+        Self { input, damage, buffer: Vec::new(), at: 0, offset: 0, state: State::Before, maker, file, name, read }
     }
 
     /// Reads on; false at the end.
@@ -92,29 +103,34 @@ impl<'a, R: Read> ArrayReader<'a, R> {
             if length > LONGEST_LINE_BYTES {
                 return Err(self.broken(&format!("an element is longer than {LONGEST_LINE_BYTES} bytes")));
             }
-            if !self.fill().map_err(|e| super::files::broken(&self.name, &e))? {
-                return Err(self.broken("it is cut off: the list does not end"));
+            if !self.fill().map_err(|e| TransferError::read(&self.name, &e))? {
+                self.state = State::Cut;
+                return Err(self.cut());
             }
         }
     }
 
     fn broken(&self, what: &str) -> TransferError {
-        TransferError::Source(format!(
-            "{}, byte {}: {what}; what stands before was copied",
-            self.name,
-            self.offset + self.at as u64
-        ))
+        TransferError::Damaged(format!("{}, byte {}: {what}", self.name, self.offset + self.at as u64))
+    }
+
+    /// The input ends before the list does.
+    fn cut(&self) -> TransferError {
+        self.damage.found().unwrap_or_else(|| self.broken("the list does not end (truncated?)"))
     }
 
     fn next(&mut self) -> Result<Option<usize>, TransferError> {
         loop {
-            let byte = self.peek().map_err(|e| super::files::broken(&self.name, &e))?;
+            let byte = self.peek().map_err(|e| TransferError::read(&self.name, &e))?;
             match (&self.state, byte) {
                 (State::Before, Some(b'[')) => self.state = State::Element,
-                (State::Before, _) => return Err(self.broken(
-                    "a list of documents begins with `[`; if it holds a document on each line, say --from-format jsonl",
-                )),
-                (State::Ended, None) => return Ok(None),
+                (State::Before, _) => {
+                    return Err(TransferError::Source(format!(
+                        "{}: a list of documents begins with `[`; if it holds a document on each line, say --from-format jsonl",
+                        self.name
+                    )));
+                }
+                (State::Ended, None) => return self.damage.found().map_or(Ok(None), Err),
                 (State::Ended, Some(_)) => return Err(self.broken("something stands behind the list")),
                 (State::Element | State::Comma, Some(b']')) => self.state = State::Ended,
                 (State::Comma, Some(b',')) => self.state = State::Element,
@@ -123,7 +139,8 @@ impl<'a, R: Read> ArrayReader<'a, R> {
                     self.state = State::Comma;
                     return Ok(Some(length));
                 }
-                (_, None) => return Err(self.broken("it is cut off: the list does not end")),
+                (_, None) => return Err(self.cut()),
+                (State::Cut, Some(_)) => return Err(self.cut()),
                 (State::Comma, Some(_)) => return Err(self.broken("a comma is missing")),
             }
             self.at += 1;
@@ -143,7 +160,16 @@ impl<R: Read> Reader for ArrayReader<'_, R> {
             let length = match self.next() {
                 Ok(Some(length)) => length,
                 Ok(None) => return Poll::Ready(Ok(false)),
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => {
+                    if self.state == State::Cut && self.at < self.buffer.len() {
+                        let origin = Origin { unit: self.file, at: self.offset + self.at as u64 };
+                        let why = "the file ends in the middle of this record (truncated?)".to_owned();
+                        let text = String::from_utf8_lossy(&self.buffer[self.at..]).into_owned();
+                        bad.push(Unreadable { origin, key: None, why, text, exact: false });
+                        self.at = self.buffer.len();
+                    }
+                    return Poll::Ready(Err(error));
+                }
             };
             let origin = Origin { unit: self.file, at: self.offset + self.at as u64 };
             let element = self.buffer[self.at..self.at + length].trim_ascii_end();

@@ -1,11 +1,12 @@
 //! Arrow IPC: files, whose batches can be read by several workers, and streams.
 
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Cursor, Read};
 
+use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use parquet::file::reader::Length;
 
-use super::batches::BatchReader;
+use super::batches::{BatchReader, Marks, failure};
 use crate::error::TransferError;
 use crate::place::{Chunks, Found, Seekable};
 use crate::shape::Maker;
@@ -25,7 +26,12 @@ pub(super) fn parts(found: &Found) -> Result<Option<Vec<u64>>, TransferError> {
         return Ok(None);
     }
     let chunks = found.chunks()?;
-    let batches = open(found, &chunks)?.num_batches();
+    let batches = match open(found, &chunks) {
+        Ok(file) => file.num_batches(),
+        Err(error) if chunks.failure().is_some() => return Err(error),
+        // Its footer is missing: what stands before it is a stream.
+        Err(_) => return Ok(None),
+    };
     let parts = batches.div_ceil(each(batches));
     Ok(Some(vec![chunks.len() / parts.max(1) as u64; parts]))
 }
@@ -53,22 +59,71 @@ pub(super) fn read<'a>(
     let each = each(reader.num_batches());
     let first = part as usize * each;
     let name = found.place.to_string();
-    reader.set_index(first).map_err(|e| TransferError::Source(format!("{name}, batch {first}: {e}")))?;
+    reader.set_index(first).map_err(|e| TransferError::Damaged(format!("{name}, batch {first}: {e}")))?;
+    let marks = Marks::of(&reader.schema());
     let batches = reader.take(each).map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
-    Ok(BatchReader::new(Box::new(batches), maker, file, name, first_row(part)))
+    Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, first_row(part)))
 }
 
-/// Reads a stream.
+/// Reads a stream, or a file from its beginning to its end.
 pub(super) fn read_stream<'a>(
     input: Box<dyn Read + Send>,
     maker: Maker<'a>,
     file: u32,
     name: String,
 ) -> Result<BatchReader<'a>, TransferError> {
+    let mut input = input;
+    let mut first = Vec::new();
+    // A file has two bytes behind its magic, so that what follows is aligned.
+    let start = MAGIC.len() as u64 + 2;
+    input.by_ref().take(start).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
+    let is_file = first.starts_with(MAGIC);
+    let stream: Box<dyn Read + Send> = if is_file { input } else { Box::new(Cursor::new(first).chain(input)) };
     let broken = |e: String| TransferError::BadInput(format!("{name} is no Arrow stream: {e}"));
-    let reader = StreamReader::try_new_buffered(input, None).map_err(|e| broken(e.to_string()))?;
-    let batches = reader.map(|batch| batch.map_err(|e| (None, e.to_string())));
-    Ok(BatchReader::new(Box::new(batches), maker, file, name, 0))
+    let reader = StreamReader::try_new_buffered(stream, None)
+        .map_err(|e| failure(&e).unwrap_or_else(|| broken(e.to_string())))?;
+    let marks = Marks::of(&reader.schema());
+    let batches = Stream { reader, footer: is_file.then(|| name.clone()) };
+    Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, 0))
+}
+
+/// Batches of a stream; of a file also whether its end is there.
+struct Stream {
+    reader: StreamReader<BufReader<Box<dyn Read + Send>>>,
+    /// The file's name, until its end was looked at.
+    footer: Option<String>,
+}
+
+impl Stream {
+    /// Looks for the magic with which a whole file ends.
+    fn end(&mut self, name: &str) -> Result<(), (Option<TransferError>, String)> {
+        let input = self.reader.get_mut();
+        let (mut last, mut piece) = (Vec::new(), [0; 4_096]);
+        loop {
+            match input.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => last.extend_from_slice(&piece[..read]),
+                Err(e) => return Err((Some(TransferError::read(name, &e)), String::new())),
+            }
+            last.drain(..last.len().saturating_sub(MAGIC.len()));
+        }
+        if last == MAGIC {
+            return Ok(());
+        }
+        let what = format!("{name}: the Arrow file ends in the middle (truncated?)");
+        Err((Some(TransferError::Damaged(what)), String::new()))
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, (Option<TransferError>, String)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.reader.next() {
+            Some(batch) => Some(batch.map_err(|e| (failure(&e), e.to_string()))),
+            None => self.footer.take().and_then(|name| self.end(&name).err()).map(Err),
+        }
+    }
 }
 
 /// Rows of earlier parts are not counted, for that means reading them: the number of a row within its part,

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
+use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::outside_json::{OutsideJson, is_outside};
 use super::{Reader, Room, Unreadable};
+use crate::columns::{FILE_MARK, FileMark};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
-use crate::shape::Maker;
+use crate::shape::{Maker, members};
 
 /// Rows that are turned into documents at once.
 pub(super) const ROWS: usize = 1_024;
@@ -20,11 +23,44 @@ pub(super) const ROWS: usize = 1_024;
 /// or in words of the format.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, (Option<TransferError>, String)>>>;
 
+/// What a file says of itself that Storebench has written.
+pub(super) struct Marks {
+    mark: FileMark,
+    /// Whether it is there: what others have written is read by the types of its columns alone.
+    ours: bool,
+}
+
+impl Marks {
+    /// Out of what a schema holds beside columns.
+    pub(super) fn of(schema: &Schema) -> Self {
+        let mark = schema.metadata().get(FILE_MARK).and_then(|text| serde_json::from_str(text).ok());
+        Self { ours: mark.is_some(), mark: mark.unwrap_or_default() }
+    }
+}
+
+/// An error of what the bytes came from, which Arrow only carries.
+pub(super) fn failure(error: &ArrowError) -> Option<TransferError> {
+    match error {
+        ArrowError::IoError(_, error) => TransferError::within(error),
+        _ => None,
+    }
+}
+
+/// A batch that is handed out.
+struct Batch {
+    rows: RecordBatch,
+    /// How many of its rows were.
+    at: usize,
+    /// Columns that hold JSON as text.
+    json: Vec<(String, ArrayRef)>,
+    overflow: Option<ArrayRef>,
+}
+
 /// Reads rows.
 pub(super) struct BatchReader<'a> {
     batches: Batches,
-    /// The batch that is handed out, and how many of its rows were.
-    batch: Option<(RecordBatch, usize)>,
+    marks: Marks,
+    batch: Option<Batch>,
     lines: String,
     at: usize,
     /// Position of the next row.
@@ -37,37 +73,96 @@ pub(super) struct BatchReader<'a> {
 
 impl<'a> BatchReader<'a> {
     /// `first_row` is the position of the first row in the file.
-    pub(super) fn new(batches: Batches, maker: Maker<'a>, file: u32, name: String, first_row: u64) -> Self {
-        Self { batches, batch: None, lines: String::new(), at: 0, row: first_row, maker, file, name, bytes: 0 }
+    pub(super) fn new(
+        batches: Batches,
+        marks: Marks,
+        maker: Maker<'a>,
+        file: u32,
+        name: String,
+        first_row: u64,
+    ) -> Self {
+        let (lines, row) = (String::new(), first_row);
+        Self { batches, marks, batch: None, lines, at: 0, row, maker, file, name, bytes: 0 }
+    }
+
+    /// Takes the columns apart that hold JSON as text.
+    fn begin(&self, mut rows: RecordBatch) -> Batch {
+        let mut take = |name: &str| {
+            let position = rows.schema().index_of(name).ok()?;
+            let text = rows.column(position).data_type() == &DataType::Utf8;
+            text.then(|| rows.remove_column(position))
+        };
+        let overflow = self.marks.mark.overflow.as_deref().and_then(&mut take);
+        let json = &self.marks.mark.json;
+        let json = json.iter().filter_map(|name| take(name).map(|column| (name.clone(), column))).collect();
+        Batch { rows, at: 0, json, overflow }
     }
 
     /// Turns the next rows into lines of JSON; false at the end.
     fn fill(&mut self) -> Result<bool, TransferError> {
-        let broken = |what: String| TransferError::Source(format!("{}, behind row {}: {what}", self.name, self.row));
-        let (batch, from) = match self.batch.take() {
+        let broken = |what: String| TransferError::Damaged(format!("{}, behind row {}: {what}", self.name, self.row));
+        let mut batch = match self.batch.take() {
             Some(rest) => rest,
             None => match self.batches.next() {
                 None => return Ok(false),
-                Some(batch) => (batch.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?, 0),
+                Some(rows) => self.begin(rows.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?),
             },
         };
-        let rows = ROWS.min(batch.num_rows() - from);
+        let rows = ROWS.min(batch.rows.num_rows() - batch.at);
         let mut lines = std::mem::take(&mut self.lines).into_bytes();
         lines.clear();
         self.at = 0;
+        let encoders = OutsideJson { whole_as_integers: self.marks.ours };
         let mut writer =
-            WriterBuilder::new().with_encoder_factory(Arc::new(OutsideJson)).build::<_, LineDelimited>(&mut lines);
-        let written = writer.write(&batch.slice(from, rows)).and_then(|()| writer.finish());
+            WriterBuilder::new().with_encoder_factory(Arc::new(encoders)).build::<_, LineDelimited>(&mut lines);
+        let written = writer.write(&batch.rows.slice(batch.at, rows)).and_then(|()| writer.finish());
         written.map_err(|e| broken(e.to_string()))?;
         // All at once it is checked many times faster than line by line.
         simdutf8::basic::from_utf8(&lines).map_err(|e| broken(e.to_string()))?;
         // SAFETY: it was just found to be UTF-8.
         self.lines = unsafe { String::from_utf8_unchecked(lines) };
+        if batch.overflow.is_some() || !batch.json.is_empty() {
+            self.lines = batch.merged(&self.lines);
+        }
         self.bytes += self.lines.len() as u64;
-        if from + rows < batch.num_rows() {
-            self.batch = Some((batch, from + rows));
+        batch.at += rows;
+        if batch.at < batch.rows.num_rows() {
+            self.batch = Some(batch);
         }
         Ok(true)
+    }
+}
+
+/// What stands for a row that cannot be put together: no JSON, so that it is rejected.
+const NO_ROW: &str = "a column that holds JSON as text holds something else: ";
+
+impl Batch {
+    /// Lines with what stands in columns of JSON put back into the documents.
+    fn merged(&self, lines: &str) -> String {
+        let mut out = String::with_capacity(lines.len() + 1_024);
+        for (row, line) in lines.lines().enumerate() {
+            let row = self.at + row;
+            let text = |column: &'_ ArrayRef| {
+                let column: &StringArray = column.as_string();
+                column.is_valid(row).then(|| column.value(row).to_owned())
+            };
+            let overflow = self.overflow.as_ref().and_then(text);
+            let json: Vec<(&str, String)> =
+                self.json.iter().filter_map(|(name, column)| Some((name.as_str(), text(column)?))).collect();
+            if overflow.is_none() && json.is_empty() {
+                out.push_str(line);
+            } else {
+                match members::merge(line, &json, overflow.as_deref()) {
+                    Ok(merged) => out.push_str(&merged),
+                    Err(()) => {
+                        out.push_str(NO_ROW);
+                        out.push_str(&line.replace(['\n', '\r'], " "));
+                    }
+                }
+            }
+            out.push('\n');
+        }
+        out
     }
 }
 
@@ -94,6 +189,8 @@ impl Reader for BatchReader<'_> {
             if let Err(why) = self.maker.text(json, origin, into) {
                 let why = if is_outside(json) {
                     "it holds a value that JSON has no form for: NaN, an infinite number, or a time out of range".into()
+                } else if json.starts_with(NO_ROW) {
+                    NO_ROW.trim_end_matches(": ").to_owned()
                 } else {
                     why
                 };

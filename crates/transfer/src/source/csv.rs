@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use super::quotes::Quotes;
+use super::unpack::Damage;
 use super::{Reader, Room, Unreadable};
 use crate::columns::{ColumnTypes, Kind};
 use crate::error::TransferError;
@@ -15,6 +16,9 @@ use crate::shape::{Maker, members};
 pub(super) struct CsvReader<'a, R> {
     rows: csv::Reader<Quotes<R>>,
     row: csv::ByteRecord,
+    /// The row behind it, where it had to be known whether there is one.
+    ahead: Option<csv::ByteRecord>,
+    damage: Damage,
     columns: Vec<(String, Kind)>,
     maker: Maker<'a>,
     file: u32,
@@ -27,6 +31,7 @@ impl<'a, R: Read> CsvReader<'a, R> {
     /// Reads the first row, which names the columns.
     pub(super) fn new(
         input: R,
+        damage: Damage,
         delimiter: u8,
         types: &ColumnTypes,
         maker: Maker<'a>,
@@ -39,7 +44,7 @@ impl<'a, R: Read> CsvReader<'a, R> {
             .flexible(true)
             .buffer_capacity(1 << 18)
             .from_reader(Quotes::new(input, delimiter, name.clone()));
-        let header = rows.headers().map_err(|e| broken(&name, &e))?.clone();
+        let header = rows.headers().map_err(|e| damage.found().unwrap_or_else(|| broken(&name, &e)))?.clone();
         let kind = |column: &str| {
             types.0.iter().find(|(named, _)| named == column).map_or(Kind::Text, |(_, kind)| kind.clone())
         };
@@ -58,7 +63,33 @@ impl<'a, R: Read> CsvReader<'a, R> {
                 header.iter().collect::<Vec<_>>().join(", ")
             )));
         }
-        Ok(Self { rows, row: csv::ByteRecord::new(), columns, maker, file, name, json: Vec::new(), read })
+        let (row, ahead) = (csv::ByteRecord::new(), None);
+        Ok(Self { rows, row, ahead, damage, columns, maker, file, name, json: Vec::new(), read })
+    }
+
+    /// The next row; whether it is one, and whether it was cut: the last before where the file is damaged may be.
+    fn next(&mut self) -> Result<(bool, bool), TransferError> {
+        match self.ahead.take() {
+            Some(ahead) => self.row = ahead,
+            None => {
+                if !self.rows.read_byte_record(&mut self.row).map_err(|e| self.broken(&e))? {
+                    return self.damage.found().map_or(Ok((false, false)), Err);
+                }
+            }
+        }
+        if self.damage.found().is_some() {
+            let mut ahead = csv::ByteRecord::new();
+            match self.rows.read_byte_record(&mut ahead) {
+                Ok(true) => self.ahead = Some(ahead),
+                Ok(false) => return Ok((true, !self.rows.get_ref().is_at_row())),
+                Err(_) => {}
+            }
+        }
+        Ok((true, false))
+    }
+
+    fn broken(&self, error: &csv::Error) -> TransferError {
+        self.damage.found().unwrap_or_else(|| broken(&self.name, error))
     }
 
     /// The row as a JSON object.
@@ -68,7 +99,12 @@ impl<'a, R: Read> CsvReader<'a, R> {
         }
         self.json.clear();
         self.json.push(b'{');
+        let mut overflow = None;
         for ((column, kind), field) in self.columns.iter().zip(&self.row) {
+            if *kind == Kind::Overflow {
+                overflow = Some(field).filter(|field| !field.is_empty());
+                continue;
+            }
             if self.json.len() > 1 {
                 self.json.push(b',');
             }
@@ -78,6 +114,11 @@ impl<'a, R: Read> CsvReader<'a, R> {
             kind.write_json(field, &mut self.json).map_err(|what| format!("column `{column}`: {what}"))?;
         }
         self.json.push(b'}');
+        if let Some(overflow) = overflow {
+            let row = std::str::from_utf8(&self.json).map_err(|e| e.to_string())?;
+            let merged = std::str::from_utf8(overflow).ok().and_then(|more| members::merge(row, &[], Some(more)).ok());
+            self.json = merged.ok_or("the overflow's column does not hold a JSON object")?.into_bytes();
+        }
         Ok(())
     }
 
@@ -90,7 +131,7 @@ impl<'a, R: Read> CsvReader<'a, R> {
 
 fn broken(name: &str, error: &csv::Error) -> TransferError {
     match error.kind() {
-        csv::ErrorKind::Io(e) => super::files::broken(name, e),
+        csv::ErrorKind::Io(e) => TransferError::read(name, e),
         _ => TransferError::Source(format!("{name}: {error}")),
     }
 }
@@ -104,13 +145,15 @@ impl<R: Read> Reader for CsvReader<'_, R> {
         bad: &mut Vec<Unreadable>,
     ) -> Poll<Result<bool, TransferError>> {
         while into.has_room(room) {
-            match self.rows.read_byte_record(&mut self.row) {
-                Ok(true) => {}
-                Ok(false) => return Poll::Ready(Ok(false)),
-                Err(error) => return Poll::Ready(Err(broken(&self.name, &error))),
-            }
+            let cut = match self.next() {
+                Ok((true, cut)) => cut,
+                Ok((false, _)) => return Poll::Ready(Ok(false)),
+                Err(error) => return Poll::Ready(Err(error)),
+            };
             let origin = Origin { unit: self.file, at: self.row.position().map_or(0, csv::Position::byte) };
-            let made = self.object().and_then(|()| {
+            let whole =
+                if cut { Err("the file ends in the middle of this row (truncated?)".to_owned()) } else { Ok(()) };
+            let made = whole.and_then(|()| self.object()).and_then(|()| {
                 let json = std::str::from_utf8(&self.json).map_err(|e| e.to_string())?;
                 self.maker.text(json, origin, into)
             });

@@ -13,6 +13,7 @@ use storebench_core::store::LocalFuture;
 use super::array::ArrayReader;
 use super::csv::CsvReader;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
+use super::unpack::{Damage, UpToDamage, cut_off, unpacked};
 use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, arrow, parquet};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
@@ -279,7 +280,7 @@ impl Source for FileSource {
         Box::pin(async move {
             let read = Arc::new(AtomicU64::new(0));
             let input = Counted { input: Ahead(Arc::clone(seen)), read: Arc::clone(&read) };
-            let input = unpacked_by_magic(input).map_err(|e| TransferError::read(&self.name(0), &e))?;
+            let input = self.unpacked_by_magic(input).map_err(|e| TransferError::read(&self.name(0), &e))?;
             self.reader(input, 0, (0, u64::MAX), read, shape)
         })
     }
@@ -310,15 +311,18 @@ impl FileSource {
         shape: &'a Shape,
     ) -> Result<Box<dyn Reader + 'a>, TransferError> {
         let (name, maker) = (self.name(file), shape.maker());
+        if self.format(file) == Format::Arrow {
+            return Ok(Box::new(arrow::read_stream(input, maker, file, name)?));
+        }
+        let (input, damage) = UpToDamage::new(input);
         Ok(match self.format(file) {
-            Format::Json => Box::new(ArrayReader::new(input, maker, file, name, read)),
+            Format::Json => Box::new(ArrayReader::new(input, damage, maker, file, name, read)),
             format @ (Format::Csv | Format::Tsv) => {
                 let types = &self.options.types;
-                Box::new(CsvReader::new(input, format.delimiter(), types, maker, file, name, read)?)
+                Box::new(CsvReader::new(input, damage, format.delimiter(), types, maker, file, name, read)?)
             }
-            Format::Arrow => Box::new(arrow::read_stream(input, maker, file, name)?),
-            Format::Jsonl | Format::Parquet => {
-                Box::new(LineReader { lines: Lines::new(input, start, end), maker, file, name, read })
+            Format::Jsonl | Format::Parquet | Format::Arrow => {
+                Box::new(LineReader { lines: Lines::new(input, start, end), damage, maker, file, name, read })
             }
         })
     }
@@ -335,23 +339,23 @@ impl FileSource {
         if let Some(seen) = &self.stdin {
             let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
             let input = Counted { input: io::Cursor::new(seen).chain(io::stdin()), read: Arc::clone(read) };
-            return unpacked_by_magic(input).map_err(failed);
+            return self.unpacked_by_magic(input).map_err(failed);
         }
         let input = &self.files[file as usize];
         if Packing::is_cut_off(&name, &input.found.first) {
-            return Err(broken(&name, &io::ErrorKind::UnexpectedEof.into()));
+            return Err(cut_off(&name, Packing::of_name(&name)));
         }
         let opened = input.found.read(start.saturating_sub(1), end).map_err(failed)?;
-        unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing).map_err(failed)
+        unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing, &name).map_err(failed)
     }
-}
 
-/// What is packed as its first bytes tell.
-fn unpacked_by_magic(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let mut first = Vec::new();
-    input.by_ref().take(4).read_to_end(&mut first)?;
-    let packing = Packing::of_magic(&first);
-    unpacked(io::Cursor::new(first).chain(input), packing)
+    /// What is packed as its first bytes tell.
+    fn unpacked_by_magic(&self, mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+        let mut first = Vec::new();
+        input.by_ref().take(4).read_to_end(&mut first)?;
+        let packing = Packing::of_magic(&first);
+        unpacked(io::Cursor::new(first).chain(input), packing, &self.name(0))
+    }
 }
 
 /// Standard input while only its beginning is wanted: what is taken out of it is kept.
@@ -363,14 +367,6 @@ impl Read for Ahead {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(&into[..read]);
         Ok(read)
     }
-}
-
-fn unpacked(input: impl Read + Send + 'static, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
-    Ok(match packing {
-        Packing::Plain => Box::new(input),
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(input)),
-        Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
-    })
 }
 
 /// Counts what is read of a file, before it is unpacked.
@@ -388,7 +384,8 @@ impl<R: Read> Read for Counted<R> {
 }
 
 struct LineReader<'a> {
-    lines: Lines<Box<dyn Read + Send>>,
+    lines: Lines<UpToDamage<Box<dyn Read + Send>>>,
+    damage: Damage,
     maker: Maker<'a>,
     file: u32,
     name: String,
@@ -406,8 +403,8 @@ impl Reader for LineReader<'_> {
         while into.has_room(room) {
             let (at, line) = match self.lines.next() {
                 Ok(Some(found)) => found,
-                Ok(None) => return Poll::Ready(Ok(false)),
-                Err(error) => return Poll::Ready(Err(broken(&self.name, &error))),
+                Ok(None) => return Poll::Ready(self.damage.found().map_or(Ok(false), Err)),
+                Err(error) => return Poll::Ready(Err(TransferError::read(&self.name, &error))),
             };
             let origin = Origin { unit: self.file, at };
             let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -425,6 +422,9 @@ impl Reader for LineReader<'_> {
                     false,
                 ),
             };
+            // The last line has no end: a record that is not whole there was cut.
+            let cut = self.lines.is_open() && (self.damage.found().is_some() || why.contains("EOF while parsing"));
+            let why = if cut { "the file ends in the middle of this record (truncated?)".to_owned() } else { why };
             bad.push(Unreadable { origin, key: None, why, text, exact });
         }
         Poll::Ready(Ok(true))
@@ -432,22 +432,5 @@ impl Reader for LineReader<'_> {
 
     fn bytes(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
-    }
-}
-
-/// An error on the way out of a file: of the system, or of what the file is packed with.
-pub(super) fn broken(name: &str, error: &io::Error) -> TransferError {
-    match error.kind() {
-        _ if TransferError::within(error).is_some() => TransferError::read(name, error),
-        io::ErrorKind::UnexpectedEof => TransferError::Source(format!(
-            "{name} is cut off: it ends in the middle of what it is packed with; what stands before the end was copied, \
-             the rest is not there. Get the whole file and copy again"
-        )),
-        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => {
-            TransferError::Source(format!(
-                "{name} cannot be unpacked further: {error}; what stands before was copied. Get the whole file and copy again"
-            ))
-        }
-        _ => TransferError::read(name, error),
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Lines<R> {
     ended: bool,
     /// The rest of a line that was cut off is to be left out.
     skips: bool,
+    /// Whether the last line that was handed out has no end.
+    open: bool,
 }
 
 impl<R: Read> Lines<R> {
@@ -50,7 +52,13 @@ impl<R: Read> Lines<R> {
             end,
             ended: false,
             skips: start > 0,
+            open: false,
         }
+    }
+
+    /// Whether the input ended within the line that was given last.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// The next line that is not blank, and the offset at which it begins.
@@ -110,6 +118,7 @@ impl<R: Read> Lines<R> {
             if self.ended {
                 let start = self.at;
                 self.at = self.filled;
+                self.open = true;
                 return Ok((pending > 0).then_some((start, pending, true)));
             }
             if pending > LONGEST_LINE_BYTES {

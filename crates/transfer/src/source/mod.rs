@@ -11,6 +11,7 @@ mod parquet;
 mod quotes;
 mod rows;
 mod store;
+mod unpack;
 mod view_keys;
 
 pub use files::{FileSource, FileSourceOptions, Packing};
@@ -119,6 +120,11 @@ pub trait Source: Send + Sync {
 
     /// Whether a split that is read again gives the same records at the same places, while nothing changes.
     fn repeats(&self) -> bool {
+        true
+    }
+
+    /// Whether several of its records may have one key, once they are shaped.
+    fn repeats_keys(&self, _shape: &Shape) -> bool {
         true
     }
 

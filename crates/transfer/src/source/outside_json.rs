@@ -12,6 +12,8 @@ use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
 use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
+use crate::columns::write_double;
+
 /// No text of JSON holds this outside of its strings, and none of its strings holds a bare NUL.
 const OUTSIDE: &str = "\0outside of JSON\0";
 
@@ -22,7 +24,10 @@ pub(super) fn is_outside(line: &str) -> bool {
 
 /// Finds such values.
 #[derive(Debug)]
-pub(super) struct OutsideJson;
+pub(super) struct OutsideJson {
+    /// Whether doubles without a fraction are written as integers: as they are in files that Storebench has made.
+    pub(super) whole_as_integers: bool,
+}
 
 impl EncoderFactory for OutsideJson {
     fn make_default_encoder<'a>(
@@ -32,8 +37,13 @@ impl EncoderFactory for OutsideJson {
         _: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
         let outside = outside(array);
-        if outside.is_empty() {
+        let doubles = self.whole_as_integers && array.data_type() == &DataType::Float64;
+        if outside.is_empty() && !doubles {
             return Ok(None);
+        }
+        if doubles {
+            let (values, nulls) = (array.as_primitive::<Float64Type>(), array.nulls().cloned());
+            return Ok(Some(NullableEncoder::new(Box::new(Doubles { values, outside }), nulls)));
         }
         static PLAIN: std::sync::LazyLock<EncoderOptions> = std::sync::LazyLock::new(EncoderOptions::default);
         let inner = make_encoder(field, array, &PLAIN)?;
@@ -54,6 +64,22 @@ impl Encoder for Watched<'_> {
             out.extend_from_slice(OUTSIDE.as_bytes());
         } else {
             self.inner.encode(position, out);
+        }
+    }
+}
+
+struct Doubles<'a> {
+    values: &'a PrimitiveArray<Float64Type>,
+    /// Positions, in order.
+    outside: Vec<usize>,
+}
+
+impl Encoder for Doubles<'_> {
+    fn encode(&mut self, position: usize, out: &mut Vec<u8>) {
+        if self.outside.binary_search(&position).is_ok() {
+            out.extend_from_slice(OUTSIDE.as_bytes());
+        } else {
+            write_double(self.values.value(position), out);
         }
     }
 }

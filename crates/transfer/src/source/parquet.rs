@@ -2,7 +2,7 @@
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::batches::{BatchReader, ROWS};
+use super::batches::{BatchReader, Marks, ROWS};
 use crate::error::TransferError;
 use crate::place::{Chunks, Found};
 use crate::shape::Maker;
@@ -14,7 +14,12 @@ pub(super) fn row_groups(found: &Found) -> Result<Vec<u64>, TransferError> {
 }
 
 fn open(found: &Found, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, TransferError> {
-    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Parquet file: {e}", found.place));
+    let broken = |e: String| {
+        TransferError::BadInput(format!(
+            "{} is no whole Parquet file: {e}. Its end says what is in it, so nothing can be read without that (truncated?)",
+            found.place
+        ))
+    };
     ParquetRecordBatchReaderBuilder::try_new(chunks.clone())
         .map_err(|e| chunks.failure().unwrap_or_else(|| broken(e.to_string())))
 }
@@ -31,11 +36,12 @@ pub(super) fn read<'a>(
     let groups = reader.metadata().row_groups();
     let before = groups.iter().take(group as usize).map(|group| group.num_rows().max(0) as u64).sum();
     let name = found.place.to_string();
+    let marks = Marks::of(reader.schema());
     let batches = reader
         .with_row_groups(vec![group as usize])
         .with_batch_size(ROWS)
         .build()
-        .map_err(|e| TransferError::Source(format!("{name}, row group {group}: {e}")))?;
+        .map_err(|e| TransferError::Damaged(format!("{name}, row group {group}: {e}")))?;
     let batches = batches.map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
-    Ok(BatchReader::new(Box::new(batches), maker, file, name, before))
+    Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, before))
 }

@@ -21,6 +21,8 @@ pub(super) struct Quotes<R> {
     state: State,
     /// Whether a field begins with the next byte, if no quote is open.
     begins: bool,
+    /// Whether the last byte ended a line.
+    ended_row: bool,
     begun: bool,
     /// The line of the next byte, from 1.
     line: u64,
@@ -45,11 +47,17 @@ impl<R: Read> Quotes<R> {
             delimiter,
             state: State::Outside,
             begins: true,
+            ended_row: true,
             begun: false,
             line: 1,
             opened: 1,
             fault: None,
         }
+    }
+
+    /// Whether a row ended with the last byte that was read.
+    pub(super) fn is_at_row(&self) -> bool {
+        self.ended_row && self.state != State::Inside
     }
 
     /// Reads; at first so much that the parser sees a byte order mark whole, for it knows no half of one.
@@ -111,12 +119,13 @@ impl<R: Read> Quotes<R> {
             self.opened = line_at(at);
         }
         self.begins = bytes[first..].last().map_or(self.begins, |last| ends(*last));
+        self.ended_row = bytes[first..].last().map_or(self.ended_row, |last| matches!(last, b'\n' | b'\r'));
         self.line = line_at(bytes.len());
         bytes.len()
     }
 
     fn fail(&mut self, line: u64, what: &str) {
-        self.fault = Some(TransferError::Source(format!("{}, line {line}: {what}; {HOW}", self.name)));
+        self.fault = Some(TransferError::Damaged(format!("{}, line {line}: {what}; {HOW}", self.name)));
     }
 }
 

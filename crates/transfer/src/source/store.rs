@@ -259,6 +259,10 @@ impl Source for StoreSource {
         false
     }
 
+    fn repeats_keys(&self, shape: &Shape) -> bool {
+        self.options.query.is_some() || self.options.view.is_some() || !shape.is_plain()
+    }
+
     fn store(&self) -> Option<&dyn AnyStore> {
         Some(&*self.store)
     }

@@ -1,7 +1,7 @@
 //! Every format, there and back; what does not fit is told.
 
 use serde_json::{Value, json};
-use storebench_transfer::{ColumnTypes, Kind, infer_columns};
+use storebench_transfer::{ColumnTypes, Infer, Kind, infer_columns};
 
 use super::*;
 
@@ -28,14 +28,18 @@ fn table(count: usize) -> String {
 
 /// Writes a store's documents into a file with columns.
 fn sink_with_columns(lab: &Lab, store: &Arc<dyn AnyStore>, name: &str) -> FileSink {
-    let source = store_source(store);
-    let shape = Shape::new(None, "test");
-    let columns = infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap();
+    let format = if name.ends_with('/') { Format::Parquet } else { Format::of_name(name) };
+    sink_by(lab, &store_source(store), name, &Infer::new(format, Some(KEY_FIELD)))
+}
+
+/// The same for any source, with columns that are found so.
+pub(super) fn sink_by(lab: &Lab, source: &dyn Source, name: &str, infer: &Infer) -> FileSink {
+    let columns = infer_columns(source, &source.splits(1).unwrap(), &Shape::new(None, "test"), infer).unwrap();
     FileSink::open(FileSinkOptions {
         place: Some(lab.path(name).into()),
         folder: name.ends_with('/'),
         parts: lab.path(&format!(".{name}.parts")),
-        format: if name.ends_with('/') { Format::Parquet } else { Format::of_name(name) },
+        format: infer.format,
         columns,
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
@@ -116,10 +120,9 @@ fn parquet_parts_become_one_file_or_a_folder() {
     assert_eq!(splits.len() as u64, report.splits);
 }
 
-#[test]
-fn what_does_not_fit_a_column_is_rejected_and_never_made_text() {
-    let mut lines = table(12_000);
-    for other in [
+/// Documents that were rejected for their shape before there was an overflow.
+fn odd_ones() -> [Value; 9] {
+    [
         json!({"_id": "x0", "n": "seven"}),
         json!({"_id": "x1", "n": 1.5}),
         json!({"_id": "x2", "share": 9_007_199_254_740_993u64}),
@@ -129,24 +132,148 @@ fn what_does_not_fit_a_column_is_rejected_and_never_made_text() {
         json!({"_id": "x6", "later": 1}),
         json!({"_id": "x7", "n": null, "share": 9_007_199_254_740_992u64}),
         json!({"_id": "x8", "n": 9_223_372_036_854_775_808u64}),
-    ] {
-        lines += &format!("{other}\n");
-    }
+    ]
+}
+
+#[test]
+fn what_has_no_column_or_does_not_fit_it_comes_back_all_the_same() {
+    let mut lines = table(12_000);
+    odd_ones().iter().for_each(|other| lines += &format!("{other}\n"));
     let store = filled(&lines);
-    for name in ["a.parquet", "a.arrow", "a.csv"] {
-        let lab = Lab::new();
+    let before = values(&contents(&store));
+    for name in ["a.parquet", "a.arrow"] {
+        let lab = Lab { verify: true, ..Lab::new() };
         let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
-        assert_eq!((report.counts.written, report.counts.rejected), (12_001, 8), "{name}");
+        assert_eq!((report.counts.written, report.counts.rejected), (12_009, 0), "{name}: {:?}", lab.rejects());
+        assert!(report.verified.unwrap().equal, "{name}");
+        let again = memory();
+        lab_copy(&files(&[&lab.path(name)]), &again);
+        assert!(values(&contents(&again)) == before, "{name}");
+    }
+}
+
+fn lab_copy(source: &dyn Source, into: &Arc<dyn AnyStore>) {
+    let lab = Lab::new();
+    let report = lab.copy(source, &store_sink(into, Verb::Insert)).unwrap();
+    assert_eq!(report.counts.rejected, 0, "{:?}", lab.rejects().first());
+}
+
+/// A field that comes first behind the records that are looked at, in half of the documents.
+#[test]
+fn a_field_that_comes_late_is_kept_and_all_records_can_be_looked_at() {
+    let late: String =
+        (0..20_000)
+            .map(|n| {
+                if n < 10_500 {
+                    format!("{{\"_id\":\"{n}\"}}\n")
+                } else {
+                    format!("{{\"_id\":\"{n}\",\"late\":{n}}}\n")
+                }
+            })
+            .collect();
+    for (records, columns) in
+        [(10_000, vec!["_id", "_more"]), (0, vec!["_id", "late", "_more"]), (10_501, vec!["_id", "late", "_more"])]
+    {
+        let lab = Lab::new();
+        let source = files(&[&lab.write("in.jsonl", &late)]);
+        let infer = Infer { records, ..Infer::new(Format::Parquet, Some(KEY_FIELD)) };
+        let found = infer_columns(&source, &source.splits(1).unwrap(), &shape(), &infer).unwrap();
+        let names: Vec<&str> =
+            found.list.iter().map(|(name, _)| name.as_str()).chain(found.overflow.as_deref()).collect();
+        assert_eq!(names, columns, "{records}");
+        let report = lab.copy(&source, &sink_by(&lab, &source, "a.parquet", &infer)).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (20_000, 0));
+        let again = memory();
+        lab_copy(&files(&[&lab.path("a.parquet")]), &again);
+        assert_eq!(contents(&again), sorted(&late));
+    }
+}
+
+#[test]
+fn a_source_that_was_seen_whole_gets_no_overflow_that_stays_empty() {
+    let lab = Lab::new();
+    for (name, text, overflow) in [
+        ("a.csv", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":null}\n", false),
+        ("b.csv", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":\"x\"}\n", true),
+        ("a.parquet", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\"}\n", false),
+        ("b.parquet", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":null}\n", true),
+        ("c.parquet", "{\"_id\":\"a\",\"n\":1.5}\n{\"_id\":\"b\",\"n\":18.0}\n", true),
+        ("d.parquet", "{\"_id\":\"a\",\"n\":1.5}\n{\"_id\":\"b\",\"n\":18}\n", false),
+    ] {
+        let source = files(&[&lab.write("in.jsonl", text)]);
+        let infer = Infer::new(Format::of_name(name), Some(KEY_FIELD));
+        let found = infer_columns(&source, &source.splits(1).unwrap(), &shape(), &infer).unwrap();
+        assert_eq!(found.overflow.is_some(), overflow, "{name}");
+    }
+}
+
+/// `18` that passed through a column of doubles was `18.0` before.
+#[test]
+fn numbers_come_back_as_they_are_written() {
+    let numbers = [
+        "18",
+        "18.0",
+        "18.5",
+        "-0.0",
+        "-0",
+        "0",
+        "1e3",
+        "1E400",
+        "-7",
+        "9007199254740993",
+        "18446744073709551615",
+        "123456789012345678901234567890.125",
+        "0.1000",
+        "5e-324",
+        "1.7976931348623157e308",
+    ];
+    let lines: String = numbers
+        .iter()
+        .enumerate()
+        .map(|(n, number)| format!("{{\"_id\":\"{n:02}\",\"n\":{number},\"l\":[{number},1.5]}}\n"))
+        .collect();
+    for name in ["a.parquet", "a.arrow"] {
+        let lab = Lab::new();
+        let source = files(&[&lab.write("in.jsonl", &lines)]);
+        let report = lab
+            .copy(&source, &sink_by(&lab, &source, name, &Infer::new(Format::of_name(name), Some(KEY_FIELD))))
+            .unwrap();
+        assert_eq!(report.counts.rejected, 0, "{:?}", lab.rejects());
+        lab.copy(&files(&[&lab.path(name)]), &file_sink(&lab, "out.jsonl")).unwrap();
+        let mut back = sorted(&std::fs::read_to_string(lab.path("out.jsonl")).unwrap());
+        // Members of the overflow stand behind the others.
+        for line in &mut back {
+            let value: serde_json::value::Value = serde_json::from_str(&line.replace("1E400", "7")).unwrap();
+            assert_eq!(value.as_object().unwrap().len(), 3, "{line}");
+        }
+        for (line, number) in back.iter().zip(numbers) {
+            assert!(line.contains(&format!("\"n\":{number}")), "{line} {number}");
+            assert!(line.contains(&format!("\"l\":[{number},1.5]")), "{line} {number}");
+        }
+    }
+}
+
+#[test]
+fn without_an_overflow_what_does_not_fit_is_rejected_with_its_reason() {
+    let mut lines = table(12_000);
+    odd_ones().iter().for_each(|other| lines += &format!("{other}\n"));
+    let store = filled(&lines);
+    for (name, refused) in [("a.parquet", 8), ("a.arrow", 8)] {
+        let lab = Lab::new();
+        let infer = Infer { overflow: None, ..Infer::new(Format::of_name(name), Some(KEY_FIELD)) };
+        let sink = sink_by(&lab, &store_source(&store), name, &infer);
+        let report = lab.copy(&store_source(&store), &sink).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (12_009 - refused, refused), "{name}");
         let rejects = lab.rejects();
         for (key, part) in [
-            ("x0", "column `n`: \"seven\" is no integer"),
-            ("x1", "column `n`: 1.5 is no integer"),
-            ("x2", "column `share`: 9007199254740993 is no number that a double keeps"),
-            ("x3", "column `name`: 7 is no text"),
-            ("x4", "column `tags`: 1 is no text"),
-            ("x5", "column `deep`: `z` was in none of the first records"),
-            ("x6", "`later` was in none of the first records"),
-            ("x8", "column `n`: 9223372036854775808 is no integer"),
+            ("x0", "column `n`: \"seven\" is not an integer"),
+            ("x1", "column `n`: 1.5 is not an integer"),
+            ("x2", "column `share`: 9007199254740993 is not a number that a double keeps"),
+            ("x3", "column `name`: 7 is not a text"),
+            ("x4", "column `tags`: [\"a\",1] is not a list"),
+            ("x5", "column `deep`: {\"z\":1} is not an object with"),
+            ("x6", "no column for its field `later`"),
+            ("x8", "column `n`: 9223372036854775808 is not an integer"),
         ] {
             let reject = rejects.iter().find(|reject| reject.key.as_deref() == Some(key)).unwrap();
             assert!(reject.why.contains(part), "{name}: {reject:?}");
@@ -155,39 +282,32 @@ fn what_does_not_fit_a_column_is_rejected_and_never_made_text() {
 }
 
 #[test]
-fn digits_within_lists_and_objects_are_kept_or_told() {
+fn a_table_of_texts_keeps_what_does_not_fit_and_every_digit() {
     let lines = [
         r#"{"_id":"a","l":[1.5,12345678901234567890123],"o":{"x":0.12345678901234567890123}}"#,
         r#"{"_id":"b","l":[0.50,null,1e30],"o":{"x":7}}"#,
         r#"{"_id":"c","l":null,"o":{"x":98765432109876543210}}"#,
+        r#"{"_id":"d","l":"none","o":7}"#,
         "",
     ];
-    let store = filled(&lines.join("\n"));
     let lab = Lab::new();
-    let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "a.csv")).unwrap();
-    assert_eq!((report.counts.written, report.counts.rejected), (3, 0), "{:?}", lab.rejects());
+    let source = files(&[&lab.write("in.jsonl", lines.join("\n"))]);
+    let report =
+        lab.copy(&source, &sink_by(&lab, &source, "a.csv", &Infer::new(Format::Csv, Some(KEY_FIELD)))).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (4, 0), "{:?}", lab.rejects());
     let rows = [
-        "_id,l,o",
-        r#"a,"[1.5,12345678901234567890123]","{""x"":0.12345678901234567890123}""#,
-        r#"b,"[0.50,null,1e30]","{""x"":7}""#,
-        r#"c,,"{""x"":98765432109876543210}""#,
+        "_id,l,o,_more",
+        r#"a,"[1.5,12345678901234567890123]","{""x"":0.12345678901234567890123}","#,
+        r#"b,"[0.50,null,1e30]","{""x"":7}","#,
+        r#"c,,"{""x"":98765432109876543210}","#,
+        r#"d,,,"{""l"":""none"",""o"":7}""#,
         "",
     ];
     assert_eq!(std::fs::read_to_string(lab.path("a.csv")).unwrap(), rows.join("\n"));
-    for name in ["a.parquet", "a.arrow"] {
-        let lab = Lab { verify: true, ..Lab::new() };
-        let report = lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, name)).unwrap();
-        assert_eq!((report.counts.written, report.counts.rejected), (1, 2), "{name}");
-        assert!(report.verified.unwrap().equal, "{name}");
-        let rejects = lab.rejects();
-        for (key, part) in [
-            ("a", "column `l`: 12345678901234567890123 is no number that a double keeps"),
-            ("c", "column `o`: 98765432109876543210 is no number that a double keeps"),
-        ] {
-            let reject = rejects.iter().find(|reject| reject.key.as_deref() == Some(key)).unwrap();
-            assert!(reject.why.contains(part), "{name}: {reject:?}");
-        }
-    }
+    let types = "l=json,o=json,_more=overflow".parse().unwrap();
+    let source = FileSource::open(&[lab.path("a.csv")], FileSourceOptions { format: None, types }).unwrap();
+    lab.copy(&source, &file_sink(&lab, "out.jsonl")).unwrap();
+    assert_eq!(std::fs::read_to_string(lab.path("out.jsonl")).unwrap(), lines.join("\n"));
 }
 
 #[test]
@@ -197,7 +317,8 @@ fn a_json_list_that_is_written_in_many_lines_is_one_line_of_csv() {
     let store = memory();
     lab.copy(&files(&[&path]), &store_sink(&store, Verb::Insert)).unwrap();
     let lab = Lab::new();
-    let columns = Columns(vec![(KEY_FIELD.to_owned(), Kind::Text), ("l".to_owned(), Kind::Json)]);
+    let list = vec![(KEY_FIELD.to_owned(), Kind::Text), ("l".to_owned(), Kind::Json)];
+    let columns = Columns { list, overflow: None };
     let sink = FileSink::open(FileSinkOptions {
         place: Some(lab.path("a.csv").into()),
         folder: false,
@@ -232,13 +353,14 @@ fn a_quote_that_is_wrong_ends_the_copy_and_swallows_no_rows() {
         gzip.finish().unwrap();
         for path in [lab.write("a.csv", text), packed] {
             let lab = Lab::new();
-            let error = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Insert)).unwrap_err();
-            assert!(matches!(error, TransferError::Source(_)), "{error}");
-            let told = error.to_string();
+            let report = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Insert)).unwrap();
+            let told = &report.damaged[0].what;
             assert!(told.starts_with(&format!("{}, {part}", path.display())), "{told}");
             assert!(told.contains("is written twice: \"a \"\"b\"\"\""), "{told}");
-            let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
-            assert_eq!((log.lines().count(), lab.rejects().len()), (1, 0), "{log}");
+            // The rows before it arrive.
+            let before = if text.starts_with("_id,text") { 1 } else { 0 };
+            assert_eq!((report.counts.written, report.damaged[0].records), (before, before), "{text}");
+            assert_eq!(lab.rejects().len(), 0);
         }
     }
     // Within a field that does not begin with one it is text.
@@ -284,20 +406,23 @@ fn a_list_that_is_broken_ends_the_copy_and_a_broken_element_does_not() {
         let lab = Lab::new();
         let store = memory();
         let report = lab.copy(&files(&[&lab.write("a.json", text)]), &store_sink(&store, Verb::Insert));
-        report.map(|report| (report.counts.written, report.counts.rejected)).map_err(|e| e.to_string())
+        let damage = |report: &CopyReport| report.damaged.first().map(|damage| damage.what.clone());
+        report.map(|report| (report.counts.written, report.counts.rejected, damage(&report))).map_err(|e| e.to_string())
     };
-    assert_eq!(copy("[]"), Ok((0, 0)));
-    assert_eq!(copy(" [ {\"_id\":\"a,]\\\"\"} , {\"_id\":\"b\",\"x\":[{}]}\n]\n"), Ok((2, 0)));
-    assert_eq!(copy("[{\"_id\":\"a\"},{\"n\":1},{\"_id\":01},7,{\"_id\":\"b\"}]"), Ok((2, 3)));
-    for (text, part) in [
-        ("", "begins with `[`"),
-        ("{\"_id\":\"a\"}", "begins with `[`"),
-        ("[{\"_id\":\"a\"}", "does not end"),
-        ("[{\"_id\":\"a\"},{\"_id\":", "does not end"),
-        ("[{\"_id\":\"a\"}] x", "behind the list"),
-    ] {
+    assert_eq!(copy("[]"), Ok((0, 0, None)));
+    assert_eq!(copy(" [ {\"_id\":\"a,]\\\"\"} , {\"_id\":\"b\",\"x\":[{}]}\n]\n"), Ok((2, 0, None)));
+    assert_eq!(copy("[{\"_id\":\"a\"},{\"n\":1},{\"_id\":01},7,{\"_id\":\"b\"}]"), Ok((2, 3, None)));
+    for (text, part) in [("", "begins with `[`"), ("{\"_id\":\"a\"}", "begins with `[`")] {
         let error = copy(text).unwrap_err();
         assert!(error.contains(part), "{text}: {error}");
+    }
+    for (text, rejected, part) in [
+        ("[{\"_id\":\"a\"}", 0, "does not end"),
+        ("[{\"_id\":\"a\"},{\"_id\":", 1, "does not end"),
+        ("[{\"_id\":\"a\"}] x", 0, "behind the list"),
+    ] {
+        let (written, refused, damage) = copy(text).unwrap();
+        assert!((written, refused) == (1, rejected) && damage.unwrap().contains(part), "{text}");
     }
 }
 

@@ -56,7 +56,7 @@ fn parquet_is_read_by_ranges() {
         &input,
         &input.splits(1).unwrap(),
         &Shape::new(None, "test"),
-        Some(KEY_FIELD),
+        &storebench_transfer::Infer::new(Format::Parquet, Some(KEY_FIELD)),
     )
     .unwrap();
     let sink = FileSink::open(FileSinkOptions {

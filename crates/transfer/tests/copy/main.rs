@@ -4,6 +4,7 @@
 
 mod by_record;
 mod cut;
+mod damage;
 mod expiries;
 mod faulty;
 mod files;
@@ -18,6 +19,7 @@ mod own_members;
 mod remote;
 mod resume;
 mod retries;
+mod round;
 mod shaped;
 mod types;
 mod verified;

@@ -85,7 +85,8 @@ fn objects_are_written_read_and_verified_in_every_format() {
         let shape = Shape::new(None, "test");
         let columns = if format.has_columns() {
             let source = files(&[&path]);
-            storebench_transfer::infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap()
+            let infer = storebench_transfer::Infer::new(format, Some(KEY_FIELD));
+            storebench_transfer::infer_columns(&source, &source.splits(1).unwrap(), &shape, &infer).unwrap()
         } else {
             Columns::default()
         };
@@ -111,8 +112,8 @@ fn tables_are_read_and_written() {
     let text = "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":2}\n";
     let source = files(&[&lab.write("a.jsonl", text)]);
     let shape = Shape::new(None, "test");
-    let columns =
-        storebench_transfer::infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap();
+    let infer = storebench_transfer::Infer::new(Format::Csv, Some(KEY_FIELD));
+    let columns = storebench_transfer::infer_columns(&source, &source.splits(1).unwrap(), &shape, &infer).unwrap();
     lab.copy(&source, &bucket.sink(&lab, "a.csv", Format::Csv, columns).unwrap()).unwrap();
     assert_eq!(std::fs::read_to_string(bucket.s3.file("box", "a.csv")).unwrap(), "_id,n\na,1\nb,2\n");
     let store = memory();

@@ -57,9 +57,9 @@ fn columns_are_those_of_what_a_map_makes() {
     lab.copy(&files(&[&lab.write("a.jsonl", lines(100))]), &store_sink(&store, Verb::Upsert)).unwrap();
     let source = store_source(&store);
     let shape = shape().with_filter(jq(".n < 3")).with_map(jq("{half: (.n / 2)}"));
-    let columns =
-        storebench_transfer::infer_columns(&source, &source.splits(1).unwrap(), &shape, Some(KEY_FIELD)).unwrap();
-    let names: Vec<&str> = columns.0.iter().map(|(name, _)| name.as_str()).collect();
+    let infer = storebench_transfer::Infer::new(Format::Csv, Some(KEY_FIELD));
+    let columns = storebench_transfer::infer_columns(&source, &source.splits(1).unwrap(), &shape, &infer).unwrap();
+    let names: Vec<&str> = columns.list.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["_id", "half"]);
 }
 

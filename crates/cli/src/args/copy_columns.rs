@@ -1,0 +1,40 @@
+//! What may be typed after `copy` about the columns of files.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use storebench_core::units::Count;
+
+/// Columns of the CSV, TSV, Parquet or Arrow file that is written.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Columns")]
+pub(crate) struct ColumnArgs {
+    /// Find the columns of a CSV, TSV, Parquet or Arrow file in so many records, or in `all` [default: 10000]
+    #[arg(long, value_name = "RECORDS", value_parser = records, conflicts_with = "schema")]
+    pub(crate) infer: Option<u64>,
+
+    /// Take the columns from this file; --dry-run prints one to begin with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+
+    /// Keep what has no column, or does not fit its type, as JSON in this column [default: _more]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_overflow")]
+    pub(crate) overflow: Option<String>,
+
+    /// Reject records with fields that have no column or do not fit its type
+    #[arg(long)]
+    pub(crate) no_overflow: bool,
+}
+
+/// A number of records; 0 for all.
+fn records(typed: &str) -> Result<u64, String> {
+    if typed == "all" {
+        return Ok(0);
+    }
+    let count: Count = typed.parse().map_err(|e| format!("{e}; write a number or `all`"))?;
+    if count.0 == 0 {
+        Err("columns are found in 1 record at least; write a number or `all`".into())
+    } else {
+        Ok(count.0)
+    }
+}

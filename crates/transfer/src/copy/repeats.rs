@@ -1,0 +1,106 @@
+//! How many records repeat a key, in memory that does not grow with the source.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::records::Records;
+
+/// Keys whose hashes are held, at most: as many as a table of 2^21 slots has room for, about 20 MB.
+const MOST: usize = 1_835_008;
+
+/// Counts keys that come again. It is exact as long as all their hashes are held (one pair in 10 million millions is
+/// taken for one key). Beyond that those of every second, fourth, … key are held, by the hash, and what is counted
+/// stands for the others: distinct sampling (P. Gibbons, 2001).
+pub(super) struct Repeats(Mutex<Seen>);
+
+struct Seen {
+    most: usize,
+    hashes: HashSet<u64>,
+    /// How often a key came again that did.
+    again: HashMap<u64, u64>,
+    /// Hashes with so many zeros at their end are held.
+    zeros: u32,
+}
+
+impl Repeats {
+    pub(super) fn new() -> Self {
+        Self::holding(MOST)
+    }
+
+    fn holding(most: usize) -> Self {
+        Self(Mutex::new(Seen { most, hashes: HashSet::new(), again: HashMap::new(), zeros: 0 }))
+    }
+
+    /// Takes in the keys of a batch, but for some positions, in order.
+    pub(super) fn add(&self, records: &Records, but: &[usize]) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (position, (key, _, _)) in records.iter().enumerate() {
+            if !but.contains(&position) {
+                seen.add(xxh3_64(key.as_bytes()));
+            }
+        }
+    }
+
+    /// Records that repeated a key, and whether the number is exact.
+    pub(super) fn count(&self) -> (u64, bool) {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.again.values().sum::<u64>() << seen.zeros, seen.zeros == 0)
+    }
+}
+
+impl Seen {
+    fn add(&mut self, hash: u64) {
+        if hash.trailing_zeros() < self.zeros {
+            return;
+        }
+        if !self.hashes.insert(hash) {
+            *self.again.entry(hash).or_default() += 1;
+        } else if self.hashes.len() > self.most {
+            self.zeros += 1;
+            let zeros = self.zeros;
+            self.hashes.retain(|hash| hash.trailing_zeros() >= zeros);
+            self.again.retain(|hash, _| hash.trailing_zeros() >= zeros);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Origin;
+
+    fn counted(most: usize, keys: impl Iterator<Item = u64>) -> (u64, bool) {
+        let repeats = Repeats::holding(most);
+        let mut records = Records::new();
+        for key in keys {
+            records.clear();
+            records.push(&format!("key {key}"), b"{}", Origin::default());
+            repeats.add(&records, &[]);
+        }
+        repeats.count()
+    }
+
+    #[test]
+    fn keys_that_come_again_are_counted_exactly_while_all_are_held() {
+        assert_eq!(counted(1_000, 0..1_000), (0, true));
+        assert_eq!(counted(1_000, (0..500).chain(0..250).chain([7, 7])), (252, true));
+    }
+
+    #[test]
+    fn beyond_that_they_are_estimated_in_the_same_memory() {
+        let (count, exact) = counted(4_000, (0..100_000).chain(0..50_000));
+        assert!(!exact && (45_000..55_000).contains(&count), "{count}");
+        assert_eq!(counted(4_000, 0..100_000), (0, false));
+    }
+
+    #[test]
+    fn what_was_refused_is_left_out() {
+        let repeats = Repeats::new();
+        let mut records = Records::new();
+        ["a", "b", "a", "b"].iter().for_each(|key| records.push(key, b"{}", Origin::default()));
+        repeats.add(&records, &[2]);
+        assert_eq!(repeats.count(), (1, true));
+    }
+}

@@ -1,0 +1,442 @@
+//! Unpacks gzip and zstd. Everything that can be unpacked comes out before an error is told, and the error says what is
+//! wrong with the stream.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::{Arc, OnceLock};
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use super::Packing;
+use crate::error::TransferError;
+
+/// Bytes of the input that are held.
+const IN_BYTES: usize = 64 << 10;
+/// The window of deflate. A call that asks for no more than the rest of it keeps nothing back, so that an error loses
+/// nothing that was unpacked before it.
+const WINDOW_BYTES: usize = 32 << 10;
+/// The largest block of zstd.
+const BLOCK_BYTES: usize = 128 << 10;
+/// So much of a zstd frame says how much its header needs.
+const FRAME_START: usize = 5;
+
+/// What a file holds, unpacked.
+pub(super) fn unpacked(
+    input: impl Read + Send + 'static,
+    packing: Packing,
+    name: &str,
+) -> io::Result<Box<dyn Read + Send>> {
+    let input = BufReader::with_capacity(IN_BYTES, input);
+    Ok(match packing {
+        Packing::Plain => Box::new(input.into_inner()),
+        Packing::Gzip => Box::new(Unpacker::new(Gzip::new(input), name)),
+        Packing::Zstd => Box::new(Unpacker::new(Zstd::new(input)?, name)),
+    })
+}
+
+/// A file that ends before its first bytes tell how it is packed.
+pub(super) fn cut_off(name: &str, packing: Packing) -> TransferError {
+    let format = if packing == Packing::Zstd { "zstd" } else { "gzip" };
+    damaged(name, format, What::Cut)
+}
+
+/// What a step of unpacking came to.
+enum Step {
+    /// So many bytes were unpacked, perhaps none.
+    Some(usize),
+    /// So many bytes were unpacked, and then the stream turned out to be damaged.
+    Damaged(usize, What),
+    /// Nothing more will come.
+    End,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Cut,
+    Corrupt,
+    Checksum,
+    Trailing,
+}
+
+fn damaged(name: &str, format: &str, what: What) -> TransferError {
+    TransferError::Damaged(match what {
+        What::Cut => format!("{name}: the {format} stream ends in the middle (truncated download?)"),
+        What::Corrupt => format!("{name}: the {format} stream is corrupt"),
+        What::Checksum => {
+            format!("{name}: the checksum of the {format} stream is wrong, so any record in it may be damaged")
+        }
+        What::Trailing => format!("{name}: other data follows the {format} stream and was not read"),
+    })
+}
+
+trait Unpack {
+    const FORMAT: &'static str;
+
+    /// Unpacks some more into an empty buffer.
+    fn step(&mut self, out: &mut [u8]) -> io::Result<Step>;
+}
+
+struct Unpacker<U> {
+    unpack: U,
+    name: String,
+    out: Vec<u8>,
+    at: usize,
+    filled: usize,
+    fault: Option<TransferError>,
+}
+
+impl<U: Unpack> Unpacker<U> {
+    fn new(unpack: U, name: &str) -> Self {
+        Self { unpack, name: name.to_owned(), out: vec![0; BLOCK_BYTES], at: 0, filled: 0, fault: None }
+    }
+}
+
+impl<U: Unpack> Read for Unpacker<U> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let length = (self.filled - self.at).min(into.len());
+            if length > 0 || into.is_empty() {
+                into[..length].copy_from_slice(&self.out[self.at..self.at + length]);
+                self.at += length;
+                return Ok(length);
+            }
+            if let Some(fault) = &self.fault {
+                return Err(fault.clone().into());
+            }
+            (self.at, self.filled) = (0, 0);
+            match self.unpack.step(&mut self.out)? {
+                Step::Some(filled) => self.filled = filled,
+                Step::Damaged(filled, what) => {
+                    self.filled = filled;
+                    self.fault = Some(damaged(&self.name, U::FORMAT, what));
+                }
+                Step::End => return Ok(0),
+            }
+        }
+    }
+}
+
+/// gzip (RFC 1952), of one member or several.
+struct Gzip<R> {
+    input: R,
+    state: State,
+    inflate: Decompress,
+    crc: Crc,
+    /// Whether a member was read to its end.
+    some: bool,
+}
+
+enum State {
+    Header,
+    Body,
+    Trailer,
+    /// Behind the last member, where zeros may pad a block of a tape.
+    Padding,
+}
+
+impl<R: BufRead> Gzip<R> {
+    fn new(input: R) -> Self {
+        Self { input, state: State::Header, inflate: Decompress::new(false), crc: Crc::new(), some: false }
+    }
+
+    /// The next bytes; none where the input ends within them.
+    fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
+        let mut bytes = [0; N];
+        match self.input.read_exact(&mut bytes) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof && TransferError::within(&e).is_none() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn header(&mut self) -> io::Result<Option<What>> {
+        if matches!(self.input.fill_buf()?.first(), None | Some(0)) {
+            self.state = State::Padding;
+            return Ok((!self.some).then_some(What::Cut));
+        }
+        let Some(magic) = self.take::<2>()? else { return Ok(Some(What::Cut)) };
+        if magic != [0x1f, 0x8b] {
+            return Ok(Some(What::Trailing));
+        }
+        let Some([method, flags, ..]) = self.take::<8>()? else { return Ok(Some(What::Cut)) };
+        if method != 8 || flags & 0b1110_0000 != 0 {
+            return Ok(Some(What::Corrupt));
+        }
+        let has = |flag: u8| flags & flag != 0;
+        if has(0b100) {
+            let Some(length) = self.take::<2>()? else { return Ok(Some(What::Cut)) };
+            for _ in 0..u16::from_le_bytes(length) {
+                if self.take::<1>()?.is_none() {
+                    return Ok(Some(What::Cut));
+                }
+            }
+        }
+        // A name and a comment, each with a zero behind it.
+        for _ in 0..u8::from(has(0b1000)) + u8::from(has(0b1_0000)) {
+            loop {
+                match self.take::<1>()? {
+                    Some([0]) => break,
+                    Some(_) => {}
+                    None => return Ok(Some(What::Cut)),
+                }
+            }
+        }
+        if has(0b10) && self.take::<2>()?.is_none() {
+            return Ok(Some(What::Cut));
+        }
+        self.inflate.reset(false);
+        self.crc.reset();
+        self.state = State::Body;
+        Ok(None)
+    }
+
+    fn trailer(&mut self) -> io::Result<Option<What>> {
+        let Some(trailer) = self.take::<8>()? else { return Ok(Some(What::Cut)) };
+        let (sum, amount) = (self.crc.sum().to_le_bytes(), self.crc.amount().to_le_bytes());
+        (self.state, self.some) = (State::Header, true);
+        Ok(([sum, amount].concat() != trailer).then_some(What::Checksum))
+    }
+}
+
+impl<R: BufRead> Unpack for Gzip<R> {
+    const FORMAT: &'static str = "gzip";
+
+    fn step(&mut self, out: &mut [u8]) -> io::Result<Step> {
+        let wrong = match self.state {
+            State::Header => self.header()?,
+            State::Trailer => self.trailer()?,
+            State::Padding => {
+                let rest = self.input.fill_buf()?;
+                if rest.is_empty() {
+                    return Ok(Step::End);
+                }
+                let (length, zeros) = (rest.len(), rest.iter().all(|byte| *byte == 0));
+                self.input.consume(length);
+                (!zeros).then_some(What::Trailing)
+            }
+            State::Body => {
+                let input = self.input.fill_buf()?;
+                if input.is_empty() {
+                    return Ok(Step::Damaged(0, What::Cut));
+                }
+                let (consumed, written) = (self.inflate.total_in(), self.inflate.total_out());
+                let room = WINDOW_BYTES - written as usize % WINDOW_BYTES;
+                let status = self.inflate.decompress(input, &mut out[..room], FlushDecompress::None);
+                let filled = (self.inflate.total_out() - written) as usize;
+                self.input.consume((self.inflate.total_in() - consumed) as usize);
+                self.crc.update(&out[..filled]);
+                return Ok(match status {
+                    Err(_) => Step::Damaged(filled, What::Corrupt),
+                    Ok(Status::StreamEnd) => {
+                        self.state = State::Trailer;
+                        Step::Some(filled)
+                    }
+                    Ok(_) => Step::Some(filled),
+                });
+            }
+        };
+        Ok(wrong.map_or(Step::Some(0), |what| Step::Damaged(0, what)))
+    }
+}
+
+/// zstd, of one frame or several. It is fed no more than one block at a time: an error then loses nothing of those
+/// before it.
+struct Zstd<R> {
+    input: R,
+    decoder: Decoder<'static>,
+    /// Bytes that the decoder wants next.
+    wanted: usize,
+    /// Whether it stands between two frames.
+    between: bool,
+    some: bool,
+    /// Whether it may hold more than its last answer had room for.
+    holds: bool,
+}
+
+impl<R: BufRead> Zstd<R> {
+    fn new(input: R) -> io::Result<Self> {
+        let decoder = Decoder::new()?;
+        Ok(Self { input, decoder, wanted: FRAME_START, between: true, some: false, holds: false })
+    }
+}
+
+impl<R: BufRead> Unpack for Zstd<R> {
+    const FORMAT: &'static str = "zstd";
+
+    fn step(&mut self, out: &mut [u8]) -> io::Result<Step> {
+        let input = if self.holds { &[][..] } else { self.input.fill_buf()? };
+        if input.is_empty() && !self.holds {
+            return Ok(if self.between && self.some { Step::End } else { Step::Damaged(0, What::Cut) });
+        }
+        let mut given = InBuffer::around(&input[..self.wanted.min(input.len())]);
+        let mut got = OutBuffer::around(out);
+        let hint = self.decoder.run(&mut given, &mut got);
+        let (consumed, filled, room) = (given.pos(), got.pos(), got.capacity());
+        self.input.consume(consumed);
+        Ok(match hint {
+            Err(e) if e.to_string().contains("checksum") => Step::Damaged(filled, What::Checksum),
+            // Behind a whole frame an unknown one is no damage to it.
+            Err(_) if self.between && self.some => Step::Damaged(filled, What::Trailing),
+            Err(_) => Step::Damaged(filled, What::Corrupt),
+            Ok(hint) => {
+                (self.between, self.holds) = (hint == 0, filled == room);
+                self.some |= hint == 0;
+                self.wanted = if hint == 0 { FRAME_START } else { hint };
+                Step::Some(filled)
+            }
+        })
+    }
+}
+
+/// Reads up to where its input turns out to be damaged, as if it ended there.
+pub(super) struct UpToDamage<R> {
+    input: R,
+    damage: Damage,
+}
+
+/// What is wrong with an input, once it was read so far.
+#[derive(Clone, Default)]
+pub(super) struct Damage(Arc<OnceLock<TransferError>>);
+
+impl Damage {
+    /// What was found; nothing while all is well.
+    pub(super) fn found(&self) -> Option<TransferError> {
+        self.0.get().cloned()
+    }
+}
+
+impl<R: Read> UpToDamage<R> {
+    pub(super) fn new(input: R) -> (Self, Damage) {
+        let damage = Damage::default();
+        (Self { input, damage: damage.clone() }, damage)
+    }
+}
+
+impl<R: Read> Read for UpToDamage<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.damage.0.get().is_some() {
+            return Ok(0);
+        }
+        self.input.read(into).or_else(|error| match TransferError::within(&error) {
+            Some(found @ TransferError::Damaged(_)) => {
+                self.damage.0.get_or_init(|| found);
+                Ok(0)
+            }
+            _ => Err(error),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut out = flate2::GzBuilder::new()
+            .filename("a")
+            .comment("b")
+            .extra(vec![1, 2, 3])
+            .write(Vec::new(), flate2::Compression::fast());
+        out.write_all(text).unwrap();
+        out.finish().unwrap()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        let mut out = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        out.include_checksum(true).unwrap();
+        out.write_all(text).unwrap();
+        out.finish().unwrap()
+    }
+
+    fn pack(packing: Packing, text: &[u8]) -> Vec<u8> {
+        if packing == Packing::Gzip { gzip(text) } else { zstd(text) }
+    }
+
+    /// What comes out, and what is said at the end.
+    fn read(packing: Packing, packed: Vec<u8>) -> (Vec<u8>, Option<String>) {
+        let mut out = Vec::new();
+        let ended = unpacked(io::Cursor::new(packed), packing, "f").unwrap().read_to_end(&mut out);
+        (out, ended.err().map(|e| TransferError::within(&e).unwrap().to_string()))
+    }
+
+    fn text() -> Vec<u8> {
+        let mut state = 7_u64;
+        let mut words = (0..60_000).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            format!("{} ", state >> 44)
+        });
+        let mut text: Vec<u8> = words.by_ref().take(50_000).collect::<String>().into();
+        // What repeats unpacks to many times its size at once.
+        text.extend(vec![b'x'; 3 << 20]);
+        text.extend(words.collect::<String>().into_bytes());
+        text
+    }
+
+    #[test]
+    fn what_is_whole_comes_back_also_of_several_members() {
+        let text = text();
+        for packing in [Packing::Gzip, Packing::Zstd] {
+            let packed = pack(packing, &text);
+            assert!(read(packing, packed.clone()) == (text.clone(), None));
+            let three = [packed.clone(), pack(packing, b""), packed].concat();
+            assert!(read(packing, three) == ([text.clone(), text.clone()].concat(), None));
+        }
+        let padded = [gzip(b"abc"), vec![0; 512]].concat();
+        assert_eq!(read(Packing::Gzip, padded), (b"abc".to_vec(), None));
+    }
+
+    #[test]
+    fn what_is_cut_gives_all_before_the_cut() {
+        let text = text();
+        for packing in [Packing::Gzip, Packing::Zstd] {
+            let packed = pack(packing, &text);
+            let mut came = 0;
+            for cut in (1..packed.len()).step_by(packed.len() / 97).chain([packed.len() - 1, packed.len() - 4]) {
+                let (out, told) = read(packing, packed[..cut].to_vec());
+                assert!(text.starts_with(&out), "{cut}");
+                let told = told.unwrap();
+                assert!(told.contains("stream ends in the middle"), "{cut} {told}");
+                came = came.max(out.len());
+            }
+            assert_eq!(came, text.len());
+            // The second member is cut: the first came whole.
+            let two = [packed.clone(), packed[..packed.len() / 2].to_vec()].concat();
+            let (out, told) = read(packing, two);
+            assert!(out.len() > text.len() && told.unwrap().contains("in the middle"));
+        }
+    }
+
+    #[test]
+    fn what_is_corrupt_or_followed_by_other_data_gives_all_before_it() {
+        let text = text();
+        for packing in [Packing::Gzip, Packing::Zstd] {
+            let packed = pack(packing, &text);
+            let mut sum = packed.clone();
+            let at = sum.len() - if packing == Packing::Gzip { 6 } else { 2 };
+            sum[at] ^= 1;
+            let (out, told) = read(packing, sum);
+            assert!(out == text);
+            assert!(told.unwrap().contains("checksum"), "{packing:?}");
+            let (out, told) = read(packing, [packed.clone(), b"garbage".to_vec()].concat());
+            assert!(out == text);
+            assert!(told.unwrap().contains("other data follows"), "{packing:?}");
+        }
+        // A deflate block of a type that there is not, right behind what repeats.
+        let mut repeats = gzip(&vec![b'x'; 100_000]);
+        let body = repeats.len() - 8;
+        let whole = read(Packing::Gzip, repeats[..body].to_vec()).0;
+        assert_eq!(whole.len(), 100_000);
+        repeats.truncate(body);
+        let mut stored = flate2::Compress::new(flate2::Compression::fast(), false);
+        let mut flushed = Vec::with_capacity(10_000);
+        stored.compress_vec(&vec![b'x'; 100_000], &mut flushed, flate2::FlushCompress::Sync).unwrap();
+        let mut broken = gzip(b"")[..gzip(b"").len() - 8 - 2].to_vec();
+        broken.extend(flushed);
+        broken.extend([0xff; 40]);
+        let (out, told) = read(Packing::Gzip, broken);
+        assert_eq!(out.len(), 100_000, "{told:?}");
+        assert!(told.unwrap().contains("is corrupt"));
+    }
+}
