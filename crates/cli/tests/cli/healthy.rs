@@ -67,7 +67,9 @@ fn not_accused(name: &str, url: &str, seconds: u64, seed: u64, killed: bool, ser
     assert_eq!((&ledger["lost"], &ledger["unverifiable"]), (&0.into(), &0.into()), "{name}, seed {seed}: {ledger}");
     assert_eq!((&reads["stale"], &reads["backwards"]), (&0.into(), &0.into()), "{name}, seed {seed}: {reads}");
     assert!(reads["followed"].as_u64() > Some(100), "{name}, seed {seed}: {reads}");
-    assert_eq!(done.code, 0, "{name}, seed {seed}: {invalid:?}\n{}", done.err);
+    // On a machine that does much else the client is kept from running: that is said of the machine, not of the store.
+    assert!(invalid.iter().all(|verdict| verdict["check"] == "client-saturated"), "{name}, seed {seed}: {invalid:?}");
+    assert!(done.code == 0 || done.code == 4, "{name}, seed {seed}: exit {}\n{}", done.code, done.err);
     let left = cli.leases();
     assert!(left.is_empty(), "{left:?}");
 }
