@@ -13,10 +13,10 @@ use storebench_core::documents::{Catalog, CatalogOptions};
 use storebench_core::engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_core::measure::{PartialCause, PhaseRecord};
 use storebench_core::store::{
-    AnyStore, Capabilities, CollectionId, CollectionLayout, Completions, Description, Durability, ErrorKind,
+    AnyStore, BulkWrite, Capabilities, CollectionId, CollectionLayout, Completions, Description, Durability, ErrorKind,
     FutureSession, Layout, MemorySession, MemoryStore, Namespace, Op, OpError, OpKind, OwnedReply, PhaseStart, Prepare,
-    Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Slow, SlowOptions, Store, StoreError, Support,
-    Token,
+    ReadConsistency, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Slow, SlowOptions, Store,
+    StoreError, Support, Token,
 };
 use storebench_core::workload::Study;
 
@@ -442,6 +442,121 @@ fn a_ledger_follows_inserts_deletes_and_what_was_loaded_and_left_alone() {
     let report = lab.run(&store, 1).ledger.unwrap();
     assert!(report.lost > 1_000 && report.reads.stale > 0, "{report:?}");
     assert_eq!(report.examples.len(), 20);
+}
+
+/// Finds nothing at the first read of a key, as a replica that has not heard of it yet.
+struct LaggingSession(MemorySession, Arc<Mutex<std::collections::HashSet<String>>>);
+
+impl Session for LaggingSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        if let Op::Read { key } = request.op
+            && self.1.lock().unwrap().insert(key.to_owned())
+        {
+            return out.complete(token, Err(OpError::not_found()));
+        }
+        self.0.submit(request, token, out);
+    }
+}
+
+/// The memory store, which says less of its reads.
+struct Lagging<F>(Wrapped<F>, Vec<ReadConsistency>, Arc<Mutex<Vec<ReadConsistency>>>);
+
+impl<S: Session + 'static, F: Fn(MemorySession) -> S + Send + Sync + 'static> Store for Lagging<F> {
+    type Session = S;
+    fn describe(&self) -> Description {
+        self.0.describe()
+    }
+    fn capabilities(&self) -> Capabilities {
+        let consistency = self.1.iter().map(|consistency| (*consistency, "as it is")).collect();
+        Capabilities { consistency, ..self.0.capabilities() }
+    }
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.0.inspect()
+    }
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.0.prepare(layout, how)
+    }
+    async fn open(&self, options: &SessionOptions) -> Result<S, StoreError> {
+        self.2.lock().unwrap().push(options.consistency);
+        self.0.open(options).await
+    }
+    fn remove(&self) -> Result<(), StoreError> {
+        self.0.remove()
+    }
+}
+
+#[test]
+fn replicas_that_do_not_agree_yet_are_waited_for_where_no_read_is_strong() {
+    let lab = || {
+        Lab::new(&[
+            "collections.docs.count=30",
+            "phases.mixed.ledger=true",
+            "phases.mixed.streams=disjoint",
+            "phases.mixed.mix={ upsert = 1 }",
+            "phases.mixed.operations=90",
+        ])
+    };
+    let run = |offered: Vec<ReadConsistency>, consistency: ReadConsistency| {
+        let asked: Arc<Mutex<Vec<ReadConsistency>>> = Arc::default();
+        let seen: Arc<Mutex<std::collections::HashSet<String>>> = Arc::default();
+        let lagging = move |inner| LaggingSession(inner, Arc::clone(&seen));
+        let mut lab = lab();
+        lab.study.phases[1].consistency = Some(consistency);
+        let store = lab.prepared(Lagging(Wrapped(MemoryStore::new(), lagging), offered, Arc::clone(&asked)));
+        lab.run(&store, 0);
+        let report = lab.run(&store, 1).ledger.unwrap();
+        let last = *asked.lock().unwrap().last().unwrap();
+        (report, last)
+    };
+    let (report, _) = run(vec![ReadConsistency::StaleOk], ReadConsistency::StaleOk);
+    assert_eq!((report.broken(), report.confirmed(), report.keys), (0, 30, 30), "{report:?}");
+    // One that can read strongly is read back so, whatever the phase asked for, and nothing is waited for.
+    let both = vec![ReadConsistency::StaleOk, ReadConsistency::Strong];
+    let (report, last) = run(both, ReadConsistency::StaleOk);
+    assert_eq!((report.lost, last), (30, ReadConsistency::Strong), "{report:?}");
+}
+
+/// Bulk writes and reads are followed document by document.
+#[test]
+fn a_ledger_follows_each_document_of_bulk_operations() {
+    let lab = || {
+        Lab::new(&[
+            "collections.docs.count=120",
+            "phases.mixed.ledger=true",
+            "phases.mixed.streams=disjoint",
+            "phases.mixed.popularity=zipf",
+            "phases.mixed.mix={ read = { batch = 6 }, upsert = { batch = 5 }, delete = { batch = 2 }, insert = { batch = 3 } }",
+            "phases.mixed.operations=1_200",
+        ])
+    };
+    let honest = lab();
+    let store = honest.prepared(MemoryStore::new());
+    honest.run(&store, 0);
+    let report = honest.run(&store, 1).ledger.unwrap();
+    assert_eq!((report.broken(), report.unreadable), (0, 0), "{:?}", report.examples);
+    assert!(report.reads.followed > 1_000 && report.keys > 500, "{report:?}");
+    assert_eq!((report.reads.stale, report.reads.backwards), (0, 0), "{:?}", report.reads.examples);
+
+    let other = lab();
+    let forgetful = other.prepared(Wrapped(MemoryStore::new(), |inner| ForgetfulBulkSession(inner, 0)));
+    other.run(&forgetful, 0);
+    let report = other.run(&forgetful, 1).ledger.unwrap();
+    assert!(report.reads.stale > 0, "{report:?}");
+}
+
+/// Acknowledges every tenth bulk upsert and does not do it.
+struct ForgetfulBulkSession(MemorySession, u64);
+
+impl Session for ForgetfulBulkSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        if let Op::BulkWrite { kind: BulkWrite::Upsert, items } = request.op {
+            self.1 += 1;
+            if self.1.is_multiple_of(10) {
+                return out.complete(token, Ok(Reply::written(items.len())));
+            }
+        }
+        self.0.submit(request, token, out);
+    }
 }
 
 /// A store behind a socket: a thread that echoes each 8-byte token back.

@@ -14,6 +14,7 @@ mod disks;
 mod existing;
 mod faults;
 mod generate;
+mod healthy;
 mod help;
 mod interrupt;
 mod measure;

@@ -11,7 +11,7 @@ use super::stop::Stop;
 use crate::documents::Catalog;
 use crate::ledger::{Book, Found, Key};
 use crate::measure::LedgerReport;
-use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, SessionOptions};
+use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 
 /// Keys that are described.
 const EXAMPLES: usize = 20;
@@ -39,7 +39,21 @@ fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
     (keys, loaded)
 }
 
-/// Reads back every key of the book, and settles in it what was open.
+/// Where a store offers no strong reads, how long is waited for its replicas to agree before it is accused.
+const AGREEMENT: Duration = Duration::from_secs(10);
+
+/// The most that a store says of its reads.
+fn strongest(store: &dyn AnyStore) -> ReadConsistency {
+    let rank = |of: &ReadConsistency| match of {
+        ReadConsistency::StaleOk => 0,
+        ReadConsistency::Session => 1,
+        ReadConsistency::Strong => 2,
+    };
+    let offered = store.capabilities().consistency;
+    offered.into_iter().map(|(consistency, _)| consistency).max_by_key(rank).unwrap_or_default()
+}
+
+/// Reads back every key of the book, as strongly as the store can, and settles in it what was open.
 pub(super) fn read_back(
     store: &Arc<dyn AnyStore>,
     plan: &PhasePlan,
@@ -50,7 +64,7 @@ pub(super) fn read_back(
 ) -> LedgerReport {
     let options = SessionOptions {
         durability: plan.durability,
-        consistency: plan.consistency,
+        consistency: strongest(&**store),
         timeout: Duration::from_nanos(plan.timeout_ns),
         in_flight: IN_FLIGHT,
         clock: Arc::new(clock.clone()),
@@ -59,6 +73,9 @@ pub(super) fn read_back(
     let (mut left, loaded) = keys(book, catalog);
     let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();
+    // Whether what is not as it must be may still become so, as replicas learn of it.
+    let may_agree = options.consistency != ReadConsistency::Strong;
+    let began_ns = clock.now_ns();
     // When the store last answered.
     let heard_ns = Cell::new(clock.now_ns());
     let silent = || clock.now_ns().saturating_sub(heard_ns.get()) >= PATIENCE.as_nanos() as u64;
@@ -67,6 +84,7 @@ pub(super) fn read_back(
     let mut why = String::new();
     while !left.is_empty() && !stop.asked() {
         let mut again: Vec<Key> = Vec::new();
+        let waits = may_agree && clock.now_ns().saturating_sub(began_ns) < AGREEMENT.as_nanos() as u64;
         match Caller::open(&**store, &options) {
             Err(error) => {
                 why = error.to_string();
@@ -105,6 +123,10 @@ pub(super) fn read_back(
                     heard_ns.set(clock.now_ns());
                     let entry = book.entry(key);
                     let fate = entry.fate(&found);
+                    if fate.is_broken() && waits {
+                        again.push(key);
+                        return;
+                    }
                     report.count(fate);
                     if fate.is_broken() {
                         broken.push((key, fate, entry.acknowledged, found.clone()));

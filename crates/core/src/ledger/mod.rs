@@ -18,6 +18,7 @@
 
 mod book;
 mod fate;
+mod promise;
 #[cfg(test)]
 mod register;
 mod state;
@@ -25,6 +26,7 @@ mod writer;
 
 pub use book::{BYTES_PER_KEY, Book, MAX_KEYS};
 pub use fate::{Fate, Found};
+pub use promise::{Struck, promise_table};
 pub use state::{Entry, Key, State};
 pub use writer::{Floor, Ledger, Misread};
 

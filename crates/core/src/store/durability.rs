@@ -60,13 +60,31 @@ impl Durability {
 
     const NAMES: [(&'static str, Self); 4] =
         [("none", Self::MEMORY), ("os", Self::OS), ("fsync", Self::FSYNC), ("majority", Self::MAJORITY)];
+
+    /// What was printed as "acknowledged by 2, persisted disk on 1", as results name it.
+    fn printed(text: &str) -> Option<Self> {
+        let (by, rest) = text.strip_prefix("acknowledged by ")?.split_once(", persisted ")?;
+        let (persisted, on) = rest.split_once(" on ")?;
+        let acknowledged_by = match by {
+            "majority" => Acknowledged::Majority,
+            nodes => Acknowledged::Nodes(nodes.parse().ok()?),
+        };
+        let persisted = match persisted {
+            "none" => Persisted::None,
+            "os" => Persisted::Os,
+            "disk" => Persisted::Disk,
+            _ => return None,
+        };
+        Some(Self { acknowledged_by, persisted, on: on.parse().ok()? })
+    }
 }
 
 impl FromStr for Durability {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, d)| *d).ok_or_else(|| {
+        let named = Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, d)| *d);
+        named.or_else(|| Self::printed(text)).ok_or_else(|| {
             format!(
                 "`{text}` is no durability; use none, os, fsync, majority, or \
                  {{ acknowledged_by = 1, persisted = \"disk\", on = 1 }}"
@@ -237,6 +255,9 @@ mod tests {
         }
         let d: Durability = serde_json::from_str(r#"{"acknowledged_by":2,"persisted":"disk","on":1}"#).unwrap();
         assert_eq!(d.acknowledged_by, Acknowledged::Nodes(2));
+        assert_eq!(d.to_string().parse(), Ok(d));
+        let majority = Durability { acknowledged_by: Acknowledged::Majority, ..d };
+        assert_eq!(majority.to_string().parse(), Ok(majority));
         assert!(serde_json::from_str::<Durability>(r#"{"acknowledged_by":1,"persisted":"disk","on":2}"#).is_err());
     }
 }

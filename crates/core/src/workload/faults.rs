@@ -122,6 +122,26 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::Kill,
+        Self::Restart,
+        Self::RollingRestart,
+        Self::Pause,
+        Self::PowerCut,
+        Self::DiskFull,
+        Self::Limit,
+        Self::Link,
+        Self::Reset,
+        Self::Partition,
+        Self::Run,
+    ];
+
+    /// Whether the store may not answer meanwhile, by plan.
+    pub fn silences(self) -> bool {
+        !matches!(self, Self::Limit)
+    }
+
     /// The name in studies and results.
     pub fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,8 @@
 use super::listed;
 use crate::arms::arm_of;
 use crate::human::{count, duration};
-use crate::results::{LedgerResult, RunResult};
+use crate::results::{PhaseResult, RunResult, TrialResult};
+use crate::verdicts::{allowed, lost_writes};
 
 /// Arms that are told of.
 const MOST: usize = 3;
@@ -32,7 +33,9 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
             0 => "its clients were answered all the time".to_owned(),
             ns => format!("nobody was answered for up to {}", duration(ns as f64)),
         };
-        let kept = of_arm().filter_map(|phase| phase.ledger.as_ref()).map(of_ledger).max_by_key(|(lost, _)| *lost);
+        let trials = result.trials.iter().filter(|other| arm_of(other) == arm);
+        let phases = trials.flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+        let kept = phases.filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
         all.push(format!("{arm} after {}: {silent}{kept}.", listed(&what)));
     }
@@ -59,19 +62,24 @@ fn in_words(what: &str) -> &str {
 }
 
 /// How many keys were lost or could not be read, and that in words.
-fn of_ledger(ledger: &LedgerResult) -> (u64, String) {
-    match ledger.lost.saturating_add(ledger.unverifiable) {
+fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> {
+    let ledger = phase.ledger.as_ref()?;
+    Some(match ledger.lost.saturating_add(ledger.unverifiable) {
         0 => (0, format!("of {} keys nothing that was acknowledged is lost", count(ledger.keys))),
+        lost if lost == lost_writes(ledger) && allowed(trial, phase).is_some() => {
+            let why = allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
+            (lost, format!("of {} keys {} lost their latest write, {why}", count(ledger.keys), count(lost)))
+        }
         lost => {
             (lost, format!("of {} keys {} are not as acknowledged, or cannot be read", count(ledger.keys), count(lost)))
         }
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{FaultResult, fixture};
+    use crate::results::{FaultResult, LedgerResult, fixture};
 
     #[test]
     fn the_longest_outage_and_what_was_lost_are_told() {
@@ -96,5 +104,15 @@ mod tests {
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();
         (ledger.lost, ledger.unverifiable) = (7, 1);
         assert!(broken(&run)[0].ends_with("of 1,200 keys 8 are not as acknowledged, or cannot be read."));
+
+        let phase = &mut run.trials[0].phases[1];
+        phase.durability.name = "none".into();
+        let ledger = phase.ledger.as_mut().unwrap();
+        (ledger.lost, ledger.gone, ledger.unverifiable) = (7, 7, 0);
+        let told = &broken(&run)[0];
+        assert!(
+            told.ends_with("of 1,200 keys 7 lost their latest write, as durability `none` allows after `kill`."),
+            "{told}"
+        );
     }
 }

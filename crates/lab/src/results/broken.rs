@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct FaultResult {
     /// What was done: `kill`, `restart`, `rolling-restart`, `pause`, `power-cut`, `disk-full`, `limit`, `link`, `reset`, `run`.
     pub what: String,
+    /// Nodes of the store that it was done to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nodes: u32,
+    /// Nodes of the store that the run controls.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub of_nodes: u32,
     /// What more is to be said of it, such as by how much a link was slower.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
@@ -49,6 +55,10 @@ pub struct FaultResult {
     pub problem: Option<String>,
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// What a disk forgot when its power was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ForgottenResult {
@@ -80,7 +90,8 @@ pub struct LedgerResult {
     pub keys: u64,
     /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
     pub confirmed: u64,
-    /// Not as they must be: the sum of `gone`, `stale`, `torn` and `never_written`.
+    /// Not as they must be: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. What the durability that
+    /// was promised allows to be lost is among them.
     pub lost: u64,
     /// Could not be read.
     pub unverifiable: u64,
@@ -107,7 +118,10 @@ pub struct LedgerResult {
     /// Of `lost`: torn, foreign or changed content.
     #[serde(default)]
     pub torn: u64,
-    /// Of `lost`: never written, refused or deleted, and yet there.
+    /// Of `lost`: deleted, and yet there. Older results count it in `never_written`.
+    #[serde(default)]
+    pub resurrected: u64,
+    /// Of `lost`: never written or refused, and yet there.
     #[serde(default)]
     pub never_written: u64,
     /// What reads found of followed keys while the phase ran.
@@ -124,6 +138,9 @@ pub struct LedgerReadsResult {
     pub stale: u64,
     /// Of them: found an older version than an earlier read of the same client had.
     pub backwards: u64,
+    /// Of both: of keys that were written last before a fault.
+    #[serde(default)]
+    pub after_fault: u64,
     /// Some of both.
     pub examples: Vec<String>,
 }

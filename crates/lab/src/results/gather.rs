@@ -309,11 +309,13 @@ fn gather_ledger(l: &LedgerReport) -> LedgerResult {
         gone: l.lost,
         stale: l.stale,
         torn: l.torn,
+        resurrected: l.resurrected,
         never_written: l.never_written,
         reads: LedgerReadsResult {
             followed: l.reads.followed,
             stale: l.reads.stale,
             backwards: l.reads.backwards,
+            after_fault: l.reads.after_fault,
             examples: l.reads.examples.clone(),
         },
     }

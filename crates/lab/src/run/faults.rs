@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use storebench_core::engine::{Companion, Stop, Watch};
+use storebench_core::measure::StoreStats;
 use storebench_core::store::{AnyStore, StoreError};
 use storebench_core::workload::{Condition, Fault, FaultKind, Study};
 use storebench_machine::{Forgotten, run_command};
@@ -22,6 +23,8 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Happened {
     pub what: FaultKind,
+    /// Nodes of the store that it was done to, and all.
+    pub nodes: (u32, u32),
     /// What more is to be said of it.
     pub detail: String,
     /// When it was done; none where the phase was over before.
@@ -38,6 +41,13 @@ pub(super) struct Happened {
     pub dropped: Option<String>,
     /// Why it could not be done, or mended.
     pub problem: Option<String>,
+}
+
+/// What a store said that could not be asked about itself. Nothing where the study silenced it and it answered otherwise: that
+/// it could not be asked then was the plan.
+pub(super) fn untold<'a>(stats: &'a StoreStats, happened: &[Happened]) -> Option<&'a String> {
+    let planned = happened.iter().any(|fault| fault.began_ns.is_some() && fault.what.silences());
+    stats.message.as_ref().filter(|_| !planned || stats.samples.is_empty())
 }
 
 /// Breaks a store's servers and links, and mends them.
@@ -184,9 +194,11 @@ impl Breaker<'_> {
 
 impl Companion for Breaker<'_> {
     fn accompany(&mut self, watch: &Watch) {
+        let of = self.server.as_ref().map_or(1, Managed::count);
         for fault in &self.faults {
             let mut happened = Happened {
                 what: fault.what,
+                nodes: (if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) { of } else { 1 }, of),
                 detail: fault.detail(),
                 began_ns: None,
                 mended_ns: None,
@@ -207,5 +219,47 @@ impl Companion for Breaker<'_> {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_core::measure::StatsSample;
+
+    use super::*;
+
+    fn happened(what: FaultKind, began_ns: Option<u64>) -> Happened {
+        Happened {
+            what,
+            nodes: (1, 1),
+            detail: String::new(),
+            began_ns,
+            mended_ns: None,
+            listening_ns: None,
+            ready_ns: None,
+            forgotten: None,
+            dropped: None,
+            problem: None,
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_killed_by_plan_is_not_told_as_one_that_cannot_be_asked() {
+        let sample = StatsSample { at_ns: 1, took_ns: 1, figures: Vec::new() };
+        let stats = StoreStats {
+            samples: vec![sample],
+            failed: 3,
+            message: Some("connection refused".into()),
+            ..StoreStats::default()
+        };
+        for what in [FaultKind::Kill, FaultKind::Pause, FaultKind::PowerCut, FaultKind::Link] {
+            assert_eq!(untold(&stats, &[happened(what, Some(5))]), None, "{what:?}");
+        }
+        for faults in [vec![], vec![happened(FaultKind::Kill, None)], vec![happened(FaultKind::Limit, Some(5))]] {
+            assert!(untold(&stats, &faults).is_some(), "{faults:?}");
+        }
+        // Killed, and yet it never answered at all: that is more than the plan.
+        let never = StoreStats { samples: Vec::new(), ..stats };
+        assert!(untold(&never, &[happened(FaultKind::Kill, Some(5))]).is_some());
     }
 }

@@ -123,6 +123,11 @@ impl Managed {
         Ok(Self { name, server: Arc::new(Mutex::new(made)), listens: None, disk, nodes: Vec::new(), places })
     }
 
+    /// How many nodes the store has.
+    pub(super) fn count(&self) -> u32 {
+        1 + self.nodes.len() as u32
+    }
+
     /// The same with the further nodes of its store, in the order in which they are started.
     #[must_use]
     pub fn with_nodes(self, nodes: Vec<Self>) -> Self {

@@ -15,7 +15,7 @@ use storebench_core::store::{CollectionLayout, Layout, OpKind, Prepare, StoreErr
 use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::error::kind;
-use super::faults::{Breaker, Happened};
+use super::faults::{Breaker, Happened, untold};
 use super::foreign;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
@@ -62,7 +62,8 @@ fn block_seed(arm: &Arm, planned: &PlannedTrial, probe: u64) -> u64 {
 
 /// Whether a phase found everything that it asked for: what lost documents, or could not be asked, is no database to keep.
 fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
-    !spoiled(trial, phase) && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.censored == 0)
+    let lost = phase.ledger.as_ref().is_some_and(|ledger| ledger.lost > 0);
+    !lost && !spoiled(trial, phase) && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.censored == 0)
 }
 
 /// The rate of a phase as its study says it, or as the search set it.
@@ -97,6 +98,8 @@ fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> 
             FaultResult {
                 clients_late_ns: late_ns,
                 what: of.what.name().to_owned(),
+                nodes: of.nodes.0,
+                of_nodes: of.nodes.1,
                 detail: of.detail,
                 began_ns: of.began_ns,
                 mended_ns: of.mended_ns,
@@ -509,7 +512,8 @@ impl Session<'_> {
         }
         journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record, &sampling.taken));
         record.name.clone_from(&plan.name);
-        if let Some(message) = &record.store_stats.message {
+        let happened = breaker.as_ref().map_or(&[][..], |breaker| &breaker.happened);
+        if let Some(message) = untold(&record.store_stats, happened) {
             let times = record.store_stats.failed;
             journal.note(format!(
                 "{} was asked about itself in vain {times} time{} in {}: {message}",

@@ -4,6 +4,7 @@ use super::check::{Arms, Looks, Scene};
 use super::checks::CHECKS;
 use super::lost::loaded_and_gone;
 use super::model::{Level, Verdict};
+use super::promise::forbidden;
 use crate::results::{PhaseResult, RunResult, TrialResult};
 
 /// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
@@ -38,16 +39,16 @@ pub fn judge(result: &RunResult) -> Vec<Verdict> {
     verdicts
 }
 
-/// Whether data were lost, wrong or could not be verified in a phase, which need not be among the trial's own yet.
+/// Whether data were lost against what was promised, wrong or could not be verified in a phase, which need not be among the trial's own yet.
 pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let ledger = phase.ledger.as_ref();
     phase.ops.values().any(|op| op.wrong > 0)
-        || ledger.is_some_and(|l| l.lost > 0 || l.unverifiable > 0)
-        || super::lost::misread(phase) > 0
+        || ledger.is_some_and(|l| l.unverifiable > 0)
+        || forbidden(trial, phase) != (0, 0)
         || loaded_and_gone(trial, phase) > 0
 }
 
-/// The exit code of a run: 1 when data were lost, wrong or could not be verified; 2 or 3 when a store
+/// The exit code of a run: 1 when data were lost against what was promised, wrong or could not be verified; 2 or 3 when a store
 /// refused or could not be reached, 1 when it failed; 130 when interrupted; 4 when the measurement
 /// is invalid by its own verdicts; otherwise 0. The first that holds counts.
 pub fn exit_code(result: &RunResult) -> u8 {

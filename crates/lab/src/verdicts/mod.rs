@@ -12,6 +12,7 @@ mod lost;
 mod memory;
 mod model;
 mod page;
+mod promise;
 #[cfg(test)]
 mod testing;
 mod unlike;
@@ -21,6 +22,7 @@ pub use judge::{exit_code, judge, spoiled};
 pub use lost::loaded_and_gone;
 pub use model::{Level, Verdict};
 pub use page::page;
+pub(crate) use promise::{allowed, lost_writes};
 
 /// What a check means for the result where it does not pass, in a few plain words.
 pub fn in_short(check: &str) -> Option<&'static str> {

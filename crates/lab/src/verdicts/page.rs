@@ -28,7 +28,8 @@ fn filled(text: &str) -> String {
     let mut ended = true;
     for line in text.lines().map(str::trim) {
         match blocks.last_mut() {
-            Some(block) if !ended && !line.is_empty() && !line.starts_with("- ") => {
+            // A line of a table stays a line.
+            Some(block) if !ended && !line.is_empty() && !line.starts_with("- ") && !line.starts_with('|') => {
                 block.push(' ');
                 block.push_str(line);
             }
@@ -41,6 +42,9 @@ fn filled(text: &str) -> String {
 
 /// One paragraph or item in lines; those of an item are indented.
 fn wrapped(block: &str) -> String {
+    if block.starts_with('|') {
+        return block.to_owned();
+    }
     let indent = if block.starts_with("- ") { "  " } else { "" };
     let mut lines: Vec<String> = Vec::new();
     for part in parts(block) {

@@ -1,10 +1,12 @@
 //! `lost-writes`: is what was acknowledged still there?
 
+use storebench_core::ledger::promise_table;
+
 use crate::human::{count, percent};
 use crate::results::LedgerResult;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
-use crate::verdicts::lost::misread;
 use crate::verdicts::model::Level;
+use crate::verdicts::promise::{allowed, forbidden, lost_writes};
 
 pub(super) const CHECK: Check = Check {
     name: "lost-writes",
@@ -17,25 +19,38 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn page() -> String {
-    "With a ledger: one acknowledged write that is gone, or cannot be read back: invalid, exit
-code 1; so is a read that was promised to see every acknowledged write and did not see the same client's own, or went back
-behind an earlier one. A note where nothing was written, or not all was read back. Compare with the durability that was
-promised."
-        .to_owned()
+    format!(
+        "With a ledger: one acknowledged write that is gone against its promise, or cannot be read back: invalid, exit
+code 1; so is a read that was promised to see every acknowledged write and saw what was current at no moment between its send
+and its answer. Caution where the promise allows the loss: the durability and what was done to the store decide, by this table.
+Torn documents, and documents that nobody wrote, are allowed by no promise. A note where nothing was written, or not all was
+read back.\n\n{}\n\nPromises that name nodes are of a store of several: one fault hits one node, `rolling-restart` and
+`run` all of them, and what fewer than a majority hold may be lost where the others go on without them. To have a loss fail
+the run, promise more: `durability = \"fsync\"`.",
+        promise_table()
+    )
 }
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let ledger = scene.phase.ledger.as_ref()?;
     let told = ledger.confirmed + ledger.lost + ledger.unverifiable;
+    let (lost, misread) = forbidden(scene.trial, scene.phase);
+    let reads = &ledger.reads;
+    let strong = scene.phase.consistency.name == "strong";
+    let allowance = allowed(scene.trial, scene.phase);
     let (level, advice) = match () {
-        () if ledger.lost > 0 || ledger.unverifiable > 0 => (
+        () if lost > 0 || ledger.unverifiable > 0 => (
             Level::Invalid,
             "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability that was promised",
         ),
-        () if misread(scene.phase) > 0 => (
+        () if misread > 0 => (
             Level::Invalid,
             "reads went back behind what was acknowledged or read before: see `ledger.reads.examples`, and compare with the consistency that was promised",
+        ),
+        () if ledger.lost > 0 || (strong && reads.stale + reads.backwards > 0) => (
+            Level::Caution,
+            "the durability that was promised does not outlast what was done; promise more (durability = \"fsync\") where these writes must be kept",
         ),
         () if ledger.keys == 0 => {
             (Level::Note, "nothing was written, so that nothing was followed: give the phase writes")
@@ -43,10 +58,14 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         () if told < ledger.keys => (Level::Note, "the others were not read back: the phase ended early"),
         () => (Level::Pass, ""),
     };
+    let mut saw = in_a_line(ledger);
+    if let Some(allowed) = allowance.filter(|_| lost_writes(ledger) > 0) {
+        saw += &format!("; lost {} writes, {}", count(lost_writes(ledger)), allowed.in_words());
+    }
     Some(Finding::new(
         level,
-        in_a_line(ledger),
-        "invalid when a single acknowledged write is lost or cannot be verified; note when none was followed, or not all were read back",
+        saw,
+        "invalid when a single acknowledged write is lost against its promise or cannot be verified; caution when the promise allows the loss; note when none was followed, or not all were read back",
         advice,
     ))
 }
@@ -62,7 +81,8 @@ fn in_a_line(ledger: &LedgerResult) -> String {
         (ledger.gone, "lost though acknowledged"),
         (ledger.stale, "older than acknowledged"),
         (ledger.torn, "torn or foreign"),
-        (ledger.never_written, "never written, refused or deleted, yet there"),
+        (ledger.resurrected, "deleted, yet there"),
+        (ledger.never_written, "never written or refused, yet there"),
         (ledger.unverifiable, "could not be read"),
         (ledger.happened, "of unknown outcome, and done"),
         (ledger.not_happened, "of unknown outcome, and not done"),
@@ -89,8 +109,8 @@ fn in_a_line(ledger: &LedgerResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::results::LedgerResult;
-    use crate::verdicts::testing::{INVALID, NOTE, PASS, closed, level};
+    use crate::results::{FaultResult, LedgerReadsResult, LedgerResult};
+    use crate::verdicts::testing::{CAUTION, INVALID, NOTE, PASS, closed, level};
     use crate::verdicts::{exit_code, judge};
 
     #[test]
@@ -111,5 +131,77 @@ mod tests {
             result.verdicts = judge(&result);
             assert_eq!(exit_code(&result), 1);
         }
+    }
+
+    /// A run with a fault whose phases were promised this, and of nine keys as many as this were lost.
+    fn struck(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerResult)) -> crate::results::RunResult {
+        let mut result = closed(|p| {
+            p.durability.name = durability.into();
+            p.consistency.name = "strong".into();
+            p.ops[0].kind = "upsert".into();
+            p.faults = vec![FaultResult {
+                what: fault.into(),
+                began_ns: Some(1),
+                recovered_ns: Some(2),
+                ..FaultResult::default()
+            }];
+            let mut ledger = LedgerResult { keys: 9, confirmed: 6, lost: 3, gone: 3, ..Default::default() };
+            change(&mut ledger);
+            p.ledger = Some(ledger);
+        });
+        result.verdicts = judge(&result);
+        result
+    }
+
+    #[test]
+    fn the_promise_and_the_fault_decide_what_is_a_loss() {
+        for (durability, fault, code) in [
+            ("none", "kill", 0),
+            ("none", "restart", 0),
+            ("none", "power-cut", 0),
+            ("none", "pause", 1),
+            ("none", "disk-full", 1),
+            ("os", "power-cut", 0),
+            ("os", "run", 0),
+            ("os", "kill", 1),
+            ("os", "link", 1),
+            ("fsync", "kill", 1),
+            ("fsync", "power-cut", 1),
+            ("majority", "kill", 0),
+            ("acknowledged by 1, persisted disk on 1", "power-cut", 1),
+        ] {
+            let result = struck(durability, fault, |_| ());
+            let expected = if code == 0 { CAUTION } else { INVALID };
+            assert_eq!(level(&result, "lost-writes"), expected, "{durability} {fault}");
+            assert_eq!(exit_code(&result), code, "{durability} {fault}");
+            if code == 0 {
+                let told = &result.verdicts.iter().find(|v| v.check == "lost-writes").unwrap().saw;
+                assert!(
+                    told.contains(&format!("lost 3 writes, as durability `{durability}` allows after `{fault}`")),
+                    "{told}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_promise_allows_what_is_worse_than_a_lost_write() {
+        let code = |change: fn(&mut LedgerResult)| exit_code(&struck("none", "kill", change));
+        assert_eq!(code(|l| (l.gone, l.stale, l.resurrected) = (1, 1, 1)), 0);
+        assert_eq!(code(|l| (l.gone, l.torn) = (2, 1)), 1);
+        assert_eq!(code(|l| (l.gone, l.never_written) = (2, 1)), 1);
+        assert_eq!(code(|l| l.unverifiable = 1), 1);
+        // Reads of what was written before the fault find what it left; what was written after it has to be found.
+        let reads = |stale, after_fault| LedgerReadsResult { followed: 9, stale, after_fault, ..Default::default() };
+        for (reads, expected) in [(reads(2, 2), 0), (reads(2, 1), 1)] {
+            assert_eq!(exit_code(&struck("none", "kill", |l| l.reads = reads)), expected);
+        }
+    }
+
+    #[test]
+    fn what_did_not_happen_excuses_nothing() {
+        let mut result = struck("none", "kill", |_| ());
+        result.trials[0].phases[0].faults[0].began_ns = None;
+        assert_eq!(exit_code(&result), 1);
     }
 }
