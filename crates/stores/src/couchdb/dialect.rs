@@ -171,25 +171,25 @@ impl CouchDialect {
         }
         match request.op {
             Op::Read { key } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 memory.contents = request.contents;
                 out.begin(Method::Get).raw(path).segment(key).raw(if self.stale { "?r=1" } else { "" });
             }
             Op::Exists { key } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 out.begin(Method::Head).raw(path).segment(key);
             }
             Op::Insert { key, body } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 out.begin(Method::Put).raw(path).segment(key);
                 encode(collection.body, body, out.body());
             }
             Op::Upsert { key, body } | Op::Replace { key, body } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
                 memory.begin(kind, number, false, key, body);
                 if kind == OpKind::Replace || collection.met {
@@ -199,12 +199,12 @@ impl CouchDialect {
                 }
             }
             Op::Delete { key } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 memory.begin(kind, number, false, key, b"");
                 self.ask_revision(memory, out);
             }
             Op::CompareAndSwap { key, expected, body } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
                 memory.begin(kind, number, false, key, body);
                 if !json::is_revision(expected) {
@@ -222,12 +222,12 @@ impl CouchDialect {
             Op::Append { key, bytes: payload }
             | Op::Prepend { key, bytes: payload }
             | Op::MergePatch { key, patch: payload } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 memory.begin(kind, number, false, key, payload);
                 self.ask_document(memory, out);
             }
             Op::Counter { key, delta, initial } => {
-                check_key(key)?;
+                check_key_in_path(key)?;
                 memory.begin(kind, number, false, key, b"");
                 (memory.delta, memory.initial) = (delta, initial);
                 self.ask_document(memory, out);
@@ -447,6 +447,28 @@ impl CouchDialect {
 /// Refuses keys that CouchDB cannot have.
 pub(super) fn check_key(key: &str) -> Result<(), OpError> {
     if key.is_empty() || key.starts_with('_') { Err(RESERVED) } else { Ok(()) }
+}
+
+/// The longest key in a request line. Servers close the connection at lines of more than 8 KiB (mochiweb of CouchDB) or
+/// 16 KiB (Node.js of PouchDB), and part of the line is the collection's.
+const LONGEST_KEY_IN_PATH_BYTES: usize = 7_000;
+
+/// Refuses keys that cannot be in the path of a request. Bulk operations have theirs in the body.
+fn check_key_in_path(key: &str) -> Result<(), OpError> {
+    check_key(key)?;
+    let encoded = |byte: u8| if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) { 1 } else { 3 };
+    let length: usize = key.bytes().map(encoded).sum();
+    if length <= LONGEST_KEY_IN_PATH_BYTES {
+        return Ok(());
+    }
+    Err(OpError::new(
+        ErrorKind::Refused,
+        format!(
+            "a key of {} bytes takes {length} in a request's path, where servers take {LONGEST_KEY_IN_PATH_BYTES}; only \
+             bulk operations take longer ones",
+            key.len()
+        ),
+    ))
 }
 
 /// Refuses bodies that CouchDB cannot have.
