@@ -189,6 +189,7 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         (Defect::ReadOnlyMakes, &["prepare: read-only"], &["prepare: read-only"]),
         (Defect::WriteExistingMakes, &["prepare: write-existing"], &["prepare: write-existing"]),
         (Defect::NeverExpires, &["touch: a document lives"], &["touch:"]),
+        (Defect::WakesItself, &["session: nothing in flight"], &["session: nothing in flight"]),
         (Defect::Panics, &["prepend: adds", "prepend: a missing", "prepend: refused"], &["prepend:"]),
     ];
     for (defect, must_fail, may_fail) in cases {
