@@ -272,4 +272,39 @@ mod tests {
             assert_eq!(told, [round; 50]);
         }
     }
+
+    /// A server's session whose connection is lost: each poll brings it one step nearer to the next one.
+    struct Away {
+        polls_to_come: u32,
+    }
+
+    impl Session for Away {
+        fn submit(&mut self, _: &Request<'_>, token: Token, out: &mut dyn Completions) {
+            let kind = if self.polls_to_come > 0 { ErrorKind::Temporary } else { ErrorKind::NotFound };
+            out.complete(token, Err(OpError::new(kind, "")));
+        }
+        fn poll(&mut self, _: &mut Context<'_>, _: &mut dyn Completions) -> Poll<()> {
+            self.polls_to_come = self.polls_to_come.saturating_sub(1);
+            Poll::Ready(())
+        }
+    }
+
+    #[test]
+    fn a_session_that_turns_each_call_away_at_once_connects_again_meanwhile() {
+        let reactor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut caller = Caller {
+            session: Some(Box::new(Away { polls_to_come: 3 })),
+            reactor: Some(reactor),
+            clock: Arc::new(crate::engine::RealClock::new()),
+            timeout_ns: 1_000_000_000,
+            next: 0,
+        };
+        let mut ended = Vec::new();
+        for _ in 0..5 {
+            let request = Request { collection: CollectionId(0), op: Op::Read { key: "a" }, contents: true };
+            caller.call(&request, |result| ended.push(result.unwrap_err().kind));
+        }
+        let (away, there) = (ErrorKind::Temporary, ErrorKind::NotFound);
+        assert_eq!(ended, [away, away, away, there, there]);
+    }
 }

@@ -55,8 +55,9 @@ impl<K: FnMut() + Send, R: FnMut() + Send> Companion for Killer<K, R> {
     }
 }
 
-/// Runs the phase, and ends it when so much as in the beginning was answered behind the restart.
-fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, restart: impl FnMut() + Send) {
+/// Runs the phase, and ends it when so much as in the beginning was answered behind the restart. Gives how often a connection
+/// was lost.
+fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, restart: impl FnMut() + Send) -> u64 {
     let study = Study::parse(STUDY, Path::new("comes-back.toml"), &[]).unwrap();
     let dir = std::env::temp_dir();
     let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
@@ -99,7 +100,7 @@ fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, r
     assert!(restarted_ns.load(Ordering::SeqCst) > 0);
     assert!(tally.errors() > 0, "it was away, and nothing failed");
     assert!(answered >= ENOUGH, "nobody came back to it: {answered} answers; {:?}", record.messages);
-    assert!(record.total.connections.disconnects > 0);
+    record.total.connections.disconnects
 }
 
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
@@ -107,7 +108,7 @@ const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 fn real(name: &'static str, arguments: &[&str]) {
     let server = Server::start_with(name, arguments);
     let store = storebench_stores::open(&server.url).unwrap();
-    comes_back(&store, ENOUGH, || server.kill(), || server.restart());
+    assert!(comes_back(&store, ENOUGH, || server.kill(), || server.restart()) > 0);
     store.close().unwrap();
 }
 
@@ -152,7 +153,9 @@ fn to_ravendb() {
 fn to_couchbase() {
     let fake = crate::couchbase::fake(storebench_fakes::couchbase::FakeOptions::default());
     let store = storebench_stores::open(&fake.url()).unwrap();
-    comes_back(&store, ENOUGH, || fake.kill(0), || fake.revive(0));
+    // The SDK says that a connection is lost only to what is in flight on it, and lets the rest run out of time: where nothing
+    // is in flight when the node goes, no loss is counted, and failures come as slowly as time-outs.
+    comes_back(&store, 8, || fake.kill(0), || fake.revive(0));
 }
 
 /// As CouchDB 3.5 was seen: for about two seconds after it died each connection is refused.
@@ -165,7 +168,7 @@ fn to_an_http_server_that_refuses_connections_for_longer() {
     assert_ne!(url, server.url);
     let store = storebench_stores::open(&url).unwrap();
     // 400 operations at 200 a second.
-    comes_back(&store, 400, || door.shut(), || door.reopen());
+    assert!(comes_back(&store, 400, || door.shut(), || door.reopen()) > 0);
 }
 
 /// Where a server that goes on can be reached, or not.
@@ -255,6 +258,6 @@ fn to_an_embedded_store_in_a_process_of_its_own() {
         child.kill().unwrap();
         child.wait().unwrap();
     };
-    comes_back(&store, ENOUGH, kill, || *child.lock().unwrap() = start());
+    assert!(comes_back(&store, ENOUGH, kill, || *child.lock().unwrap() = start()) > 0);
     kill();
 }

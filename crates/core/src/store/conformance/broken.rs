@@ -1,5 +1,7 @@
 //! A store with one defect, to show that the suite finds it.
 
+use std::task::{Context, Poll};
+
 use crate::store::{
     Batch, BatchBuf, BulkWrite, Capabilities, Completions, Description, ErrorKind, Layout, MemorySession, MemoryStore,
     Namespace, Op, OpError, OpKind, Prepare, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
@@ -57,6 +59,8 @@ pub(super) enum Defect {
     SplitsSurrogates,
     /// A session panics at a prepend.
     Panics,
+    /// Each poll wakes whoever polls, though nothing is to come.
+    WakesItself,
 }
 
 /// A memory store with a defect.
@@ -217,6 +221,13 @@ impl Session for BrokenSession {
             }
             out.complete(token, result);
         });
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        if self.defect == Defect::WakesItself {
+            cx.waker().wake_by_ref();
+        }
+        self.inner.poll(cx, out)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -154,6 +155,21 @@ impl Client {
         };
         self.runtime = runtime;
         idle
+    }
+
+    /// Polls a hundred times; whether one of the polls did not ask for the next before it returned.
+    pub(super) fn comes_to_rest(&mut self, answers: &mut Answers) -> bool {
+        let runtime = self.runtime.take();
+        let within = runtime.as_ref().map(tokio::runtime::Runtime::enter);
+        let rests = (0..100).any(|_| {
+            let bell = Arc::new(Bell::default());
+            let waker = Waker::from(Arc::clone(&bell));
+            let _ = self.session().poll(&mut Context::from_waker(&waker), answers);
+            !bell.0.load(Ordering::Relaxed)
+        });
+        drop(within);
+        self.runtime = runtime;
+        rests
     }
 
     /// Does an operation that must succeed.
@@ -351,6 +367,16 @@ async fn finish_reactor(
         }
     })
     .await
+}
+
+/// Whether it was woken.
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 struct Unpark(Thread);

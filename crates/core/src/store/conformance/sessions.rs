@@ -144,6 +144,8 @@ fn idle(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
     let mut answers = Answers::default();
     ensure!(c.idle(&mut answers), "nothing was submitted, yet the session says something is in flight");
+    // The loop polls at every wake, also while nothing is in flight: one that wakes itself would be polled without end.
+    ensure!(c.comes_to_rest(&mut answers), "nothing was submitted, yet each poll asks for another one at once");
     ensure!(answers.0.is_empty(), "nothing was submitted, yet something completed");
     Ok(())
 }

@@ -192,6 +192,7 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         (Defect::AnswersAKeyOnce, &["bulk-read: a repeated"], &["bulk-read: a repeated"]),
         (Defect::UpsertsBackwards, &["bulk-upsert: of a repeated"], &["bulk-upsert: of a repeated"]),
         (Defect::SplitsSurrogates, &["page: values that need"], &["page: values that need"]),
+        (Defect::WakesItself, &["session: nothing in flight"], &["session: nothing in flight"]),
         (Defect::Panics, &["prepend: adds", "prepend: a missing", "prepend: refused"], &["prepend:"]),
     ];
     for (defect, must_fail, may_fail) in cases {
