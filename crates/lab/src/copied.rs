@@ -196,6 +196,7 @@ fn of_files() -> Capabilities {
         inserts_faster: false,
         embedded: true,
         longest_key_bytes: None,
+        expires_late_by: None,
         own_members: &[],
         attachments_member: None,
         rows: &[],

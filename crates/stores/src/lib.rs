@@ -56,6 +56,19 @@ mod redb;
 #[cfg(feature = "redis")]
 mod redis;
 mod registry;
+#[cfg(any(
+    feature = "couchbase",
+    feature = "couchdb",
+    feature = "fjall",
+    feature = "mongodb",
+    feature = "postgres",
+    feature = "ravendb"
+))]
+#[cfg_attr(
+    not(all(feature = "couchbase", feature = "mongodb", feature = "postgres")),
+    allow(dead_code, reason = "each driver uses its part of it")
+)]
+mod repeats;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 

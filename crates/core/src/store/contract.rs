@@ -184,6 +184,8 @@ pub struct Capabilities {
     pub embedded: bool,
     /// The longest key it takes, where that is less than 250 bytes. Longer keys are refused.
     pub longest_key_bytes: Option<usize>,
+    /// How long an expired document may still be read, where that is more than a minute.
+    pub expires_late_by: Option<Duration>,
     /// Top-level members of documents that are the store's own: what it reads has them, what is written into
     /// another store has not.
     pub own_members: &'static [&'static str],

@@ -120,18 +120,23 @@ pub enum Op<'a> {
         patch: &'a [u8],
     },
     /// Writes several documents with one request, or one transaction where the store has them.
+    ///
+    /// A key may be repeated: it ends as if the items had been written one after the other. Of two upserts
+    /// both count and the later one's document stays; of two inserts the second is a *conflict*.
     BulkWrite {
         /// What each item does.
         kind: BulkWrite,
         /// The keys and documents.
         items: Batch<'a>,
     },
-    /// Reads several documents with one request. Documents that do not exist are left out.
+    /// Reads several documents with one request. Documents that do not exist are left out. A key that is
+    /// asked for twice is answered twice: there are as many rows as keys asked for whose document exists.
     BulkRead {
         /// The keys; bodies are empty.
         keys: Batch<'a>,
     },
-    /// Removes several documents with one request. Documents that do not exist are left out.
+    /// Removes several documents with one request. Documents that do not exist are left out, so that a
+    /// repeated key counts once.
     BulkDelete {
         /// The keys; bodies are empty.
         keys: Batch<'a>,

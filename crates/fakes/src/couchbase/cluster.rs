@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::documents::{Copy, Document, Name, alive};
-use super::fake::FakeOptions;
+use super::fake::{FakeOptions, QueryService};
 use super::garbage::{Garbage, Random};
 use super::map::{self, Map, Ports};
 use super::views::View;
@@ -119,7 +119,15 @@ impl Cluster {
     pub(super) fn config(&self, bucket: bool) -> String {
         let members: Vec<(Ports, bool)> = self.nodes.iter().map(|node| (node.ports, node.up)).collect();
         let bucket = bucket.then_some(self.options.bucket.as_str());
-        map::terse(bucket, &self.map, self.epoch, self.revision, &members, self.manifest_uid).to_string()
+        let mut config = map::terse(bucket, &self.map, self.epoch, self.revision, &members, self.manifest_uid);
+        if self.options.queries == QueryService::Absent {
+            for node in config["nodesExt"].as_array_mut().into_iter().flatten() {
+                if let Some(services) = node["services"].as_object_mut() {
+                    services.retain(|name, _| !name.starts_with("n1ql"));
+                }
+            }
+        }
+        config.to_string()
     }
 
     /// The next CAS; also used for what must be new.

@@ -23,6 +23,18 @@ impl std::fmt::Debug for Tls {
     }
 }
 
+/// What becomes of requests to the query service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueryService {
+    /// They are answered.
+    #[default]
+    Runs,
+    /// Each is answered 501, as by mocks that have only the data service.
+    NotImplemented,
+    /// The map names no node that runs it.
+    Absent,
+}
+
 /// What a fake is made of.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
@@ -48,6 +60,8 @@ pub struct FakeOptions {
     pub port: u16,
     /// With it, every node listens encrypted too.
     pub tls: Option<Tls>,
+    /// Whether queries are answered.
+    pub queries: QueryService,
 }
 
 impl Default for FakeOptions {
@@ -64,6 +78,7 @@ impl Default for FakeOptions {
             version: "7.6.0-0000-fake".into(),
             port: 0,
             tls: None,
+            queries: QueryService::Runs,
         }
     }
 }

@@ -6,12 +6,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Shared};
+use super::fake::QueryService;
 use super::http::{Answer, Request, decoded};
 use super::{query, views};
 
 /// Answers a request of somebody who may ask.
 pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
     if request.path == "/query/service" {
+        let queries = shared.lock().options.queries;
+        if queries != QueryService::Runs {
+            return Answer::text(501, "Not Implemented");
+        }
         return query::answer(request, shared).await;
     }
     let parts: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();

@@ -146,6 +146,7 @@ pub(crate) fn capabilities() -> Capabilities {
         consistency: vec![(ReadConsistency::Strong, "one database file")],
         embedded: true,
         longest_key_bytes: None,
+        expires_late_by: None,
         ..Capabilities::default()
     }
 }

@@ -5,6 +5,7 @@ use futures_util::{Stream, StreamExt};
 use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
 use super::operations::{Context, Found, Target, item, item_kind};
+use crate::repeats::{Rounds, Within};
 
 /// Items of one bulk operation in flight at once. More do not shorten it: the connections of a session
 /// are busy with these.
@@ -17,7 +18,7 @@ async fn next<T>(answers: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
     tokio::task::unconstrained(answers.next()).await
 }
 
-/// Does a bulk operation.
+/// Does a bulk operation. Items of one key are not in flight together: they would be done in any order.
 pub(super) async fn perform(
     context: &Context,
     target: &Target,
@@ -27,24 +28,30 @@ pub(super) async fn perform(
 ) -> Result<OwnedReply, OpError> {
     let items = batch.as_batch();
     let single = item_kind(kind);
-    let doing = items.iter().enumerate().map(|(number, (key, body))| async move {
-        (number, key, item(context, target, single, key, body, contents).await)
-    });
-    let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
     let (mut done, mut rejects, mut found) = (0, Vec::new(), Found::new(contents));
-    while let Some((number, key, answer)) = next(&mut answers).await {
-        match answer {
-            Ok(reply) => {
-                done += 1;
-                if single == OpKind::Read {
-                    found.read(key, &reply);
+    let mut rounds = Rounds::default();
+    rounds.arrange(items, Within::Given);
+    for round in rounds.ranges() {
+        let doing = rounds.order[round].iter().map(|number| async {
+            let number = *number as usize;
+            let (key, body) = items.get(number).unwrap_or_default();
+            (number, key, item(context, target, single, key, body, contents).await)
+        });
+        let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
+        while let Some((number, key, answer)) = next(&mut answers).await {
+            match answer {
+                Ok(reply) => {
+                    done += 1;
+                    if single == OpKind::Read {
+                        found.read(key, &reply);
+                    }
                 }
+                Err(error)
+                    if error.kind == ErrorKind::NotFound && !matches!(single, OpKind::Insert | OpKind::Upsert) => {}
+                Err(error) => rejects.push(Reject { item: number, error }),
             }
-            Err(error) if error.kind == ErrorKind::NotFound && !matches!(single, OpKind::Insert | OpKind::Upsert) => {}
-            Err(error) => rejects.push(Reject { item: number, error }),
         }
     }
-    drop(answers);
     // When nothing was done, and all for now, the whole may be tried again as one.
     let nothing = done == 0 && !rejects.is_empty() && rejects.len() == items.len();
     if nothing && rejects.iter().all(|reject| reject.error.kind == ErrorKind::Temporary) {

@@ -56,7 +56,7 @@ impl Found {
             None => Namespace::Absent,
             Some(_) if self.ours() => Namespace::Ours,
             Some(all) => Namespace::Foreign(format!(
-                "the scope `{}` of bucket `{}`, with {} collections, which Storebench did not make",
+                "the scope `{}` of bucket `{}` with {} collections",
                 settings.scope,
                 settings.bucket,
                 all.iter().filter(|name| *name != MARKERS).count()
@@ -117,7 +117,15 @@ async fn write_marker(
 }
 
 /// Makes the layout ready.
-pub(super) async fn prepare(link: &Link, settings: &Settings, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+///
+/// `key_index`: with a primary index on each collection.
+pub(super) async fn prepare(
+    link: &Link,
+    settings: &Settings,
+    layout: &Layout,
+    how: Prepare,
+    key_index: bool,
+) -> Result<(), StoreError> {
     if how.makes_nothing() {
         return check_existing(link, settings, layout, how == Prepare::WriteExisting).await;
     }
@@ -163,7 +171,7 @@ pub(super) async fn prepare(link: &Link, settings: &Settings, layout: &Layout, h
     }
     for collection in &layout.collections {
         usable(link, settings, &collection.name).await?;
-        make_indexes(link, settings, collection).await?;
+        make_indexes(link, settings, collection, key_index).await?;
     }
     Ok(())
 }
@@ -174,8 +182,8 @@ fn not_ours(settings: &Settings, found: &Found) -> StoreError {
         _ => format!("the scope `{}`", settings.scope),
     };
     StoreError::NotOurs(format!(
-        "{what}, is there: Storebench neither empties nor writes it; name another scope with scope=, or allow it with \
-         --into-existing"
+        "{what} is there, which Storebench did not make: it neither empties nor writes it; name another scope with \
+         scope=, or allow it with --into-existing"
     ))
 }
 
@@ -204,13 +212,18 @@ async fn usable(link: &Link, settings: &Settings, name: &str) -> Result<(), Stor
     control(&format!("wait for the collection `{}.{name}`", settings.scope), asking).await
 }
 
-async fn make_indexes(link: &Link, settings: &Settings, layout: &CollectionLayout) -> Result<(), StoreError> {
+async fn make_indexes(
+    link: &Link,
+    settings: &Settings,
+    layout: &CollectionLayout,
+    key_index: bool,
+) -> Result<(), StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(&layout.name);
     let indexes = collection.query_indexes();
     let what = format!("make the indexes of `{}.{}`", settings.scope, layout.name);
     let deadline = Instant::now() + PATIENCE;
     let mut wanted = Vec::new();
-    if settings.key_index {
+    if key_index {
         let options = || CreatePrimaryQueryIndexOptions::new().index_name(KEY_INDEX).ignore_if_exists(true);
         control(&what, until_known(deadline, || indexes.create_primary_index(options()))).await?;
         wanted.push(KEY_INDEX.to_owned());

@@ -91,6 +91,37 @@ impl<'a> Management<'a> {
         }))
     }
 
+    /// Whether somebody answers queries; otherwise why not. Not every cluster has the service, and mocks answer
+    /// that they do not implement it.
+    ///
+    /// # Errors
+    /// `Unreachable` where a node should answer and none can be reached.
+    pub(super) async fn lacks_queries(&self, topology: &Topology) -> Result<Option<String>, StoreError> {
+        let mut why = None;
+        let mut unreachable = None;
+        for host in &topology.queries {
+            let scheme = if self.settings.address.tls.is_some() { "https" } else { "http" };
+            let (user, password) = self.settings.credentials();
+            let request = self.client.post(format!("{scheme}://{host}/query/service")).basic_auth(user, Some(password));
+            match request.header("content-type", "application/json").body(r#"{"statement":"SELECT 1"}"#).send().await {
+                Ok(response) if matches!(response.status().as_u16(), 404 | 405 | 501) => {
+                    why = Some(format!("the query service at {host} answers {}", response.status()));
+                }
+                // What else it says of the statement is the matter of those that follow.
+                Ok(_) => return Ok(None),
+                Err(error) => {
+                    let text = format!("{host} (query) cannot be reached: {}", error.without_url());
+                    unreachable = Some(StoreError::Unreachable(text));
+                }
+            }
+        }
+        match (why, unreachable) {
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(Some("the cluster runs no query service".into())),
+            (why, _) => Ok(why),
+        }
+    }
+
     /// The server's version, such as `7.6.2-3721-enterprise`.
     ///
     /// # Errors

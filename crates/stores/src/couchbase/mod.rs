@@ -110,6 +110,8 @@ struct Known {
     topology: Option<Topology>,
     version: Option<String>,
     ready: Option<Ready>,
+    /// Why no queries are answered, where that was found.
+    no_queries: Option<String>,
 }
 
 /// The store.
@@ -165,6 +167,27 @@ impl CouchbaseStore {
         })
     }
 
+    /// Whether each collection gets a primary index. Where no queries are answered, only what the user asks for
+    /// fails for it.
+    async fn may_make_indexes(&self, topology: &Topology, layout: &Layout, how: Prepare) -> Result<bool, StoreError> {
+        let wanted = layout.collections.iter().find(|collection| !collection.indexes.is_empty());
+        if how.makes_nothing() || (wanted.is_none() && !self.settings.key_index) {
+            return Ok(self.settings.key_index);
+        }
+        let lacking = Management::new(&self.settings, topology)?.lacks_queries(topology).await?;
+        self.learn(|known| known.no_queries.clone_from(&lacking));
+        let Some(why) = lacking else { return Ok(self.settings.key_index) };
+        let remedy = match wanted {
+            Some(collection) => format!("the indexes of `{}` need it; leave them out", collection.name),
+            None if self.settings.key_index_asked => "keys=index needs it; use keys=none".to_owned(),
+            None => return Ok(false),
+        };
+        Err(StoreError::NotSupported(format!(
+            "bucket `{}`: {why}; {remedy}, or add the service to a node",
+            self.settings.bucket
+        )))
+    }
+
     fn ready(&self) -> Result<Ready, StoreError> {
         self.known().ready.ok_or_else(|| {
             StoreError::Failed(format!("{}: the store must be prepared before it is used", self.settings.address.shown))
@@ -190,11 +213,13 @@ impl Store for CouchbaseStore {
     fn capabilities(&self) -> Capabilities {
         let by_query = "a SQL++ query over the primary index (keys=index)";
         let bulk = "as many operations on single keys, 128 of them in flight at once; each succeeds or fails by itself";
+        let queries = self.known().no_queries.is_none();
         let support = |kind| match kind {
             OpKind::View => Some(Support::Approximated(
                 "rows from the view engine, of the default collection only; their documents by key",
             )),
-            OpKind::Prefix | OpKind::Scan if !self.settings.key_index => None,
+            OpKind::Page if !queries => None,
+            OpKind::Prefix | OpKind::Scan if !queries || !self.settings.key_index => None,
             OpKind::Prefix | OpKind::Scan => Some(Support::Approximated(by_query)),
             OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkRead | OpKind::BulkDelete => {
                 Some(Support::Approximated(bulk))
@@ -218,11 +243,12 @@ impl Store for CouchbaseStore {
                 (ReadConsistency::Session, "as strong"),
                 (ReadConsistency::Strong, "keys from the active copy; queries wait for their index (request_plus)"),
             ],
-            indexes: true,
+            indexes: queries,
             gives_up_at_timeout: true,
             inserts_faster: false,
             embedded: false,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
+            expires_late_by: None,
             own_members: &[],
             attachments_member: None,
             rows: &[],
@@ -234,7 +260,8 @@ impl Store for CouchbaseStore {
                 "A session has one connection to each node for the bucket, and one more for the cluster's map.",
                 "The official client costs 15 to 57 µs of processor an operation; see CPU per operation in the result.",
                 "Statistics, settling and compaction are of the whole bucket, with all its scopes.",
-                "Every collection has a primary index unless keys=none; keeping it is work on each write.",
+                "Every collection has a primary index unless keys=none, or no query service answers; keeping it is work \
+                 on each write.",
             ],
         }
     }
@@ -248,8 +275,9 @@ impl Store for CouchbaseStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        let ours = self.with_link(async |link, _| {
-            layout::prepare(link, &self.settings, layout, how).await?;
+        let ours = self.with_link(async |link, topology| {
+            let key_index = self.may_make_indexes(topology, layout, how).await?;
+            layout::prepare(link, &self.settings, layout, how, key_index).await?;
             Ok(layout::look(link, &self.settings).await?.namespace(&self.settings) == Namespace::Ours)
         })?;
         let collections = layout.collections.iter().map(|collection| {
@@ -278,7 +306,8 @@ impl Store for CouchbaseStore {
         }
         let fresh = options.consistency != ReadConsistency::StaleOk;
         let link = Link::open(&self.settings, &topology).await?;
-        CouchbaseSession::new(&self.settings, link, topology, &ready, options, fresh)
+        let queries = self.known().no_queries.is_none();
+        CouchbaseSession::new(&self.settings, link, topology, &ready, options, fresh, queries)
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -341,6 +370,9 @@ impl Store for CouchbaseStore {
                     "the keys of `{name}` cannot be listed: {why}; a primary index on the collection makes it so"
                 ))
             };
+            if let Some(why) = self.known().no_queries {
+                return Err(unlisted(&why));
+            }
             let total = queries::count(&scope, &name, QUERY_PATIENCE).await.map_err(|e| unlisted(&e.to_string()))?;
             let mut keys = Vec::new();
             for (offset, limit) in places(total, at_most as u64, seed) {

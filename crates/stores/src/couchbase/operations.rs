@@ -43,6 +43,8 @@ pub(super) struct Context {
     pub(super) read_only: bool,
     /// Whether pages and scans by key are offered.
     pub(super) by_key: bool,
+    /// Whether anybody answers queries.
+    pub(super) queries: bool,
     pub(super) gate: Rc<Gate>,
     pub(super) views: Views,
 }
@@ -153,6 +155,7 @@ impl Task {
                 self.what = What::Batch(batch);
             }
             Op::Prefix { .. } | Op::Scan { .. } if !context.by_key => return Err(OpError::unsupported()),
+            Op::Page { .. } if !context.queries => return Err(OpError::unsupported()),
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
                 let bodies = target.body == Body::Json;
                 let query = Query::of(op, &target.name, bodies)?.ok_or(OpError::unsupported())?;

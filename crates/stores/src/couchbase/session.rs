@@ -31,6 +31,7 @@ impl CouchbaseSession {
         ready: &Ready,
         options: &SessionOptions,
         fresh: bool,
+        queries: bool,
     ) -> Result<Self, StoreError> {
         let link = Arc::new(link);
         let views = Views::new(settings, &topology)?;
@@ -48,7 +49,8 @@ impl CouchbaseSession {
             fresh,
             timeout: options.timeout,
             read_only: ready.read_only,
-            by_key: settings.key_index,
+            queries,
+            by_key: queries && settings.key_index,
             gate: Rc::clone(&gate),
             views,
         });

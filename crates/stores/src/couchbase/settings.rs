@@ -32,6 +32,8 @@ pub(super) struct Settings {
     pub(super) scope: String,
     /// Whether collections get a primary index, which prefix pages and scans need.
     pub(super) key_index: bool,
+    /// Whether the URL asks for that, so that it may not be left out where no query service answers.
+    pub(super) key_index_asked: bool,
     /// Whether documents are sent compressed, by Snappy.
     compress: bool,
 }
@@ -70,9 +72,10 @@ impl Settings {
                  or a digit, and has at most 30 of them"
             )));
         }
-        let key_index = options.choice("keys", &["index", "none"])? != Some(1);
+        let keys = options.choice("keys", &["index", "none"])?;
+        let (key_index, key_index_asked) = (keys != Some(1), keys == Some(0));
         let compress = options.choice("compression", &["none", "snappy"])? == Some(1);
-        Ok(Self { address, bucket, scope, key_index, compress })
+        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress })
     }
 
     /// What the SDK takes for an address.

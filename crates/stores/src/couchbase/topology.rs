@@ -17,6 +17,8 @@ pub(super) struct Topology {
     pub(super) management: Vec<Host>,
     /// Where the view engine of each node listens.
     pub(super) views: Vec<Host>,
+    /// Where the query service of each node that runs it listens.
+    pub(super) queries: Vec<Host>,
     /// How many replicas the bucket has, beside the active copy.
     pub(super) replicas: u32,
 }
@@ -41,8 +43,9 @@ impl Topology {
         }
         let map = &config["vBucketServerMap"];
         let nodes = config["nodesExt"].as_array().ok_or_else(|| wrong("lists no nodes"))?;
-        let (kv, mgmt, capi) = if tls { ("kvSSL", "mgmtSSL", "capiSSL") } else { ("kv", "mgmt", "capi") };
-        let (mut data, mut management, mut views) = (Vec::new(), Vec::new(), Vec::new());
+        let [kv, mgmt, capi, n1ql] =
+            if tls { ["kvSSL", "mgmtSSL", "capiSSL", "n1qlSSL"] } else { ["kv", "mgmt", "capi", "n1ql"] };
+        let (mut data, mut management, mut views, mut queries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for node in nodes {
             let host = node["hostname"].as_str().unwrap_or(asked);
             let port = |service: &str| node["services"][service].as_u64().and_then(|port| u16::try_from(port).ok());
@@ -52,6 +55,7 @@ impl Topology {
                 data.push(Host { name: host.to_owned(), port }.to_string());
             }
             views.extend(port(capi).map(|port| Host { name: host.to_owned(), port }));
+            queries.extend(port(n1ql).map(|port| Host { name: host.to_owned(), port }));
             if let Some(port) = port(mgmt) {
                 management.push(Host { name: host.to_owned(), port });
             }
@@ -64,7 +68,7 @@ impl Topology {
         if data.is_empty() {
             return Err(wrong("has no node with the data service"));
         }
-        Ok(Self { active, data, management, views, replicas })
+        Ok(Self { active, data, management, views, queries, replicas })
     }
 
     /// How many copies are wanted, and how many nodes there are for them.
@@ -88,7 +92,7 @@ mod tests {
         "bucketCapabilities": ["collections"],
         "nodesExt": [
             {"hostname": "one", "services": {"kv": 1, "mgmt": 2}},
-            {"services": {"kv": 3, "mgmt": 4, "capi": 5}}
+            {"services": {"kv": 3, "mgmt": 4, "capi": 5, "n1ql": 6}}
         ],
         "vBucketServerMap": {"numReplicas": 1, "vBucketMap": [[0, 1], [1, 0], [-1, 0]]}
     }"#;
@@ -99,6 +103,7 @@ mod tests {
         assert_eq!(topology.data, ["one:1", "asked:3"]);
         assert_eq!(topology.management[1].to_string(), "asked:4");
         assert_eq!(topology.views, [Host { name: "asked".into(), port: 5 }]);
+        assert_eq!(topology.queries, [Host { name: "asked".into(), port: 6 }]);
         assert_eq!(topology.replicas, 1);
         let nodes: Vec<Option<usize>> = (0..100).map(|i| topology.node_of(&format!("key-{i}"))).collect();
         for node in [Some(0), Some(1), None] {

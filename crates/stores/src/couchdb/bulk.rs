@@ -46,6 +46,7 @@ impl CouchDialect {
                 .items
                 .push_with(|out| out.extend_from_slice(key.as_bytes()), |out| encode(collection.body, body, out));
         }
+        memory.bulk.part_repeated();
         if upsert && collection.met {
             self.ask_by_keys(Awaits::BulkRevisions, memory, out);
         } else {
@@ -69,6 +70,9 @@ impl CouchDialect {
                 memory.bulk.part.push(number);
             }
             memory.bulk.items.push(key, b"");
+        }
+        if awaits != Awaits::BulkRead {
+            memory.bulk.part_repeated();
         }
         self.ask_by_keys(awaits, memory, out);
         !memory.bulk.part.is_empty()

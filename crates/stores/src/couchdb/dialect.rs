@@ -134,6 +134,9 @@ impl Dialect for CouchDialect {
                 _ => status_error(&answer, false),
             })),
             Awaits::Revision => match self.take_revision(&answer) {
+                Ok(Some(revision)) if memory.kind == OpKind::CompareAndSwap && memory.revision != revision => {
+                    Step::Done(Err(CHANGED))
+                }
                 Ok(revision) => self.write(memory, revision, out),
                 Err(error) => Step::Done(Err(error)),
             },
@@ -198,11 +201,16 @@ impl CouchDialect {
                 check_key(key)?;
                 document::check(collection.body, body)?;
                 memory.begin(kind, number, false, key, body);
-                if json::is_revision(expected) {
-                    memory.revision.extend_from_slice(expected);
+                if !json::is_revision(expected) {
+                    self.ask_existence(memory, out);
+                    return Ok(true);
+                }
+                memory.revision.extend_from_slice(expected);
+                if self.pouch {
                     self.put(memory, out);
                 } else {
-                    self.ask_existence(memory, out);
+                    // CouchDB 3.5 stores a document that never was over any revision, where its shard holds others.
+                    self.ask_revision(memory, out);
                 }
             }
             Op::Append { key, bytes: payload }

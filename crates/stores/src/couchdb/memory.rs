@@ -1,8 +1,12 @@
 //! What an operation remembers from one of its requests to the next.
 
+use std::collections::HashSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use storebench_core::store::{BatchBuf, Op, OpError, OpKind, Reject, Reply};
+
+use crate::repeats::{Rounds, Within};
 
 /// What the request in flight is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -184,6 +188,20 @@ impl Bulk {
         self.waiting.clear();
         self.written = 0;
         self.rejects.clear();
+    }
+
+    /// Leaves an item of each key in the part; further ones of the same key wait. What a server makes of a request
+    /// that names a document twice depends on the documents.
+    pub(super) fn part_repeated(&mut self) {
+        let mut rounds = Rounds::default();
+        rounds.arrange(self.items.as_batch(), Within::Given);
+        if rounds.ends.len() < 2 {
+            return;
+        }
+        let sent: HashSet<u32> = self.part.drain(..).collect();
+        let of = |round: Range<usize>| rounds.order[round].iter().copied().filter(|n| sent.contains(n)).collect();
+        self.waiting.extend(rounds.ranges().rev().map(of));
+        self.next_part();
     }
 
     /// The key and body of an item.

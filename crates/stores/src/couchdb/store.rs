@@ -281,6 +281,7 @@ impl Store for CouchStore {
             inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
+            expires_late_by: None,
             own_members: &["_id", "_rev"],
             attachments_member: Some("_attachments"),
             rows: &[],
@@ -496,6 +497,10 @@ fn operations() -> Vec<(OpKind, Support)> {
         OpKind::Touch => None,
         OpKind::Upsert | OpKind::Replace | OpKind::Delete => Some(Support::Approximated(
             "CouchDB writes over a revision only: the revision is read first, and again when another was quicker",
+        )),
+        OpKind::CompareAndSwap => Some(Support::Approximated(
+            "CouchDB 3.5 stores a document that never existed over any revision: the present revision is read first, \
+             and the write sent where it is the expected one",
         )),
         OpKind::Append | OpKind::Prepend | OpKind::Counter | OpKind::MergePatch => Some(Support::Approximated(loops)),
         OpKind::BulkUpsert | OpKind::BulkDelete => Some(Support::Approximated(

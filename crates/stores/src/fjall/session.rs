@@ -17,6 +17,7 @@ use super::{Collection, Opened, text};
 use crate::document::{self, EXISTS, Effect, wrong_collection};
 use crate::found::Found;
 use crate::index_entry::{self, Index};
+use crate::repeats::ascending;
 
 /// Enough that writers of different keys seldom meet.
 const STRIPES: usize = 64;
@@ -361,8 +362,10 @@ impl Writer<'_> {
         rejects.clear();
         let mut batch = self.batch(items.len() * (1 + indexes.len()));
         let blind = how == BulkWrite::Upsert && indexes.is_empty();
-        let ordered = ordered(items);
-        let superseded = if ordered { HashSet::new() } else { superseded(items, how == BulkWrite::Insert) };
+        let ordered = ascending(items.iter().map(|(key, _)| key));
+        // A document that is refused neither supersedes another nor is in its way.
+        let taken = |body: &[u8]| document::check(*kind, body).is_ok();
+        let superseded = if ordered { HashSet::new() } else { superseded(items, how == BulkWrite::Insert, taken) };
         let mut written = 0;
         let mut guard = None;
         if !blind {
@@ -419,7 +422,8 @@ impl Writer<'_> {
     fn bulk_delete(&self, keys: Batch<'_>, buffers: &mut Buffers) -> Result<usize, OpError> {
         let Collection { documents, indexes, locks, .. } = self.collection;
         let mut batch = self.batch(keys.len() * (1 + indexes.len()));
-        let superseded = if ordered(keys) { HashSet::new() } else { superseded(keys, true) };
+        let ordered = ascending(keys.iter().map(|(key, _)| key));
+        let superseded = if ordered { HashSet::new() } else { superseded(keys, true, |_| true) };
         let _guard = locks.all();
         let mut removed = 0;
         for (item, (key, _)) in keys.iter().enumerate() {
@@ -450,13 +454,6 @@ fn entry_of(index: &Index, key: &str, body: &[u8], into: &mut Vec<u8>) -> Result
     })
 }
 
-/// Whether every key is greater than the one before it. The usual batch is, which shows without a
-/// set that no key comes twice, and that all lie between the first and the last.
-fn ordered(items: Batch<'_>) -> bool {
-    let mut last = None;
-    items.iter().all(|(key, _)| last.replace(key).is_none_or(|before| before < key))
-}
-
 /// Whether a large batch in key order surely meets no document. False where one look does not tell:
 /// the keys are then asked for one by one, which also tells of a range that cannot be read.
 fn range_is_empty(documents: &Keyspace, ordered: Batch<'_>) -> bool {
@@ -469,11 +466,11 @@ fn range_is_empty(documents: &Keyspace, ordered: Batch<'_>) -> bool {
     documents.range(first..=last).next().is_none()
 }
 
-/// Items of a batch whose key comes again later in it, or came before (`first_wins`). All items of a
-/// batch have one sequence number in the engine, so a key may be in it once only.
-fn superseded(items: Batch<'_>, first_wins: bool) -> HashSet<usize> {
+/// Items of a batch that are `taken` and whose key comes again later in it, or came before (`first_wins`).
+/// All items of a batch have one sequence number in the engine, so a key may be in it once only.
+fn superseded(items: Batch<'_>, first_wins: bool, taken: impl Fn(&[u8]) -> bool) -> HashSet<usize> {
     let mut seen = HashSet::with_capacity(items.len());
-    let mut repeated = |item: usize| items.get(item).is_some_and(|(key, _)| !seen.insert(key));
+    let mut repeated = |item: usize| items.get(item).is_some_and(|(key, body)| taken(body) && !seen.insert(key));
     if first_wins {
         (0..items.len()).filter(|item| repeated(*item)).collect()
     } else {

@@ -57,20 +57,23 @@ impl<'a> Answer<'a> {
 ///
 /// | status | a write | a read |
 /// |---|---|---|
-/// | 429, 503 | temporary, with the server's Retry-After | the same |
+/// | 425, 429 | temporary: turned away, with the server's Retry-After | the same |
+/// | 408, 502, 503, 504 | outcome unknown: the store, or a proxy before it, may have begun | temporary |
+/// | 404 / 409, 412 | not found / conflict | the same |
 /// | 400 and other 4xx | refused | the same |
-/// | 404 / 409, 412 / 408, 425 | not found / conflict / temporary | the same |
 /// | 500 and other 5xx | outcome unknown: it may have stopped half-way | failed |
-/// | 502, 504 (a proxy) | outcome unknown | temporary |
 /// | 2xx, 3xx that make no sense | outcome unknown | failed |
+///
+/// Where a store documents of one of these answers that nothing was done, its driver says so before.
 pub(crate) fn status_error(answer: &Answer<'_>, changes: bool) -> OpError {
     let wait = answer.header("retry-after").map(|value| String::from_utf8_lossy(value).into_owned());
     let kind = match answer.status {
         404 => return OpError::not_found(),
         409 | 412 => ErrorKind::Conflict,
-        408 | 425 | 429 | 503 => ErrorKind::Temporary,
+        425 | 429 => ErrorKind::Temporary,
+        408 | 502 | 503 | 504 if changes => ErrorKind::OutcomeUnknown,
+        408 | 502 | 503 | 504 => ErrorKind::Temporary,
         400..=499 => ErrorKind::Refused,
-        502 | 504 if !changes => ErrorKind::Temporary,
         _ if changes => ErrorKind::OutcomeUnknown,
         _ => ErrorKind::Failed,
     };
@@ -102,12 +105,15 @@ mod tests {
     fn each_status_tells_whether_something_was_done() {
         let kind = |status, changes| status_error(&Answer::of_parts(status, HEAD, b"{\n}"), changes).kind;
         assert_eq!(kind(429, true), ErrorKind::Temporary);
-        assert_eq!(kind(503, true), ErrorKind::Temporary);
+        assert_eq!(kind(425, true), ErrorKind::Temporary);
+        for status in [408, 502, 503, 504] {
+            assert_eq!(kind(status, true), ErrorKind::OutcomeUnknown, "{status}");
+            assert_eq!(kind(status, false), ErrorKind::Temporary, "{status}");
+        }
         assert_eq!(kind(413, true), ErrorKind::Refused);
         assert_eq!(kind(404, true), ErrorKind::NotFound);
         assert_eq!(kind(412, true), ErrorKind::Conflict);
         assert_eq!((kind(500, true), kind(500, false)), (ErrorKind::OutcomeUnknown, ErrorKind::Failed));
-        assert_eq!((kind(504, true), kind(504, false)), (ErrorKind::OutcomeUnknown, ErrorKind::Temporary));
         let error = status_error(&Answer::of_parts(429, HEAD, b"slow\n down"), true);
         assert_eq!(error.message, "HTTP 429: slow down; the server asks to wait 7 (Retry-After)");
     }

@@ -151,6 +151,7 @@ impl Store for MemcachedStore {
             inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
+            expires_late_by: None,
             own_members: &[],
             attachments_member: None,
             rows: &[],

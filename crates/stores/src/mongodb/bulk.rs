@@ -18,6 +18,8 @@ pub(super) struct Bulk {
     /// Those of the message under way.
     pub(super) items: Vec<u32>,
     pub(super) rejects: Vec<Reject>,
+    /// How often a message was full.
+    pub(super) cuts: usize,
     documents: u32,
     /// Whether an earlier message has its answer.
     answered: bool,

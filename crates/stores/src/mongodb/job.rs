@@ -14,6 +14,7 @@ use super::errors::{Told, is_ok};
 use super::patch::Changes;
 use super::wire::garbage;
 use crate::document::{CHANGED, EXISTS, prefix_end_text};
+use crate::repeats::{Repeats, Rounds, Within};
 
 /// How often a merge, an append or a prepend begins anew because somebody else was quicker.
 const MOST_TRIES: u32 = 1_000;
@@ -65,6 +66,8 @@ enum Plan {
 
 #[derive(Debug)]
 struct Rows {
+    /// Keys that were asked for more than once: the server answers each once.
+    repeats: Repeats,
     /// The field that was asked for and the type of its value.
     field: Option<(String, u8)>,
     left: u32,
@@ -209,7 +212,8 @@ impl Begin<'_> {
                     Ok(())
                 })?;
                 self.check_size()?;
-                Plan::Rows(Rows::new(None, limit))
+                let repeats = Repeats::of((0..asked.len()).filter_map(|i| Some(asked.get(i)?.0)));
+                Plan::Rows(Rows { repeats, ..Rows::new(None, limit) })
             }
             Op::BulkDelete { keys: asked } => {
                 if asked.is_empty() {
@@ -229,7 +233,7 @@ impl Begin<'_> {
             }
             Op::BulkWrite { kind, items } => {
                 let bulk = self.bulk_write(kind, items)?;
-                splits = bulk.later.len();
+                splits = bulk.cuts;
                 if bulk.items.is_empty() {
                     // Nothing of it can be sent.
                     let job = Job { kind: request.op.kind(), contents: false, plan: Plan::Bulk(bulk) };
@@ -264,7 +268,8 @@ impl Begin<'_> {
         Ok(Plan::Rework(Rework { key: key.to_owned(), change, tries: 0, writing: false }))
     }
 
-    /// Fills messages with items, a new one where the next item would be over the limit.
+    /// Fills messages with items: a new one where the next item would be over the limit, and where its key is in
+    /// the message already. A server does the items of a message in no order.
     fn bulk_write(&mut self, kind: BulkWrite, items: storebench_core::store::Batch<'_>) -> Result<Bulk, OpError> {
         let (name, sequence) = match kind {
             BulkWrite::Insert => ("insert", "documents"),
@@ -274,9 +279,16 @@ impl Begin<'_> {
         let mut bulk = Bulk::default();
         let mut chunks: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
         let mut numbers = Vec::with_capacity(items.len().min(self.most_writes));
+        let mut rounds = Rounds::default();
+        rounds.arrange(items, Within::Given);
+        let mut ends = rounds.ends.iter().copied().peekable();
+        let mut new_round = false;
         let mut at = self.builder.bulk(name, sequence);
         let head = self.builder.out.len();
-        for (number, (key, body)) in items.iter().enumerate() {
+        for (place, number) in rounds.order.iter().enumerate() {
+            let number = *number as usize;
+            let Some((key, body)) = items.get(number) else { continue };
+            new_round |= ends.next_if_eq(&place).is_some();
             let out = &mut *self.builder.out;
             let begun = out.len();
             let revision = (self.draw)();
@@ -305,7 +317,9 @@ impl Begin<'_> {
                 bulk.rejects.push(Reject { item: number, error });
                 continue;
             }
-            if self.builder.out.len() > self.most_message_bytes || numbers.len() == self.most_writes {
+            let full = self.builder.out.len() > self.most_message_bytes || numbers.len() == self.most_writes;
+            bulk.cuts += usize::from(full);
+            if full || (std::mem::take(&mut new_round) && !numbers.is_empty()) {
                 let item = self.builder.out.split_off(begun);
                 self.close(at);
                 let full = std::mem::replace(self.builder.out, Vec::with_capacity(item.len() + head));
@@ -413,7 +427,8 @@ fn query(builder: &mut Builder<'_>, op: &Op<'_>, explain: bool) -> Result<Option
 
 impl Rows {
     fn new(field: Option<(String, u8)>, limit: u32) -> Self {
-        Self { field, left: limit, documents: 0, bytes: 0, rows: BatchBuf::new(), scratch: Vec::new() }
+        let repeats = Repeats::default();
+        Self { repeats, field, left: limit, documents: 0, bytes: 0, rows: BatchBuf::new(), scratch: Vec::new() }
     }
 }
 
@@ -610,14 +625,18 @@ impl Rows {
             if !fits {
                 continue;
             }
-            self.documents += 1;
-            self.bytes += self.scratch.len() as u64;
-            if contents {
+            let mut times = 1;
+            if contents || !self.repeats.is_empty() {
                 let key = found.key.and_then(key_text).ok_or_else(|| {
                     OpError::new(ErrorKind::Failed, "a document's key is neither text, object id nor whole number")
                 })?;
-                self.rows.push(&key, &self.scratch);
+                times += self.repeats.more(&key);
+                if contents {
+                    (0..times).for_each(|_| self.rows.push(&key, &self.scratch));
+                }
             }
+            self.documents += times;
+            self.bytes += self.scratch.len() as u64 * u64::from(times);
         }
         if cursor != 0 && self.left > 0 {
             builder.more(cursor);

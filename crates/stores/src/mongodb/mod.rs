@@ -233,6 +233,7 @@ impl Store for MongoStore {
             inserts_faster: true,
             embedded: false,
             longest_key_bytes: None,
+            expires_late_by: None,
             own_members: &[],
             attachments_member: None,
             rows: &[],

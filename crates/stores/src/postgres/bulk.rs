@@ -4,8 +4,12 @@
 //! key that exists already is done again as `INSERT … SELECT unnest(…) ON CONFLICT DO NOTHING
 //! RETURNING key`, which tells whose keys were new. A bulk upsert is the like with `DO UPDATE`.
 //! Where the server refuses a statement for one of its items, it is cut in two, and in two again,
-//! until the item stands alone; the parts run one after the other, so that of two items with one key
-//! the later one stays.
+//! until the item stands alone.
+//!
+//! Within a statement the rows are in the order of their keys, so that statements of several sessions lock
+//! common rows in one order and none waits for another in a ring (40P01). A key that is repeated is written
+//! by a later statement: one `DO UPDATE` takes no row twice, and of two items with one key the later one
+//! stays.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,6 +18,7 @@ use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, OpError, OpKind, Re
 
 use super::wire::{self, ServerError};
 use crate::document::EXISTS;
+use crate::repeats::{Rounds, Within};
 
 /// One statement holds at most so many bytes: the server takes no message of 1 GiB.
 const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 20 };
@@ -27,7 +32,9 @@ pub(super) struct Bulk {
     pub(super) items: BatchBuf,
     pub(super) written: u32,
     pub(super) rejects: Vec<Reject>,
-    /// Parts still to be done, the next one last.
+    /// The items in the order in which they are written.
+    rounds: Rounds,
+    /// Parts of that order still to be done, the next one last. None holds a key twice.
     todo: Vec<Range<usize>>,
     /// The part in flight.
     pub(super) now: Range<usize>,
@@ -47,6 +54,7 @@ impl Bulk {
             items: BatchBuf::new(),
             written: 0,
             rejects: Vec::new(),
+            rounds: Rounds::default(),
             todo: Vec::new(),
             now: 0..0,
             new_keys: HashSet::new(),
@@ -63,7 +71,8 @@ impl Bulk {
         self.written = 0;
         self.rejects.clear();
         self.todo.clear();
-        self.todo.push(0..self.items.len());
+        self.rounds.arrange(self.items.as_batch(), Within::Key);
+        self.todo.extend(self.rounds.ranges().rev());
         self.new_keys.clear();
         self.copying = kind == BulkWrite::Insert;
         self.begun = false;
@@ -76,9 +85,14 @@ impl Bulk {
         }
     }
 
-    fn bytes_of(&self, part: &Range<usize>) -> usize {
+    /// Keys and documents of a part, in its order.
+    pub(super) fn part(&self, part: &Range<usize>) -> impl Iterator<Item = (&str, &[u8])> + Clone {
         let batch = self.items.as_batch();
-        part.clone().filter_map(|i| batch.get(i)).map(|(key, body)| key.len() + body.len()).sum()
+        self.rounds.order[part.clone()].iter().filter_map(move |item| batch.get(*item as usize))
+    }
+
+    fn bytes_of(&self, part: &Range<usize>) -> usize {
+        self.part(part).map(|(key, body)| key.len() + body.len()).sum()
     }
 
     fn cut(&mut self, part: Range<usize>) {
@@ -117,7 +131,8 @@ impl Bulk {
         self.begun = true;
         self.written += u32::try_from(affected).unwrap_or(u32::MAX);
         if self.kind == BulkWrite::Insert && !self.copying {
-            for item in self.now.clone() {
+            for item in &self.rounds.order[self.now.clone()] {
+                let item = *item as usize;
                 let Some((key, _)) = self.items.as_batch().get(item) else { continue };
                 if !self.new_keys.remove(key) {
                     self.rejects.push(Reject { item, error: EXISTS });
@@ -138,7 +153,7 @@ impl Bulk {
             self.todo.push(part);
             return None;
         }
-        // 21000: two items of one upsert have the same key.
+        // 21000: two keys of one upsert are one in a table of others, as `7` and `007` are.
         let for_an_item = matches!(error.code.get(..2), Some("22" | "23" | "54")) || error.code == "21000";
         if !for_an_item {
             // What came before is there; what was refused for another reason is refused as a whole.
@@ -146,7 +161,8 @@ impl Bulk {
         }
         if part.len() <= 1 {
             let kind = if meaning.kind == ErrorKind::Failed { ErrorKind::Refused } else { meaning.kind };
-            self.rejects.push(Reject { item: part.start, error: OpError { kind, ..meaning } });
+            let item = self.rounds.order.get(part.start).map_or(part.start, |item| *item as usize);
+            self.rejects.push(Reject { item, error: OpError { kind, ..meaning } });
             self.begun = true;
             return None;
         }
@@ -237,7 +253,7 @@ mod tests {
 
     #[test]
     fn after_a_copy_that_conflicts_the_server_tells_what_is_new() {
-        let mut bulk = bulk(BulkWrite::Insert, &["a", "b", "a"]);
+        let mut bulk = bulk(BulkWrite::Insert, &["b", "a", "c"]);
         let mut cuts = 0;
         assert_eq!(bulk.next_part(&mut cuts), Some(0..3));
         let (error, meaning) = refused("23505");
@@ -245,9 +261,28 @@ mod tests {
         assert_eq!(bulk.next_part(&mut cuts), Some(0..3));
         bulk.is_new(b"a");
         bulk.part_done(1);
-        let rejected: Vec<usize> = bulk.rejects.iter().map(|reject| reject.item).collect();
-        assert_eq!((bulk.written, rejected), (1, vec![1, 2]));
+        let mut rejected: Vec<usize> = bulk.rejects.iter().map(|reject| reject.item).collect();
+        rejected.sort_unstable();
+        assert_eq!((bulk.written, rejected), (1, vec![0, 2]));
         assert_eq!(bulk.next_part(&mut cuts), None);
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_their_keys_and_a_repeated_key_comes_later() {
+        let mut bulk = bulk(BulkWrite::Upsert, &["c", "a", "c", "b", "c"]);
+        let mut sent = Vec::new();
+        while let Some(part) = bulk.next_part(&mut 0) {
+            sent.push(bulk.part(&part).map(|(key, _)| key.to_owned()).collect::<String>());
+            if sent.len() == 2 {
+                let (error, meaning) = refused("22P02");
+                assert_eq!(bulk.part_failed(&error, meaning, &mut 0), None);
+            } else {
+                bulk.part_done(part.len() as u64);
+            }
+        }
+        assert_eq!(sent, ["abc", "c", "c"]);
+        // The item in its own place, not in that of the order.
+        assert_eq!((bulk.written, bulk.rejects.len(), bulk.rejects[0].item), (4, 1, 2));
     }
 
     #[test]
@@ -265,8 +300,8 @@ mod tests {
     #[test]
     fn what_is_too_large_for_one_statement_is_cut_and_counted() {
         let mut bulk = Bulk::new();
-        for _ in 0..5 {
-            bulk.items.push("k", &[b'x'; PART_BYTES / 2 - 1]);
+        for key in ["a", "b", "c", "d", "e"] {
+            bulk.items.push(key, &[b'x'; PART_BYTES / 2 - 1]);
         }
         bulk.begin(Token(1), BulkWrite::Upsert, 0);
         let (mut cuts, mut sent) = (0, Vec::new());

@@ -291,6 +291,7 @@ impl Store for PostgresStore {
             inserts_faster: true,
             embedded: false,
             longest_key_bytes: None,
+            expires_late_by: None,
             own_members: &[],
             attachments_member: None,
             rows: &[RowsKind::Query, RowsKind::Range],

@@ -464,25 +464,28 @@ impl PostgresSession {
             let begin = self.output.end();
             let length = self.output.bytes.len();
             let op = bulk.op();
-            let batch = bulk.items.as_batch();
-            let items = part.clone().filter_map(|item| batch.get(item));
             let bytes = &mut self.output.bytes;
-            let mut result = Ok(());
-            if kind == Kind::Copy {
-                Bind::new(bytes, statement, 0).start();
-                result = copy_rows(bytes, items, |out, body| put_body(out, body_kind, body));
-                wire::copy_done(bytes);
-                wire::sync(bytes);
-            } else {
-                Bind::new(bytes, statement, 2)
-                    .array(oid::TEXT, part.len(), |out| {
-                        items.clone().for_each(|(key, _)| wire::put(out, key.as_bytes()));
-                    })
-                    .array(element, part.len(), |out| {
-                        result = items.clone().try_for_each(|(_, body)| put_body(out, body_kind, body));
-                    })
-                    .run();
-            }
+            let result = {
+                let items = bulk.part(&part);
+                if kind == Kind::Copy {
+                    Bind::new(bytes, statement, 0).start();
+                    let result = copy_rows(bytes, items, |out, body| put_body(out, body_kind, body));
+                    wire::copy_done(bytes);
+                    wire::sync(bytes);
+                    result
+                } else {
+                    let mut result = Ok(());
+                    Bind::new(bytes, statement, 2)
+                        .array(oid::TEXT, part.len(), |out| {
+                            items.clone().for_each(|(key, _)| wire::put(out, key.as_bytes()));
+                        })
+                        .array(element, part.len(), |out| {
+                            result = items.clone().try_for_each(|(_, body)| put_body(out, body_kind, body));
+                        })
+                        .run();
+                    result
+                }
+            };
             match result {
                 Ok(()) => return self.push(None, op, What::Bulk(place), begin),
                 // As if the server had refused it: the item is found by halves.

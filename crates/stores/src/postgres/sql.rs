@@ -237,7 +237,7 @@ impl Table {
         if !self.fits(kind) {
             return None;
         }
-        let Self { place, key, key_column, key_name, doc, doc_name, revision, .. } = self;
+        let Self { place, key_column, key_name, doc, doc_name, revision, .. } = self;
         let Given { types: (sql_type, one, many), cast, .. } = self.given;
         let given = self.cast("$1");
         let table = format!("{place} AS t");
@@ -300,21 +300,27 @@ impl Table {
                 (format!("{unnest} {on} DO NOTHING RETURNING {key_column}"), vec![oid::TEXT_ARRAY, many])
             }
             Kind::BulkUpsert => (format!("{unnest} {replace}"), vec![oid::TEXT_ARRAY, many]),
-            // By the texts that are asked for, of which several may be one key.
-            Kind::BulkRead if self.key_type.is_some() => (
+            // By the texts that are asked for: one may be there twice, and several may be one key.
+            Kind::BulkRead => (
                 format!(
                     "SELECT g.k, {doc} FROM unnest($1::text[]) AS g(k) JOIN {table} ON {key_column} = {}",
                     self.cast("g.k")
                 ),
                 vec![oid::TEXT_ARRAY],
             ),
-            Kind::BulkRead => (
-                format!("SELECT {key}, {doc} FROM {table} WHERE {key_column} = {}", self.any_of()),
-                vec![oid::TEXT_ARRAY],
-            ),
-            Kind::BulkDelete => {
+            // To lock rows by name takes the right to change them, which who may delete need not have.
+            Kind::BulkDelete if self.theirs.is_some() => {
                 (format!("DELETE FROM {table} WHERE {key_column} = {}", self.any_of()), vec![oid::TEXT_ARRAY])
             }
+            // Locked in the order of their keys: a plan may meet the rows in any order.
+            Kind::BulkDelete => (
+                format!(
+                    "WITH locked AS (SELECT {key_column} AS k FROM {table} WHERE {key_column} = {} \
+                     ORDER BY {key_column} FOR UPDATE) DELETE FROM {table} USING locked WHERE {key_column} = locked.k",
+                    self.any_of()
+                ),
+                vec![oid::TEXT_ARRAY],
+            ),
             Kind::Copy => (format!("COPY {place} ({key_name}, {doc_name}) FROM STDIN (FORMAT binary)"), vec![]),
         };
         Some((sql, types))

@@ -13,6 +13,7 @@ use super::json::{self, Walk};
 use super::target::Collection;
 use crate::document::EXISTS;
 use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::repeats::Repeats;
 
 /// How often documents of one bulk insert are looked for that others put there meanwhile.
 const MOST_ROUNDS: u32 = 100;
@@ -37,6 +38,8 @@ pub(super) struct Bulk {
     parts: Vec<Range<usize>>,
     /// Positions in `items`, in the order they are sent.
     order: Vec<usize>,
+    /// Ids that are read more than once. They are sent once.
+    repeats: Repeats,
     rounds: u32,
 }
 
@@ -91,6 +94,15 @@ impl Raven {
         }
         bulk.order.clear();
         bulk.order.extend(0..bulk.items.len());
+        bulk.repeats = Repeats::default();
+        if kind == BulkKind::Read {
+            let Bulk { items, order, repeats, .. } = &mut *bulk;
+            let batch = items.as_batch();
+            let id = |item: usize| batch.get(item).map_or("", |(id, _)| id);
+            *repeats = Repeats::of((0..batch.len()).map(id));
+            let mut seen = HashSet::new();
+            order.retain(|item| repeats.more(id(*item)) == 0 || seen.insert(id(*item)));
+        }
         bulk.parts.clear();
         bulk.parts.push(0..bulk.order.len());
         self.next_part(kind, state, out)
@@ -257,7 +269,13 @@ impl Raven {
         while walk.element().ok_or(GARBLED)? {
             if walk.peek() == Some(b'{') {
                 let document = walk.document().ok_or(GARBLED)?;
-                state.take_row(collection, &document)?;
+                let more = match state.bulk.repeats.is_empty() {
+                    true => 0,
+                    false => state.bulk.repeats.more(&document.meta("@id").ok_or(GARBLED)?),
+                };
+                for _ in 0..=more {
+                    state.take_row(collection, &document)?;
+                }
             } else {
                 // `null` for one that is not there.
                 walk.value().ok_or(GARBLED)?;

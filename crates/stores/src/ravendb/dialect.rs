@@ -81,6 +81,8 @@ pub(super) enum Task {
     ReplaceBase,
     Replace,
     Delete,
+    /// Whether the database now removes expired documents; then the touch.
+    SwitchExpiryOn,
     /// The document that a touch or merge changes; then its write.
     TouchBase,
     MergeBase,
@@ -169,7 +171,8 @@ impl Raven {
                 body.extend_from_slice(b"]}");
             }
             Op::Touch { key, expiry } => {
-                if !self.target.expires {
+                let expiry_task = &self.target.expiry;
+                if !expiry_task.is_on() && !expiry_task.may_be_set {
                     return Err(refused(
                         "this database does not remove expired documents: switch its expiration on, or use a \
                          database that Storebench made",
@@ -179,8 +182,13 @@ impl Raven {
                 state.payload.clear();
                 let expires = super::expiry::expires_at(expiry.max(Duration::from_millis(1)));
                 state.payload.extend_from_slice(expires.as_bytes());
-                state.task = Task::TouchBase;
-                self.get(state, out);
+                if expiry_task.is_on() {
+                    state.task = Task::TouchBase;
+                    self.get(state, out);
+                } else {
+                    state.task = Task::SwitchExpiryOn;
+                    self.switch_expiry_on(out);
+                }
             }
             Op::MergePatch { key, patch } => {
                 if collection.body != Body::Json {
@@ -260,6 +268,15 @@ impl Raven {
                 answer_put(state, &answer)
             }
             Task::Delete => answer_delete(&answer),
+            Task::SwitchExpiryOn => {
+                if !answer.is_success() {
+                    return Err(op_error(&answer, false));
+                }
+                self.target.expiry.set();
+                state.task = Task::TouchBase;
+                self.get(state, out);
+                Ok(Step::Send)
+            }
             Task::TouchBase => self.change(Change::Touch, state, &answer, out),
             Task::MergeBase => self.change(Change::Merge, state, &answer, out),
             Task::Modify(change) => {
@@ -279,6 +296,13 @@ impl Raven {
             Task::Range => self.answer_range(state, &answer, out),
             Task::Bulk(_) | Task::BulkExisting | Task::Nothing => Err(GARBLED_WRITE),
         }
+    }
+
+    /// Has the database remove expired documents. It changes no document.
+    fn switch_expiry_on(&self, out: &mut RequestBuf) {
+        let out = out.begin(Method::Post).only_reads().raw(&self.target.path).raw("/admin/expiration/config");
+        let settings = format!("{{\"Disabled\":false,\"DeleteFrequencyInSec\":{}}}", self.target.expiry.every_s);
+        out.body().extend_from_slice(settings.as_bytes());
     }
 
     fn get(&self, state: &State, out: &mut RequestBuf) {

@@ -36,6 +36,11 @@ pub(super) fn op_error(answer: &Answer<'_>, changes: bool) -> OpError {
     let means = match short {
         "ConcurrencyException" => ErrorKind::Conflict,
         "DatabaseDoesNotExistException" => ErrorKind::Failed,
+        // The database was not opened for the request, so that nothing of it was done.
+        "DatabaseDisabledException" | "DatabaseLoadTimeoutException" | "DatabaseConcurrentLoadTimeoutException" => {
+            ErrorKind::Temporary
+        }
+        "LicenseLimitException" => ErrorKind::Refused,
         "InvalidDataException" | "EndOfStreamException" | "ArgumentException" | "ParseException" => ErrorKind::Refused,
         "JavaScriptException" if message.contains(OVERFLOW) => {
             return refused("the counter would leave the range that RavenDB's JSON holds exactly, ±(2^53 - 1)");
@@ -65,6 +70,9 @@ pub(super) fn store_error(place: &str, doing: &str, answer: &Answer<'_>) -> Stor
         401 | 403 => StoreError::Unreachable(format!(
             "{place}: RavenDB does not let this client {doing}: {said}; give a certificate that may, with \
              tls_cert=FILE and tls_key=FILE"
+        )),
+        402 => StoreError::NotSupported(format!(
+            "{place}: the licence of this RavenDB does not let it {doing}: {said}; use a server whose licence does"
         )),
         429 | 503 => StoreError::Unreachable(format!(
             "{place}: RavenDB cannot {doing} now: {said}; try again when the server is well"
@@ -105,6 +113,7 @@ mod tests {
         assert_eq!(kind(500, "IO.InvalidDataException", "", true), ErrorKind::Refused);
         assert_eq!(kind(408, "TimeoutException", "", true), ErrorKind::OutcomeUnknown);
         assert_eq!(kind(503, "DatabaseDisabledException", "", true), ErrorKind::Temporary);
+        assert_eq!(kind(503, "HttpRequestException", "", true), ErrorKind::OutcomeUnknown);
         assert_eq!(kind(500, "JavaScriptException", "At 3:1 storebench: overflow", true), ErrorKind::Refused);
         assert_eq!(kind(500, "NullReferenceException", "", true), ErrorKind::OutcomeUnknown);
         assert_eq!(kind(500, "NullReferenceException", "", false), ErrorKind::Failed);

@@ -198,6 +198,23 @@ impl RavenStore {
     }
 }
 
+/// What a user should know, whatever the server is.
+const NOTES: [&str; 8] = [
+    "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
+    "Ids of RavenDB have no case: capitals, spaces and letters beyond ASCII are written with escapes in \
+     them, so that keys keep their case and order; an id has 512 bytes at most.",
+    "Expired documents are removed by a task; until then they are read. In a database that Storebench made \
+     the first touch switches it on: every 5 s, or as often as the licence allows (without one, RavenDB 6 \
+     and newer allow it every 36 hours). When a document expires is reckoned by the client's clock.",
+    "Counters are documents; they are exact within ±(2^53 - 1), and steps beyond are refused. RavenDB \
+     4.1's own counters are experimental.",
+    "A document's own @metadata member is not written: that name is the store's.",
+    "An index knows texts only up to 16,383 characters: a page finds no longer ones.",
+    "A page by a field without an index makes RavenDB define one.",
+    "The index engine of RavenDB 7 (Corax) splits the surrogate pair of a character beyond U+FFFF: a page \
+     by a text with such a character, an emoji for one, may miss documents. RavenDB 4.1 finds them.",
+];
+
 fn collection_of(target: &Target, collection: CollectionId) -> Result<&Collection, StoreError> {
     let number = collection.position();
     let found = target.collections.get(number);
@@ -245,6 +262,14 @@ impl Store for RavenStore {
                 "bulk_docs with waitForReplicas: each of the nodes has synced the write to its journal",
             ));
         }
+        let expires_late_by = self.ready().and_then(|target| target.expiry.late_by());
+        let mut notes = NOTES.to_vec();
+        if expires_late_by.is_some() {
+            notes.push(
+                "Here expired documents are removed less often than once a minute, as the settings of the database or \
+                 the licence of the server have it.",
+            );
+        }
         durability.push((Durability::FSYNC, "each transaction is written through to the journal on disk"));
         Capabilities {
             operations: operations.collect(),
@@ -263,21 +288,11 @@ impl Store for RavenStore {
             inserts_faster: false,
             embedded: false,
             longest_key_bytes: None,
+            expires_late_by,
             own_members: &["@metadata"],
             attachments_member: None,
             rows: &[RowsKind::Walk],
-            notes: vec![
-                "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
-                "Ids of RavenDB have no case: capitals, spaces and letters beyond ASCII are written with escapes in \
-                 them, so that keys keep their case and order; an id has 512 bytes at most.",
-                "Expired documents are removed by a task, every 5 s in a database that Storebench made; until then \
-                 they are read. When one expires is reckoned by the client's clock.",
-                "Counters are documents; they are exact within ±(2^53 - 1), and steps beyond are refused. RavenDB \
-                 4.1's own counters are experimental.",
-                "A document's own @metadata member is not written: that name is the store's.",
-                "An index knows texts only up to 16,383 characters: a page finds no longer ones.",
-                "A page by a field without an index makes RavenDB define one.",
-            ],
+            notes,
         }
     }
 

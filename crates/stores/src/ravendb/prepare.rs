@@ -1,17 +1,24 @@
 //! Making, keeping and removing what Storebench stores in a database.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use storebench_core::store::{CollectionLayout, Existing, Layout, Namespace, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::names::{self, Naming};
 use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server, body_name};
-use super::target::{Collection, Target, index_definition};
+use super::target::{Collection, Expiry, Target, index_definition};
 use crate::http::Method;
 
-/// How often RavenDB looks for expired documents in a database made here, in seconds. Its own
-/// default of 60 would let the shortest expiry worth measuring pass unnoticed.
+/// How often RavenDB looks for expired documents in a database made here, in seconds, where its licence
+/// allows it. Its own default would let the shortest expiry worth measuring pass unnoticed.
 const EXPIRY_EVERY_S: u32 = 5;
+/// That default, in seconds.
+const EXPIRY_DEFAULT_S: u32 = 60;
+
+/// How long is looked for what a call made that the server answered with an error of its own.
+const LOOK_FOR: Duration = Duration::from_secs(5);
 
 /// How many documents are removed with one request.
 const AT_ONCE: usize = 1_000;
@@ -59,8 +66,7 @@ impl Server {
             .flat_map(|c| c.indexes.iter().map(|fields| index_definition(c, fields)))
             .collect();
         if !indexes.is_empty() {
-            let body = json!({ "Indexes": indexes });
-            self.call(Method::Put, &self.path("/admin/indexes"), Some(&body), "make the indexes").await?;
+            self.make_indexes(&indexes).await?;
         }
         let collections = layout.collections.iter().map(Collection::ours).collect();
         let ours = marker.made_database && contents.theirs().next().is_none();
@@ -73,29 +79,81 @@ impl Server {
         let record = told.unwrap_or_default();
         let expiration = &record["Expiration"];
         let expires = expiration.is_object() && expiration["Disabled"] != true;
+        let may_be_set = ours && !expires && !hidden;
+        let every_s = match expiration["DeleteFrequencyInSec"].as_u64() {
+            Some(every_s) if expires => u32::try_from(every_s).unwrap_or(u32::MAX),
+            None if expires => EXPIRY_DEFAULT_S,
+            _ if may_be_set => self.shortest_expiry_s().await?,
+            _ => EXPIRY_EVERY_S,
+        };
         let members = |name: &str| record["Topology"][name].as_array().map_or(0, Vec::len);
         Ok(Target {
             path: self.path(""),
             collections,
             read_only,
-            expires,
+            expiry: Expiry::new(expires, every_s, may_be_set),
             may_expire: expires || hidden,
             ours,
             nodes: members("Members").max(1),
         })
     }
 
+    /// How often the task that removes expired documents may look, in seconds. As of RavenDB 6 that is a matter
+    /// of the licence: without one, or with the free one, every 36 hours.
+    async fn shortest_expiry_s(&self) -> Result<u32, StoreError> {
+        let response = self.client.call(Method::Get, "/license/status", None).await?;
+        let hours = response.json()["MinPeriodForExpirationInHours"].as_u64().unwrap_or(0);
+        let seconds = u32::try_from(hours.saturating_mul(3_600)).unwrap_or(u32::MAX);
+        Ok(if response.is_success() { seconds.max(EXPIRY_EVERY_S) } else { EXPIRY_EVERY_S })
+    }
+
     async fn make_database(&self, replicas: u32) -> Result<(), StoreError> {
         let path = format!("/admin/databases?name={}&replicationFactor={replicas}", self.database);
-        let record = json!({
-            "DatabaseName": self.database,
-            "Settings": {},
-            "Disabled": false,
-            "Encrypted": false,
-            "Expiration": { "Disabled": false, "DeleteFrequencyInSec": EXPIRY_EVERY_S },
+        let record = json!({ "DatabaseName": self.database, "Settings": {}, "Disabled": false, "Encrypted": false });
+        let made = self.call_or_look(Method::Put, &path, &record, "make the database", async || {
+            Ok(self.stats_if_there().await?.is_some())
         });
-        self.call(Method::Put, &path, Some(&record), "make the database").await?;
+        made.await?;
         self.wait_until_served().await
+    }
+
+    async fn make_indexes(&self, indexes: &[Value]) -> Result<(), StoreError> {
+        let body = json!({ "Indexes": indexes });
+        let path = self.path("/admin/indexes");
+        let made = self.call_or_look(Method::Put, &path, &body, "make the indexes", async || {
+            let told = self.get("/indexes?namesOnly=true", "list its indexes").await?;
+            let there = told["Results"].as_array().map_or(&[][..], Vec::as_slice);
+            Ok(indexes.iter().all(|index| there.contains(&index["Name"])))
+        });
+        made.await
+    }
+
+    /// A call that changes what the whole cluster knows. Where the server answers with an error of its own, it
+    /// may have failed only to hear of the change that it made: looks for it before giving up.
+    async fn call_or_look(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        doing: &str,
+        is_done: impl AsyncFn() -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let text = body.to_string();
+        let response = self.client.call(method, path, Some(text.as_bytes())).await?;
+        if response.is_success() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        while response.status >= 500 {
+            if matches!(is_done().await, Ok(true)) {
+                return Ok(());
+            }
+            if begun.elapsed() >= LOOK_FOR {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(super::errors::store_error(&self.shown(), doing, &response.answer()))
     }
 
     /// Writes the marker with what the layout adds, before anything else is written.
@@ -178,7 +236,11 @@ impl Server {
             let body = json!({
                 "DatabaseNames": [self.database], "HardDelete": true, "TimeToWaitForConfirmation": "00:00:30",
             });
-            return self.call(Method::Delete, "/admin/databases", Some(&body), "remove the database").await.map(drop);
+            let removed =
+                self.call_or_look(Method::Delete, "/admin/databases", &body, "remove the database", async || {
+                    Ok(self.stats_if_there().await?.is_none())
+                });
+            return removed.await;
         }
         for (name, _) in &marker.collections {
             loop {

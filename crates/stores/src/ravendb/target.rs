@@ -1,5 +1,9 @@
 //! What sessions know of the database: its paths, its collections, its indexes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use storebench_core::store::{CollectionLayout, OpError};
 use storebench_core::workload::Body;
 
@@ -16,14 +20,46 @@ pub(super) struct Target {
     pub(super) collections: Vec<Collection>,
     /// Nothing may be written.
     pub(super) read_only: bool,
-    /// Whether the database removes documents that have expired.
-    pub(super) expires: bool,
+    /// What removes documents that have expired.
+    pub(super) expiry: Arc<Expiry>,
     /// Whether it may do so: it does not tell everybody.
     pub(super) may_expire: bool,
     /// Whether Storebench made the whole database.
     pub(super) ours: bool,
     /// Nodes that hold the database.
     pub(super) nodes: usize,
+}
+
+/// The database's task that removes expired documents. Storebench switches it on at the first touch, and only
+/// in a database that it made: what a licence allows less often than is asked for, it refuses altogether.
+#[derive(Debug)]
+pub(super) struct Expiry {
+    on: AtomicBool,
+    /// How often the task looks, or would once it is on, in seconds.
+    pub(super) every_s: u32,
+    /// Whether it may be switched on.
+    pub(super) may_be_set: bool,
+}
+
+impl Expiry {
+    pub(super) fn new(on: bool, every_s: u32, may_be_set: bool) -> Arc<Self> {
+        Arc::new(Self { on: AtomicBool::new(on), every_s, may_be_set })
+    }
+
+    /// Whether the task is on.
+    pub(super) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// The server has switched it on.
+    pub(super) fn set(&self) {
+        self.on.store(true, Ordering::Relaxed);
+    }
+
+    /// How long an expired document is still read, where that is more than a minute.
+    pub(super) fn late_by(&self) -> Option<Duration> {
+        (self.every_s > 60).then(|| Duration::from_secs(self.every_s.into()))
+    }
 }
 
 /// A collection as sessions need to know it.

@@ -255,6 +255,7 @@ impl Store for RedbStore {
             inserts_faster: false,
             embedded: true,
             longest_key_bytes: None,
+            expires_late_by: None,
             own_members: &[],
             attachments_member: None,
             rows: &[],

@@ -6,11 +6,11 @@ use std::time::Duration;
 use storebench_core::engine::{Caller, RealClock};
 use storebench_core::store::{
     Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
-    Existing, Layout, Namespace, Op, OpError, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency, Request,
-    Session, SessionOptions, StoreError, Token, ViewRows,
+    Existing, Layout, Namespace, Op, OpError, OpKind, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency,
+    Request, Session, SessionOptions, StoreError, Token, ViewRows,
 };
 use storebench_core::workload::Body;
-use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Tls};
+use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, QueryService, Tls};
 
 use crate::server;
 
@@ -611,6 +611,55 @@ fn a_query_waits_for_its_index_unless_stale_is_fine() {
     assert!(call(&mut impatient, page).is_err(), "it waits for an index that does not come");
     fake.freeze_indexes(false);
     assert_eq!(call(&mut c, page).unwrap().as_reply().documents, 2);
+}
+
+#[test]
+fn without_a_query_service_only_what_needs_it_is_missing() {
+    for (queries, said) in [(QueryService::NotImplemented, "501"), (QueryService::Absent, "runs no query service")] {
+        let fake = fake(FakeOptions { queries, ..FakeOptions::default() });
+        let mut plain = layout();
+        plain.collections.iter_mut().for_each(|collection| collection.indexes.clear());
+        for url in [fake.url(), format!("{}?keys=none", fake.url())] {
+            let store = store(&url);
+            // What is asked for is not left out silently.
+            let refused = store.prepare(&layout(), Prepare::Fresh).unwrap_err();
+            assert!(matches!(&refused, StoreError::NotSupported(text) if text.contains(said)), "{refused:?}");
+            store.prepare(&plain, Prepare::Fresh).unwrap();
+            let capabilities = store.capabilities();
+            for kind in [OpKind::Page, OpKind::Prefix, OpKind::Scan] {
+                assert!(capabilities.supports(kind).is_none(), "{kind}");
+            }
+            assert!(!capabilities.indexes);
+            let mut c = caller(&store, &options());
+            upsert(&mut c, "a").unwrap();
+            call(&mut c, Op::Read { key: "a" }).unwrap();
+            let page = call(&mut c, Op::Page { field: "user", value: "1", limit: 1 });
+            assert_eq!(page.unwrap_err().kind, ErrorKind::Refused);
+            store.remove().unwrap();
+        }
+        let asked = store(&format!("{}?keys=index", fake.url()));
+        let refused = asked.prepare(&plain, Prepare::Fresh).unwrap_err();
+        assert!(refused.to_string().contains("use keys=none"), "{refused}");
+    }
+}
+
+#[test]
+fn without_a_query_service_the_other_checks_run() {
+    let fake = fake(FakeOptions { queries: QueryService::NotImplemented, ..FakeOptions::default() });
+    let report = storebench_core::store::conformance::run(&*store(&format!("{}?keys=none", fake.url())));
+    assert_eq!(report.failed().count(), 0, "{report}");
+    assert!(report.to_string().contains("not supported"), "{report}");
+}
+
+#[test]
+fn what_is_there_is_said_to_be_not_ours_once() {
+    let fake = fake(FakeOptions::default());
+    fake.put_foreign("storebench", "theirs", "k", b"{}");
+    let store = store(&fake.url());
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    assert!(!what.contains("did not make"), "{what}");
+    let refused = store.prepare(&layout(), Prepare::Fresh).unwrap_err().to_string();
+    assert_eq!(refused.matches("Storebench did not make").count(), 1, "{refused}");
 }
 
 #[test]

@@ -49,6 +49,12 @@ pub(super) enum Defect {
     /// Read-only makes the layout.
     ReadOnlyMakes,
     WriteExistingMakes,
+    /// A bulk read answers a repeated key once.
+    AnswersAKeyOnce,
+    /// Bulk upserts are done from the last to the first.
+    UpsertsBackwards,
+    /// Its index does not find characters beyond U+FFFF.
+    SplitsSurrogates,
     /// A session panics at a prepend.
     Panics,
 }
@@ -128,6 +134,9 @@ impl BrokenSession {
             (Defect::BulkInsertOverwrites, Op::BulkWrite { items, .. }) => {
                 Op::BulkWrite { kind: BulkWrite::Upsert, items }
             }
+            (Defect::SplitsSurrogates, Op::Page { field, value, limit }) if value.contains('😀') => {
+                Op::Page { field, value: "\"\u{fffd}\"", limit }
+            }
             (Defect::IgnoresLimit, Op::Page { field, value, .. }) => Op::Page { field, value, limit: u32::MAX },
             (Defect::IgnoresLimit, Op::Prefix { prefix, .. }) => Op::Prefix { prefix, limit: u32::MAX },
             (Defect::IgnoresLimit, Op::Scan { start, end, .. }) => Op::Scan { start, end, limit: u32::MAX },
@@ -162,6 +171,19 @@ impl Session for BrokenSession {
             return out.complete(token, Ok(Reply::written(1)));
         }
         let op = self.twisted(request.op);
+        let mut items = BatchBuf::new();
+        let op = match (self.defect, op) {
+            (Defect::AnswersAKeyOnce, Op::BulkRead { keys }) => {
+                let distinct: std::collections::BTreeSet<&str> = keys.iter().map(|(key, _)| key).collect();
+                distinct.into_iter().for_each(|key| items.push(key, b""));
+                Op::BulkRead { keys: items.as_batch() }
+            }
+            (Defect::UpsertsBackwards, Op::BulkWrite { kind: kind @ BulkWrite::Upsert, items: given }) => {
+                items = reverse(given);
+                Op::BulkWrite { kind, items: items.as_batch() }
+            }
+            (_, op) => op,
+        };
         let contents = request.contents || self.defect == Defect::AlwaysContents;
         let twice = self.defect == Defect::CompletesTwice && self.operations.is_multiple_of(7);
         if let (Defect::BulkInsertAllOrNothing, Op::BulkWrite { kind: BulkWrite::Insert, items }) = (self.defect, op)

@@ -33,7 +33,35 @@ pub(super) const CHECKS: &[Check] = &[
         needs: &[OpKind::BulkDelete, OpKind::Upsert, OpKind::Read],
         run: delete,
     },
+    Check {
+        name: "bulk-insert: of a repeated key the first item is stored, the second a conflict",
+        needs: &[OpKind::BulkInsert, OpKind::Read],
+        run: insert_repeated,
+    },
+    Check {
+        name: "bulk-upsert: of a repeated key the last document stays, and each counts",
+        needs: &[OpKind::BulkUpsert, OpKind::Read],
+        run: upsert_repeated,
+    },
+    Check {
+        name: "bulk-read: a repeated key is answered as often as it is asked for",
+        needs: &[OpKind::BulkRead, OpKind::Upsert],
+        run: read_repeated,
+    },
+    Check {
+        name: "bulk-delete: a repeated key counts once",
+        needs: &[OpKind::BulkDelete, OpKind::Upsert, OpKind::Read],
+        run: delete_repeated,
+    },
 ];
+
+/// Keys of which some are repeated, next to each other and apart, neither in order nor in reverse.
+const REPEATED: [&str; 9] = ["m", "b", "b", "z", "m", "a", "b", "m", "y"];
+
+/// The documents that the items of [`REPEATED`] write.
+fn repeated() -> BatchBuf {
+    batch(REPEATED.iter().enumerate().map(|(i, key)| (*key, json!({ "item": i }).to_string())))
+}
 
 fn batch<'a>(items: impl IntoIterator<Item = (&'a str, String)>) -> BatchBuf {
     let mut batch = BatchBuf::new();
@@ -190,4 +218,92 @@ fn delete(s: &Subject<'_>) -> Result<(), Stop> {
     c.lacks(s.documents, "c")?;
     c.holds(s.documents, "b", &json!({}))?;
     c.holds(s.documents, "d", &json!({}))
+}
+
+fn insert_repeated(s: &Subject<'_>) -> Result<(), Stop> {
+    let mut c = s.client()?;
+    let items = repeated();
+    let reply = c.ok(s.documents, Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() })?;
+    let reply = reply.as_reply();
+    let mut rejected: Vec<usize> = reply.rejects.iter().map(|reject| reject.item).collect();
+    rejected.sort_unstable();
+    ensure!(
+        reply.documents == 5 && rejected == [2, 4, 6, 7],
+        "inserts of {REPEATED:?}: expected 5 documents and items 2, 4, 6 and 7 rejected; got {} documents and {rejected:?}",
+        reply.documents
+    );
+    if let Some(reject) = reply.rejects.iter().find(|reject| reject.error.kind != ErrorKind::Conflict) {
+        return Err(Stop::failed(format!("the second insert of a key must be a conflict; got {reject:?}")));
+    }
+    for (key, first) in [("m", 0), ("b", 1), ("z", 3), ("a", 5), ("y", 8)] {
+        c.holds(s.documents, key, &json!({ "item": first }))?;
+    }
+    Ok(())
+}
+
+fn upsert_repeated(s: &Subject<'_>) -> Result<(), Stop> {
+    let mut c = s.client()?;
+    let items = repeated();
+    // The first finds no documents, the second those of the first.
+    for round in ["new", "old"] {
+        let reply = c.ok(s.documents, Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() })?;
+        let reply = reply.as_reply();
+        ensure!(
+            reply.documents == 9 && reply.rejects.is_empty(),
+            "upserts of {REPEATED:?} ({round} documents): expected 9 documents, got {} and {:?}",
+            reply.documents,
+            reply.rejects
+        );
+        for (key, last) in [("m", 7), ("b", 6), ("z", 3), ("a", 5), ("y", 8)] {
+            c.holds(s.documents, key, &json!({ "item": last }))?;
+        }
+    }
+    Ok(())
+}
+
+fn read_repeated(s: &Subject<'_>) -> Result<(), Stop> {
+    let mut c = s.client()?;
+    for key in ["m", "b", "z", "a"] {
+        c.wrote(s.documents, Op::Upsert { key, body: json!({ "key": key }).to_string().as_bytes() })?;
+    }
+    let mut keys = BatchBuf::new();
+    REPEATED.iter().for_each(|key| keys.push(key, b""));
+    let op = Op::BulkRead { keys: keys.as_batch() };
+    c.until(|c| {
+        let with = c.ok(s.documents, op)?;
+        let with = with.as_reply();
+        let rows = with.rows.ok_or_else(|| Stop::failed("contents were wanted but no rows came"))?;
+        let mut found: Vec<&str> = rows.iter().map(|(key, _)| key).collect();
+        found.sort_unstable();
+        let expected = ["a", "b", "b", "b", "m", "m", "m", "z"];
+        ensure!(found == expected, "a read of {REPEATED:?}, of which `y` is missing, gave rows of {found:?}");
+        ensure!(with.documents == 8, "8 rows were counted as {}", with.documents);
+        for (key, body) in rows.iter() {
+            let expected = json!({ "key": key });
+            same_json(&expected, body).map_err(|text| Stop::failed(format!("bulk-read of `{key}`: {text}")))?;
+        }
+        let request = Request { collection: s.documents, op, contents: false };
+        let without = c.call_request(&request)?.map_err(|e| Stop::failed(format!("without contents: {e}")))?;
+        let without = without.as_reply();
+        ensure!(without.documents == 8, "without contents: expected 8 documents, got {}", without.documents);
+        ensure!(with.bytes == without.bytes, "{} bytes with contents, {} without", with.bytes, without.bytes);
+        Ok(())
+    })
+}
+
+fn delete_repeated(s: &Subject<'_>) -> Result<(), Stop> {
+    let mut c = s.client()?;
+    for key in ["m", "b", "z", "a", "kept"] {
+        c.wrote(s.documents, Op::Upsert { key, body: b"{}" })?;
+    }
+    let mut keys = BatchBuf::new();
+    REPEATED.iter().for_each(|key| keys.push(key, b""));
+    let reply = c.ok(s.documents, Op::BulkDelete { keys: keys.as_batch() })?;
+    let reply = reply.as_reply();
+    ensure!(reply.documents == 4, "4 documents were there to delete; {REPEATED:?} replied {}", reply.documents);
+    ensure!(reply.rejects.is_empty(), "repeated keys are left out, not rejected; got {:?}", reply.rejects);
+    for key in ["m", "b", "z", "a", "y"] {
+        c.lacks(s.documents, key)?;
+    }
+    c.holds(s.documents, "kept", &json!({}))
 }

@@ -161,6 +161,12 @@ fn delete_missing(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn touch(s: &Subject<'_>) -> Result<(), Stop> {
+    // As it was prepared: what the server allows is known only then.
+    if let Some(late) = s.store.capabilities().expires_late_by {
+        return Err(Stop::NotSupported(format!(
+            "to remove expired documents within a minute; this server does it every {late:?}"
+        )));
+    }
     let mut c = s.client()?;
     for key in ["short", "long", "untouched"] {
         c.wrote(s.documents, Op::Upsert { key, body: b"{}" })?;

@@ -28,22 +28,29 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Prepares the store afresh. A store that cannot hold bytes or counters gets a layout without.
+    /// Prepares the store afresh. A store that cannot hold bytes or counters, or makes no indexes, gets a layout
+    /// without.
     pub(super) fn prepare(store: &'a dyn AnyStore, time: &Time) -> Result<Self, Stop> {
         if let Namespace::Foreign(what) = store.inspect().map_err(|e| broken("inspect", &e))? {
             return Err(Stop::failed(format!(
                 "the store holds {what}, which Storebench did not make; use an empty one"
             )));
         }
-        let capabilities = store.capabilities();
-        let counters = capabilities.supports(OpKind::Counter).is_some();
         let mut refusal = None;
         for bytes in [true, false] {
-            let subject = Self::laid_out(store, capabilities.clone(), bytes, counters, time.clone())?;
-            match store.prepare(&subject.layout, Prepare::Fresh) {
-                Ok(()) => return Ok(subject),
-                Err(error @ StoreError::NotSupported(_)) => refusal = Some(error),
-                Err(error) => return Err(broken("prepare", &error)),
+            // Preparing may find that the server makes no indexes: then it is prepared without them.
+            loop {
+                let capabilities = store.capabilities();
+                let (counters, indexes) = (capabilities.supports(OpKind::Counter).is_some(), capabilities.indexes);
+                let subject = Self::laid_out(store, capabilities, bytes, counters, time.clone())?;
+                match store.prepare(&subject.layout, Prepare::Fresh) {
+                    Ok(()) => return Ok(Self { capabilities: store.capabilities(), ..subject }),
+                    Err(error @ StoreError::NotSupported(_)) => refusal = Some(error),
+                    Err(error) => return Err(broken("prepare", &error)),
+                }
+                if !indexes || store.capabilities().indexes {
+                    break;
+                }
             }
         }
         Err(Stop::failed(format!("the store takes no layout of JSON collections: {refusal:?}")))

@@ -189,6 +189,9 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         (Defect::ReadOnlyMakes, &["prepare: read-only"], &["prepare: read-only"]),
         (Defect::WriteExistingMakes, &["prepare: write-existing"], &["prepare: write-existing"]),
         (Defect::NeverExpires, &["touch: a document lives"], &["touch:"]),
+        (Defect::AnswersAKeyOnce, &["bulk-read: a repeated"], &["bulk-read: a repeated"]),
+        (Defect::UpsertsBackwards, &["bulk-upsert: of a repeated"], &["bulk-upsert: of a repeated"]),
+        (Defect::SplitsSurrogates, &["page: values that need"], &["page: values that need"]),
         (Defect::Panics, &["prepend: adds", "prepend: a missing", "prepend: refused"], &["prepend:"]),
     ];
     for (defect, must_fail, may_fail) in cases {
@@ -204,6 +207,12 @@ fn every_defect_fails_the_checks_that_look_for_it() {
             );
         }
     }
+}
+
+#[test]
+fn an_index_that_splits_characters_is_the_servers() {
+    let report = run_fast(&Broken::new(Defect::SplitsSurrogates));
+    assert!(report.to_string().contains("the *server* does not index a character beyond U+FFFF"), "{report}");
 }
 
 #[test]

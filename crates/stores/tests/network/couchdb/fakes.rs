@@ -116,6 +116,43 @@ fn answers_in_another_order_go_to_the_documents_that_they_name() {
     assert!(a.ends_with(br#""n":1}"#) && c.ends_with(br#""n":3}"#), "{rows:?}");
 }
 
+/// CouchDB 3.5 stores a document that never existed over any revision, where the shard holds another document.
+#[test]
+fn a_document_that_never_existed_is_not_made_over_a_revision() {
+    let puts = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&puts);
+    let port = fake(move |line, _| match couchdb(line) {
+        Some(say) => say,
+        None if line.starts_with("HEAD") && line.ends_with("/there") => {
+            Say::Answer(200, "ETag: \"3-abc\"\r\n", String::new())
+        }
+        None if line.starts_with("HEAD") || line.starts_with("GET") => {
+            answer(404, r#"{"error":"not_found","reason":"missing"}"#)
+        }
+        None => {
+            seen.fetch_add(1, Ordering::SeqCst);
+            answer(201, r#"{"ok":true,"id":"never","rev":"4-b"}"#)
+        }
+    });
+    let store = open(port);
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut ask = Ask::new(&*store, 1);
+    let expected = b"3-abc";
+    for op in [
+        Op::CompareAndSwap { key: "never", expected, body: b"{}" },
+        Op::Replace { key: "never", body: b"{}" },
+        Op::MergePatch { key: "never", patch: b"{}" },
+        Op::Delete { key: "never" },
+    ] {
+        assert_eq!(ask.run(op).unwrap_err().kind, ErrorKind::NotFound, "{op:?}");
+    }
+    let stale = ask.run(Op::CompareAndSwap { key: "there", expected: b"2-aaa", body: b"{}" });
+    assert_eq!(stale.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(puts.load(Ordering::SeqCst), 0, "nothing may be written");
+    ask.run(Op::CompareAndSwap { key: "there", expected, body: b"{}" }).unwrap();
+    assert_eq!(puts.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn an_outcome_without_a_revision_is_no_acknowledgement() {
     let port = fake(|line, _| match couchdb(line) {

@@ -104,3 +104,41 @@ fn plans_tell_an_index_from_a_whole_table() {
     assert!(!store.stats().unwrap().is_empty());
     store.compact().unwrap();
 }
+
+/// Sessions write the same keys in opposite orders, many at a time. In the order given they would wait for each other
+/// in a ring, which PostgreSQL ends with an error (40P01).
+#[test]
+fn bulk_writes_of_common_keys_do_not_deadlock() {
+    let server = Server::start("postgres");
+    let store = storebench_stores::open(&server.url).unwrap();
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(500));
+    let write = |backwards: bool, round: usize| {
+        let keys: Vec<String> = (0..300).map(|i| format!("k{i:03}")).collect();
+        let mut items = BatchBuf::new();
+        let mut push = |key: &String| items.push(key, body.as_bytes());
+        if backwards {
+            keys.iter().rev().for_each(&mut push)
+        } else {
+            keys.iter().for_each(&mut push)
+        }
+        let mut talk = Talk::open(&*store, &options()).unwrap();
+        for i in 0..round {
+            let items = items.as_batch();
+            let op = match i % 4 {
+                0 | 1 => Op::BulkWrite { kind: BulkWrite::Upsert, items },
+                2 => Op::BulkDelete { keys: items },
+                _ => Op::BulkWrite { kind: BulkWrite::Insert, items },
+            };
+            let reply = talk.run(op).unwrap_or_else(|error| panic!("{:?} {i}: {error}", op.kind()));
+            let refused = reply.as_reply().rejects.iter().find(|reject| reject.error.kind != ErrorKind::Conflict);
+            assert!(refused.is_none(), "{:?} {i}: {refused:?}", op.kind());
+        }
+    };
+    std::thread::scope(|scope| {
+        for session in 0..4 {
+            scope.spawn(move || write(session % 2 == 1, 60));
+        }
+    });
+    assert_eq!(sql(&server, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), "0");
+}

@@ -117,6 +117,97 @@ fn pretend_raven(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + '
     store
 }
 
+/// What RavenDB 7.1 says without a licence to an expiration more often than every 36 hours.
+const UNLICENSED: &str = r#"{"Url":"/admin/databases","Type":"Raven.Client.Exceptions.Commercial.LicenseLimitException",
+    "Message":"Your license doesn't allow modifying the expiration frequency below 36 hours.","Error":"LimitType: Expiration"}"#;
+
+/// A RavenDB 7.1 without a licence, with no database at first; `create` is the status of making one.
+fn unlicensed(create: u16) -> (u16, Arc<std::sync::Mutex<Vec<String>>>) {
+    #[derive(Default)]
+    struct State {
+        made: bool,
+        expiration: Value,
+    }
+    let state = std::sync::Mutex::new(State::default());
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let said = Arc::clone(&log);
+    let missing = r#"{"Type":"Raven.Client.Exceptions.Database.DatabaseDoesNotExistException","Message":"x"}"#;
+    let document = r#"{"Results":[{"n":1,"@metadata":{"@id":"c/k","@collection":"C","@change-vector":"A:1-x"}}]}"#;
+    let port = pretend(move |line, body| {
+        let mut state = state.lock().unwrap();
+        said.lock().unwrap().push(line.to_owned());
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let allowed = |settings: &Value| {
+            !settings.is_object() || settings["DeleteFrequencyInSec"].as_u64().is_some_and(|every| every >= 36 * 3_600)
+        };
+        match line {
+            "GET /build/version" => (200, VERSION.replace("4.1", "7.1")),
+            "GET /license/status" => (200, r#"{"Type":"None","MinPeriodForExpirationInHours":36}"#.into()),
+            _ if line.starts_with("PUT /admin/databases?name=x&") => {
+                if !allowed(&body["Expiration"]) {
+                    return (402, UNLICENSED.into());
+                }
+                state.made = true;
+                (create, r#"{"Type":"System.TimeoutException","Message":"the cluster did not answer"}"#.into())
+            }
+            "DELETE /admin/databases" => {
+                state.made = false;
+                (create, "{}".into())
+            }
+            _ if !state.made => (503, missing.into()),
+            "GET /databases/x/stats" => (200, r#"{"CountOfDocuments":0,"Indexes":[]}"#.into()),
+            "GET /databases/x/docs?id=storebench" => (404, String::new()),
+            "GET /databases/x/docs?id=c%2Fk" | "GET /databases/x/docs?id=c/k" => (200, document.into()),
+            "GET /databases/x/collections/stats" => (200, r#"{"Collections":{}}"#.into()),
+            "GET /databases/x/indexes?namesOnly=true" => (200, r#"{"Results":["Storebench/c/0-user"]}"#.into()),
+            "GET /admin/databases?name=x" => (200, json!({ "Expiration": state.expiration }).to_string()),
+            "PUT /databases/x/admin/indexes" => (create, "{}".into()),
+            "POST /databases/x/admin/expiration/config" if !allowed(&body) => (402, UNLICENSED.into()),
+            "POST /databases/x/admin/expiration/config" => {
+                state.expiration = body;
+                (200, "{}".into())
+            }
+            "POST /databases/x/bulk_docs" => (201, r#"{"Results":[{"@change-vector":"A:2-x"}]}"#.into()),
+            _ => (200, r#"{"Results":[]}"#.into()),
+        }
+    });
+    (port, log)
+}
+
+#[test]
+fn without_a_licence_a_database_is_made_and_expires_as_often_as_it_may() {
+    let (port, log) = unlicensed(201);
+    let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
+    store.prepare(&layout("c"), Prepare::Fresh).unwrap();
+    let set = || log.lock().unwrap().iter().filter(|line| line.contains("expiration/config")).count();
+    assert_eq!(set(), 0, "nothing expires yet");
+    let capabilities = store.capabilities();
+    assert_eq!(capabilities.expires_late_by, Some(Duration::from_secs(36 * 3_600)));
+    assert!(capabilities.notes.iter().any(|note| note.contains("less often than once a minute")));
+    let mut ask = Ask::new(&*store);
+    for _ in 0..2 {
+        ask.call(Op::Touch { key: "k", expiry: Duration::from_secs(60) }).unwrap();
+    }
+    assert_eq!(set(), 1, "it is switched on once");
+}
+
+#[test]
+fn a_database_that_is_there_counts_as_made_whatever_the_cluster_answered() {
+    let (port, _) = unlicensed(500);
+    let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
+    store.prepare(&layout("c"), Prepare::Fresh).unwrap();
+    Ask::new(&*store).upsert("k", &json!({ "n": 1 }));
+    // One that is not there is not.
+    let port = pretend(|line, _| match line {
+        "GET /build/version" => (200, VERSION.into()),
+        _ if line.starts_with("PUT") => (402, UNLICENSED.into()),
+        _ => (503, r#"{"Type":"Raven.DatabaseDoesNotExistException","Message":"x"}"#.into()),
+    });
+    let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
+    let error = store.prepare(&layout("c"), Prepare::Fresh).unwrap_err();
+    assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("below 36 hours")), "{error:?}");
+}
+
 #[test]
 fn a_body_over_the_limit_is_cut_and_a_document_over_it_refused() {
     let store = pretend_raven(|_, body| {
