@@ -8,4 +8,5 @@
 pub mod couchbase;
 pub mod http;
 pub mod mongodb;
+pub mod mutate;
 pub mod s3;
