@@ -20,6 +20,8 @@ mod fair;
 mod fjall;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod found;
+#[cfg(test)]
+mod fuzz;
 #[cfg(feature = "hosted")]
 mod hosted;
 #[cfg(feature = "http")]

@@ -1,5 +1,7 @@
 //! What machines and stores tell of themselves to whoever asks over HTTP, as Prometheus does.
 
+#[cfg(test)]
+mod fuzz;
 mod host;
 mod scrape;
 mod text;

@@ -18,6 +18,8 @@
 
 mod bulk;
 mod dialect;
+#[cfg(test)]
+mod fuzz;
 mod json;
 mod memory;
 mod pages;

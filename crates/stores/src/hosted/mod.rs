@@ -3,6 +3,8 @@
 //! `storebench host URL --socket FILE` hosts an embedded store ([`serve`]); `hosted+URL?socket=FILE` is the store that talks
 //! to it. What the store can do and where its files are is known without asking; everything else is asked there.
 
+#[cfg(test)]
+mod fuzz;
 mod serve;
 mod session;
 mod wire;

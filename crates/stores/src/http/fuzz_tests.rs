@@ -4,11 +4,14 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use proptest::prelude::*;
-use storebench_core::store::{Op, OpError, Session, Token};
+use storebench_core::store::{CollectionId, Op, OpError, Request, Session, Token};
+use storebench_fakes::mutate::Mutator;
 
+use super::answer::{Answer, status_error};
 use super::input::Input;
 use super::parser::Parser;
+use super::request::RequestBuf;
+use super::session::{Dialect, Step};
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
 use crate::net::draw as next;
 
@@ -21,24 +24,54 @@ const WELL: [&str; 6] = [
     "HTTP/1.0 409 Conflict\r\nETag: \"1-a\"\r\nContent-Length: 00000000000000000002\r\n\r\n[]",
 ];
 
-/// A good answer with some bytes changed, inserted, removed or cut off, or noise.
+/// A mutation of a good answer, or noise.
 fn garbled(state: &mut u64) -> Vec<u8> {
-    let mut bytes = WELL[next(state) as usize % WELL.len()].as_bytes().to_vec();
-    for _ in 0..next(state) % 4 {
-        if bytes.is_empty() {
-            break;
-        }
-        let at = next(state) as usize % bytes.len();
-        match next(state) % 5 {
-            0 => bytes[at] = next(state) as u8,
-            1 => bytes.insert(at, b"\r\n:;,0 Z"[next(state) as usize % 8]),
-            2 => drop(bytes.remove(at)),
-            3 => bytes.truncate(at),
-            _ => bytes = (0..next(state) % 200).map(|_| next(state) as u8).collect(),
-        }
-    }
+    let mut bytes = Vec::new();
+    Mutator::new(next(state)).fill(&WELL.map(str::as_bytes), &mut bytes);
     bytes
 }
+
+/// Reads the bytes as an answer in pieces, as they may come. None for what is none.
+fn read(bytes: &[u8]) -> Option<(Parser, Input)> {
+    let (mut parser, mut input) = (Parser::default(), Input::default());
+    parser.begin(false);
+    for piece in bytes.chunks(7) {
+        input.push(piece);
+        if parser.advance(&mut input, false).ok()? {
+            return Some((parser, input));
+        }
+    }
+    parser.advance(&mut input, true).ok()?.then_some((parser, input))
+}
+
+/// Answers every request of these operations with the same bytes. Each has to end.
+pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[u8]) {
+    const MOST_REQUESTS: u32 = 5_000;
+    let Some((parser, input)) = read(bytes) else { return };
+    let mut out = RequestBuf::new(std::sync::Arc::from(&b"Host: h\r\n"[..]));
+    for op in ops {
+        let mut state = D::State::default();
+        let request = Request { collection: CollectionId(0), op: *op, contents: true };
+        let mut ended = matches!(dialect.begin(&request, &mut state, &mut out), Step::Done(_));
+        let mut requests = 0;
+        while !ended {
+            assert!(requests < MOST_REQUESTS, "{op:?} asks again and again");
+            requests += 1;
+            ended = matches!(dialect.answer(&mut state, Ok(Answer::of(&parser, &input)), &mut out), Step::Done(_));
+        }
+    }
+}
+
+/// The parser alone.
+fn take(bytes: &[u8]) {
+    if let Some((parser, input)) = read(bytes) {
+        assert!(parser.body(&input).len() <= bytes.len());
+        let answer = Answer::of(&parser, &input);
+        let _ = (answer.header("etag"), answer.shown(), status_error(&answer, true));
+    }
+}
+
+crate::fuzz::fuzzed!("HTTP", &WELL.map(str::as_bytes), take);
 
 #[test]
 fn garbled_answers_end_every_operation_once() {
@@ -83,24 +116,4 @@ fn garbled_answers_end_every_operation_once() {
         tokens.sort_unstable();
         assert_eq!(tokens, (0..submitted).collect::<Vec<_>>());
     });
-}
-
-proptest! {
-    #[test]
-    fn the_parser_takes_any_bytes(seed: u64, pieces in 1_usize..40) {
-        let mut state = seed;
-        let mut bytes = garbled(&mut state);
-        bytes.extend(garbled(&mut state));
-        let (mut parser, mut input) = (Parser::default(), Input::default());
-        parser.begin(seed % 7 == 0);
-        for piece in bytes.chunks(pieces) {
-            input.push(piece);
-            match parser.advance(&mut input, false) {
-                Ok(false) => {}
-                _ => return Ok(()),
-            }
-        }
-        let _ = parser.advance(&mut input, true);
-        prop_assert!(parser.body(&input).len() <= bytes.len());
-    }
 }

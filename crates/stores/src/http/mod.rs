@@ -36,6 +36,6 @@ pub(crate) use request::{Method, RequestBuf, common_headers};
 pub(crate) use session::{Dialect, HttpSession, Step, Target};
 
 #[cfg(test)]
-mod fuzz_tests;
+pub(crate) mod fuzz_tests;
 #[cfg(test)]
 mod session_tests;

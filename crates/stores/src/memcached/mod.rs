@@ -21,6 +21,8 @@
 //! its processor time (`docs/benchmarks.md`).
 
 mod control;
+#[cfg(test)]
+mod fuzz;
 mod keys;
 mod meta;
 mod namespace;

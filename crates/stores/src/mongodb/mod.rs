@@ -43,6 +43,8 @@ mod encode;
 mod errors;
 mod extended;
 mod finder;
+#[cfg(test)]
+mod fuzz;
 mod job;
 mod lane;
 mod namespace;

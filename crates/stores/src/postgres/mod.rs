@@ -43,6 +43,8 @@ mod errors;
 mod existing;
 mod figures;
 mod flow;
+#[cfg(test)]
+mod fuzz;
 mod login;
 mod output;
 mod query;

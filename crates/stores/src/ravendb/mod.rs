@@ -30,6 +30,8 @@ mod dialect;
 mod download;
 mod errors;
 mod expiry;
+#[cfg(test)]
+mod fuzz;
 mod json;
 mod listing;
 mod names;

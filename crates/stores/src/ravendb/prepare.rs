@@ -144,11 +144,12 @@ impl Server {
             return Ok(());
         }
         let begun = Instant::now();
-        while response.status >= 500 {
-            if matches!(is_done().await, Ok(true)) {
+        let of_its_own = response.status >= 500;
+        loop {
+            if of_its_own && matches!(is_done().await, Ok(true)) {
                 return Ok(());
             }
-            if begun.elapsed() >= LOOK_FOR {
+            if !of_its_own || begun.elapsed() >= LOOK_FOR {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -41,6 +41,8 @@ mod connector;
 mod control;
 mod errors;
 mod facts;
+#[cfg(test)]
+mod fuzz;
 mod namespace;
 mod reach;
 mod request;

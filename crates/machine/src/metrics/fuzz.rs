@@ -1,0 +1,33 @@
+//! Metrics of any bytes.
+
+use super::text::parse;
+
+// One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
+#[path = "../../../fakes/src/mutate.rs"]
+#[allow(unreachable_pub, reason = "public where it is at home")]
+mod mutate;
+
+const GOOD: &[&[u8]] = &[
+    b"# HELP requests_total Requests.\n# TYPE requests_total counter\nrequests_total{code=\"200\",path=\"/a\\\"b\"} 12 1395066363000\n",
+    b"up 1\nbytes 1.5e+09\nnothing NaN\nmost +Inf\nleast -Inf\n",
+    b"latency_bucket{le=\"0.5\",} 7\nlatency_bucket{le=\"+Inf\"} 9\nlatency_sum 3.25\nlatency_count 9\n# EOF\n",
+    b"a:b{x=\"\\n\\\\\"} 0x10\n\n\tspaced 1\n",
+];
+
+fn take(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(samples) = parse(&text) {
+        assert!(samples.len() <= text.lines().count(), "{} samples", samples.len());
+    }
+}
+
+#[test]
+fn any_bytes_are_taken() {
+    mutate::run("Prometheus", GOOD, 1, 5_000, take);
+}
+
+#[test]
+#[ignore = "takes minutes; run by `make soak`"]
+fn soak_any_bytes_are_taken() {
+    mutate::run("Prometheus", GOOD, 2, mutate::inputs(500_000), take);
+}
