@@ -260,7 +260,14 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
                 operation = found[0].to_owned();
                 operations(arm, phase, &titles, &found, to, "text");
             }
-            Some("arm") if known => arm_line(phase, lone(result, phase), &titles, &found, to, "text"),
+            Some("arm") if known => {
+                // The first arm has no ratio to itself.
+                let mut titles = titles.clone();
+                if found.len() < titles.len() {
+                    titles.retain(|title| *title != "to the first");
+                }
+                arm_line(phase, lone(result, phase), &titles, &found, to, "text");
+            }
             _ => {}
         }
         for (before, what) in
