@@ -32,14 +32,14 @@ def say(text):
     print(f"servers: {text}", file=sys.stderr, flush=True)
 
 
-def installed(name, build):
-    """The folder of an installed server, after `build(folder)` made it if it was not there.
+def installed(name, build, whole=lambda folder: True):
+    """The folder of an installed server, after `build(folder)` made it if it was not there, or is not `whole(folder)`.
 
     `name` holds the version, so that another version is another folder. Built beside its place and
     renamed: what is there is whole. Two that install at once wait for one another.
     """
     place = folder() / name
-    if place.is_dir():
+    if place.is_dir() and whole(place):
         return place
     try:
         folder().mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,9 @@ def installed(name, build):
         raise Fault(f"cannot make the cache folder {folder()}: {error.strerror}; set XDG_CACHE_HOME") from None
     with locked(name):
         if place.is_dir():
-            return place
+            if whole(place):
+                return place
+            shutil.rmtree(place)
         say(f"installing {name} into {folder()}")
         unfinished = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder()))
         try:

@@ -11,10 +11,16 @@ LAUNCHER = "chromium"
 
 def install():
     """A folder with the program `chromium`, which starts the browser with its own libraries and fonts."""
-    own = shutil.which("chromium")
+    own = next(filter(None, map(shutil.which, NAMES)), None)
     if own:
-        return cache.installed("chromium-of-the-machine", lambda folder: _launcher(folder, own, ""))
+        # Where it is may change, so that another place is another folder.
+        name = "chromium-of-the-machine" + own.replace("/", "-")
+        return cache.installed(name, lambda folder: _launcher(folder, own, ""))
     return cache.installed(UNPACKED, _unpack)
+
+
+# What distributions call it.
+NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 
 
 UNPACKED = "chromium-unpacked-2"

@@ -97,10 +97,21 @@ def unpack_with_needs(package, into):
         _unpack(name, "", into)
 
 
+def installed(name, packages, binaries):
+    """The folder of unpacked packages. What was unpacked on a machine that had their libraries is unpacked again once it has
+    them no more: a package that brought them may be removed from it."""
+    build = lambda folder: unpack(packages, binaries, folder)
+    return cache.installed(name, build, whole=lambda folder: not _lacking(folder, binaries))
+
+
+def libraries(root):
+    """The folders of libraries in an unpacked tree, as LD_LIBRARY_PATH takes them; empty where none came along."""
+    return ":".join(str(found) for found in _library_folders(root))
+
+
 def environment(root):
     """The environment in which programs of an unpacked tree find their libraries."""
-    folders = [str(found) for found in _library_folders(root)]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "LC_ALL": "C.UTF-8"}
+    return {**os.environ, "LD_LIBRARY_PATH": libraries(root), "LC_ALL": "C.UTF-8"}
 
 
 def _library_folders(root):

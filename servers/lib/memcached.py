@@ -2,15 +2,14 @@
 
 import os
 
-from . import cache, debian, process
+from . import debian, process
 
 VERSION = "1.6.18-"
 
 
 def install():
     """The unpacked package `memcached`."""
-    build = lambda folder: debian.unpack({"memcached": VERSION}, ["usr/bin/memcached"], folder)
-    return cache.installed("memcached-1.6.18", build)
+    return debian.installed("memcached-1.6.18", {"memcached": VERSION}, ["usr/bin/memcached"])
 
 
 def start(port, folder, options):

@@ -20,7 +20,7 @@ def install():
     """The unpacked packages `postgresql-15` and `postgresql-client-15`."""
     packages = {"postgresql-15": VERSION, "postgresql-client-15": VERSION}
     needing = [f"{BINARIES}/{name}" for name in ["postgres", "initdb", "psql", "pg_basebackup", "pgbench"]]
-    return cache.installed("postgresql-15", lambda folder: debian.unpack(packages, needing, folder))
+    return debian.installed("postgresql-15", packages, needing)
 
 
 def start(port, folder, options):

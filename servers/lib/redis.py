@@ -12,7 +12,7 @@ def install():
     """The unpacked packages `redis-server` and `redis-tools`."""
     packages = {"redis-server": VERSION, "redis-tools": VERSION}
     needing = ["usr/bin/redis-server", "usr/bin/redis-cli", "usr/bin/redis-benchmark"]
-    return cache.installed("redis-7.0", lambda folder: debian.unpack(packages, needing, folder))
+    return debian.installed("redis-7.0", packages, needing)
 
 
 def start(port, folder, options):

@@ -176,10 +176,19 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
                 .to_owned(),
         );
     }
-    let saved = Study { stores: Stores::from_urls([kept]), ..study.clone() };
+    // Whoever goes on with the file may name another store.
+    let saved = Study { title: title_of_saved(&study), stores: Stores::from_urls([kept]), ..study.clone() };
     let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
+}
+
+/// What the study does, without where: `Quick benchmark: read 95, update 5`.
+fn title_of_saved(study: &Study) -> String {
+    let mix = study.phases.last().map(|phase| &phase.mix);
+    let parts: Vec<String> =
+        mix.into_iter().flatten().map(|(name, entry)| format!("{name} {}", entry.weight)).collect();
+    format!("Quick benchmark: {}", parts.join(", "))
 }
 
 /// The study as a file that a person may go on with: what is at its default is left out.
@@ -314,7 +323,7 @@ mod tests {
         ] {
             let built = built(flags).unwrap();
             let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(again, built.study, "{}", built.text);
+            assert_eq!(Study { title: built.study.title.clone(), ..again }, built.study, "{}", built.text);
         }
     }
 
@@ -322,6 +331,22 @@ mod tests {
     fn the_title_holds_no_secret() {
         let title = built("slow+memory://me:hush@host?latency=1ms&password=hush").unwrap().study.title;
         assert_eq!(title, "Quick benchmark of slow+memory://me:***@host?latency=1ms&password=***");
+    }
+
+    /// The file may be run on another store.
+    #[test]
+    fn the_saved_title_names_no_store() {
+        for (flags, title) in [
+            ("sqlite:shop.db", "Quick benchmark: read 95, update 5"),
+            ("sqlite:shop.db --mix read=3,scan=1", "Quick benchmark: read 3, scan 1"),
+        ] {
+            let built = built(flags).unwrap();
+            let saved = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap();
+            assert_eq!(
+                (saved.title.as_str(), built.study.title.as_str()),
+                (title, "Quick benchmark of sqlite:shop.db")
+            );
+        }
     }
 
     #[test]

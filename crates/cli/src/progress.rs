@@ -268,14 +268,9 @@ impl Observer for Progress {
                 if let Some(ended) = self.phase.take() {
                     ended.bar.finish_and_clear();
                 }
-                let seconds = *elapsed_ns as f64 / 1e9;
-                let rate = if seconds > 0.0 { *operations as f64 / seconds } else { 0.0 };
-                self.note(&format!(
-                    "{phase}: {} operations in {} ({}/s)",
-                    human::count(*operations),
-                    human::duration(*elapsed_ns as f64),
-                    human::rate(rate)
-                ));
+                // No rate: the summary has it, of what succeeded and without the drain.
+                let took = human::duration(*elapsed_ns as f64);
+                self.note(&format!("{phase}: {} operations in {took}", human::count(*operations)));
             }
             Event::Note { text } => self.note(text),
             Event::TrialBegan { .. } => {}

@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 
-use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, of_trial};
+use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, in_documents, of_trial};
 use crate::plan::Plan;
-use crate::results::{ArmResult, FactorSweep, OpResult, PhaseResult, RunResult, TrialResult};
+use crate::results::{ArmResult, FactorSweep, PhaseResult, RunResult, TrialResult};
 use crate::series::Series;
 use crate::sweep::{Measured, PRACTICAL, sweep};
 
@@ -43,11 +43,6 @@ pub fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ArmResult> {
         first.get_or_insert(series);
     }
     out
-}
-
-/// Whether operations are on several documents, so that documents each second say more than operations do.
-fn is_bulk(op: &OpResult) -> bool {
-    op.documents > 0 && op.documents != op.succeeded
 }
 
 /// What each factor with numbers as levels does to the measured phases that it concerns: documents each second where a
@@ -126,7 +121,7 @@ fn swept_figures(trials: &[(f64, &TrialResult)], factor: &str) -> Vec<String> {
     let mut bulk: IndexMap<&str, bool> = IndexMap::new();
     for phase in trials.iter().flat_map(|(_, trial)| &trial.phases) {
         if !phase.warm_up && phase.rate.is_none() && concerns(phase) {
-            *bulk.entry(&phase.name).or_default() |= phase.ops.values().any(is_bulk);
+            *bulk.entry(&phase.name).or_default() |= in_documents([phase]);
         }
     }
     let name = |phase: &str, measure: Measure| {

@@ -3,10 +3,11 @@
 mod resources;
 
 use crate::arms::arm_of;
-use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
+use crate::times;
 
 pub use resources::resources_beside;
 
@@ -81,12 +82,10 @@ type Shown = (String, String, ColumnKind, fn(f64) -> String);
 
 fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
     let any = |measure: &str| arms.iter().any(|arm| find(arm, phase, measure).is_some());
+    let of_phase = || result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.warm_up);
     let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
         (RATE_WITHIN_LIMITS.name, "ops/s in limits")
-    } else if arms
-        .iter()
-        .any(|arm| find(arm, phase, DOCUMENTS.name).is_some_and(|docs| !same(docs, find(arm, phase, THROUGHPUT.name))))
-    {
+    } else if in_documents(of_phase()) {
         (DOCUMENTS.name, "docs/s")
     } else {
         (THROUGHPUT.name, "ops/s")
@@ -99,7 +98,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
     let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
     let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
     figures.extend(
-        times(time, &unlike_operations(result, phase))
+        columns_of_times(time, &unlike_operations(result, phase))
             .into_iter()
             .map(|(measure, title)| (measure, title, ColumnKind::Less, duration as fn(f64) -> String)),
     );
@@ -128,7 +127,13 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
         let mut row = vec![text(arm.arm.clone()), text(trials)];
         for (measure, _, _, show) in &figures {
             let found = find(arm, phase, measure);
-            row.push(found.map_or_else(|| text("-".into()), |f| over(f, *show)));
+            let is_time = measure.contains(&format!("{time}."));
+            row.push(
+                found.map_or_else(
+                    || text("-".into()),
+                    |f| over(f, *show, if is_time { times::INFINITE } else { "none" }),
+                ),
+            );
             if several && compared(measure) {
                 let to_first = found.and_then(|f| f.to_first);
                 row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
@@ -159,6 +164,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
             arms.first().filter(|_| several).map_or_else(String::new, |arm| format!("; the first is {}", arm.arm));
         notes.insert(0, format!("± and [ ]: 95 % intervals over blocks{useless}{first}"));
     }
+    notes.extend(times::note(of_phase()));
     ArmsTable { phase: phase.to_owned(), columns, rows, notes }
 }
 
@@ -173,7 +179,7 @@ fn unlike_operations<'a>(result: &'a RunResult, phase: &str) -> Vec<&'a str> {
 }
 
 /// The times that a table shows, by their measures, and the titles of their columns.
-fn times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
+fn columns_of_times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
     let of_op = |(nth, op): (usize, &&str)| {
         let title = if nth == 0 { format!("{op} {time} p99") } else { format!("{op} p99") };
         (format!("{op}.{time}.p99"), title)
@@ -189,17 +195,12 @@ fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a Figure
     arm.figures.get(&format!("{phase}.{measure}"))
 }
 
-/// Whether a figure says what another says already.
-fn same(figure: &FigureOverTrials, other: Option<&FigureOverTrials>) -> bool {
-    other.is_some_and(|other| (figure.figure.value - other.figure.value).abs() <= 1e-9 * other.figure.value)
-}
-
-/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, `none`.
-fn over(figure: &FigureOverTrials, show: fn(f64) -> String) -> Cell {
+/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, or what stands for `none`.
+fn over(figure: &FigureOverTrials, show: fn(f64) -> String, lacking: &str) -> Cell {
     let none = figure.none_in.len();
     let text = match (figure.figure.trials, figure.at_least) {
-        (0, _) => return Cell { text: "none".to_owned(), figure: None },
-        _ if none > 0 => format!("{}, none in {none}", show(figure.figure.value)),
+        (0, _) => return Cell { text: lacking.to_owned(), figure: None },
+        _ if none > 0 => format!("{}, {lacking} in {none}", show(figure.figure.value)),
         (_, true) => format!("≥ {}", show(figure.figure.value)),
         _ => with_width(show, &figure.figure),
     };
@@ -231,6 +232,8 @@ const EVEN: f64 = 0.2;
 pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> String {
     let text = show(estimate.value);
     match (estimate.relative_half_width(), estimate.low, estimate.high) {
+        // Alike to the last digit: what was counted is coarser than what varies, so that no width is known.
+        (Some(0.0), ..) => text,
         (Some(half), ..) if half <= EVEN => format!("{text} ±{}", percent(half)),
         (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
             format!("{text} [{}, {}]", show(low), show(high))

@@ -173,7 +173,7 @@ fn elsewhere(used: &ResourcesResult) -> Option<(Limit, String)> {
 /// Processors that a store's processes kept busy.
 fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
     let store = used.store.as_ref()?;
-    (used.span_ns > 0).then(|| (store, (store.cpu_user_s + store.cpu_system_s) * 1e9 / used.span_ns as f64))
+    (used.span_ns > 0).then(|| (store, store.processor_s() * 1e9 / used.span_ns as f64))
 }
 
 /// What went to and from a disk each second.

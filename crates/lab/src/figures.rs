@@ -2,7 +2,8 @@
 //!
 //! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
 
-use crate::results::{OpResult, Percentiles, PhaseResult, TrialResult};
+use crate::results::{OpResult, Percentiles, PhaseResult, TrialResult, Whose};
+use crate::times::{response, response_of_all, service, service_of_all};
 
 /// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,8 @@ const fn measure(name: &'static str, better: Better, unit: &'static str) -> Meas
 
 /// Successes each second.
 pub const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
-/// Documents written, read or found each second; of operations on one document each the same as the throughput.
+/// Documents written, read or found each second; of operations on one document each the same as the throughput. Which of
+/// the two a phase is told by says [`in_documents`].
 pub const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
 /// The highest rate at which the study's limits hold.
 pub const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
@@ -42,7 +44,8 @@ pub const DISK: Measure = measure("disk", Better::Less, "B");
 pub const STORE_CPU: Measure = measure("store-cpu", Better::Less, "ns");
 /// Resident memory of the store's processes, at most.
 pub const STORE_MEMORY: Measure = measure("store-memory", Better::Less, "B");
-/// Bytes that reached the disk of the store's folder, whoever wrote them, for each byte of documents that was written.
+/// Bytes that reached the disk of the store's folder, without those of others, for each byte of documents that was written;
+/// none where others may have written as much.
 pub const WRITE_AMPLIFICATION: Measure = measure("write-amplification", Better::Less, "");
 /// Bytes on disk for each byte of documents that the store holds.
 pub const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
@@ -118,14 +121,7 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     let all = &phase.all;
     let mut out = Vec::new();
     let rates = Some([total(|op| op.throughput_per_s), total(|op| op.documents_per_s)]);
-    add(
-        &mut out,
-        phase,
-        None,
-        rates,
-        response(all.response_ns, all.response_of_attempts_ns),
-        service(all.service_ns, all.service_of_attempts_ns),
-    );
+    add(&mut out, phase, None, rates, response_of_all(all), service_of_all(all));
     let disk = phase.store_after.as_ref().and_then(|after| after.disk_bytes).filter(|bytes| *bytes > 0);
     out.extend(disk.map(|bytes| Figure::new(&phase.name, None, DISK, Some(bytes as f64))));
     out.extend(of_resources(phase));
@@ -135,14 +131,7 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     for (name, op) in &phase.ops {
         // Collections are loaded one after another: what each took by itself is not known.
         let rates = if phase.loads { None } else { Some([op.throughput_per_s, op.documents_per_s]) };
-        add(
-            &mut out,
-            phase,
-            Some(name),
-            rates,
-            response(op.response_ns, op.response_of_attempts_ns),
-            service(op.service_ns, op.service_of_attempts_ns),
-        );
+        add(&mut out, phase, Some(name), rates, response(op), service(op));
     }
     out
 }
@@ -150,10 +139,15 @@ pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
 /// What the store's processes and its folder took.
 fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     let Some(used) = &phase.resources else { return Vec::new() };
-    let store = used.store.as_ref();
+    // A store within the client is one process with it, which the client has measured: older results hold two figures.
+    let own = used.store.as_ref().is_some_and(|store| store.whose == Whose::ClientAndStore);
+    let store = used.store.as_ref().map(|store| match own {
+        true => (phase.client.process_cpu_us_per_op, phase.client.rss_max_bytes),
+        false => (store.cpu_us_per_op, store.rss_max_bytes),
+    });
     [
-        (STORE_CPU, store.and_then(|store| store.cpu_us_per_op).map(|us| us * 1e3)),
-        (STORE_MEMORY, store.map(|store| store.rss_max_bytes as f64)),
+        (STORE_CPU, store.and_then(|(cpu_us, _)| cpu_us).map(|us| us * 1e3)),
+        (STORE_MEMORY, store.map(|(_, bytes)| bytes as f64)),
         (WRITE_AMPLIFICATION, used.disk.as_ref().and_then(|disk| disk.write_amplification)),
         (SPACE_AMPLIFICATION, used.folder.as_ref().and_then(|folder| folder.space_amplification)),
     ]
@@ -163,13 +157,15 @@ fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     .collect()
 }
 
-/// Over all attempts where some were not answered, else over the answers, which are all.
-fn response(answers: Option<Percentiles>, attempts: Option<Percentiles>) -> Option<Percentiles> {
-    attempts.or(answers)
+/// Whether phases are told by the documents that they moved each second, not by their operations: loads and copies, and
+/// phases with operations on several documents. Every table and sentence asks here.
+pub fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
+    phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
 }
 
-fn service(answers: Percentiles, attempts: Option<Percentiles>) -> Option<Percentiles> {
-    Some(attempts.unwrap_or(answers))
+/// Whether operations are on several documents, so that documents each second say more than operations do.
+fn is_bulk(op: &OpResult) -> bool {
+    op.documents > 0 && op.documents != op.succeeded
 }
 
 fn add(
@@ -178,7 +174,7 @@ fn add(
     op: Option<&str>,
     rates: Option<[f64; 2]>,
     response: Option<Percentiles>,
-    service: Option<Percentiles>,
+    service: Percentiles,
 ) {
     let mut push = |measure: Measure, value: Option<f64>| out.push(Figure::new(&phase.name, op, measure, value));
     if let Some([throughput, documents]) = rates {
@@ -191,11 +187,11 @@ fn add(
     for (response_name, service_name, fewest, pick) in PERCENTILES {
         let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
         // An operation that was never due has no times, and of few the highest is no p99.9.
-        let enough = |times: Option<Percentiles>| times.filter(|times| times.count >= fewest);
-        if let Some(times) = enough(response) {
+        let enough = |times: &Percentiles| times.count >= fewest;
+        if let Some(times) = response.filter(enough) {
             push(measure(response_name, Better::Less, "ns"), ns(times));
         }
-        if let Some(times) = enough(service) {
+        if let Some(times) = Some(service).filter(enough) {
             push(measure(service_name, Better::Less, "ns"), ns(times));
         }
     }

@@ -28,5 +28,6 @@ mod slots;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
+pub mod times;
 pub mod verdicts;
 pub mod verify;

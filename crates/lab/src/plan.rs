@@ -220,7 +220,7 @@ impl Plan {
                 store: request.store_name.clone(),
                 url: description.url.clone(),
                 levels: request.levels.clone(),
-                documents: phases.iter().filter(|p| p.loads).filter_map(|p| p.documents).sum(),
+                documents: sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.documents)),
                 estimate: estimate(&request.study, &collections, &phases),
             });
             first.get_or_insert((collections, phases, request.scale));
@@ -276,6 +276,11 @@ fn load_groups(study: &Study, arms: &[Outline<'_>]) -> Vec<usize> {
     keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap_or_default()).collect()
 }
 
+/// Of figures that may be as large as a study says.
+fn sum(all: impl Iterator<Item = u64>) -> u64 {
+    all.fold(0, u64::saturating_add)
+}
+
 fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
     let of = study.collections.get(documents.name());
     let (count, mean_bytes) = (documents.count(), documents.mean_bytes());
@@ -301,7 +306,7 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
     } else if phase.loads() {
         let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
         let does = format!("load {} in batches of {}", phase.load.join(", "), count(batch.into()));
-        (does, Some(loaded().map(|c| c.count).sum()), Some(loaded().map(|c| c.total_bytes).sum()))
+        (does, Some(sum(loaded().map(|c| c.count))), Some(sum(loaded().map(|c| c.total_bytes))))
     } else {
         let all: f64 = phase.mix.values().map(|e| e.weight).sum();
         let parts: Vec<String> = phase
@@ -489,7 +494,7 @@ fn whole(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Estimate {
     places.sort_unstable();
     places.dedup();
     let of = |place: &str| arms.iter().filter(|arm| arm.url == place).map(|arm| arm.estimate.disk_bytes).max();
-    all.all_disk_bytes = places.into_iter().filter_map(of).sum();
+    all.all_disk_bytes = sum(places.into_iter().filter_map(of));
     all
 }
 
@@ -529,12 +534,9 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         }
     }
     let loaded = |c: &&PlannedCollection| study.phases.iter().any(|p| p.loaded(study).any(|name| name == c.collection));
-    let written_bytes = phases.iter().filter(|p| p.loads).filter_map(|p| p.bytes).sum();
-    let index_bytes: u64 = collections
-        .iter()
-        .filter(loaded)
-        .map(|c| c.count.saturating_mul(c.indexes.len() as u64).saturating_mul(INDEX_ENTRY_BYTES))
-        .sum();
+    let written_bytes = sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.bytes));
+    let indexes = |c: &PlannedCollection| c.count.saturating_mul(c.indexes.len() as u64);
+    let index_bytes = sum(collections.iter().filter(loaded).map(|c| indexes(c).saturating_mul(INDEX_ENTRY_BYTES)));
     Estimate {
         least_s,
         most_s,

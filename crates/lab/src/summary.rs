@@ -8,9 +8,11 @@ use std::fmt::Write;
 
 use crate::answer::answer;
 use crate::claims::ClaimTable;
+use crate::figures::in_documents;
 use crate::human::{bytes, count, digits, duration, percent, rate};
 use crate::lines::{Align, Table, facts as in_lines, paragraph, sparkline};
 use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, Whose};
+use crate::times;
 use crate::verdicts::Level;
 
 /// Columns that a text is laid out for where nobody says how many there are.
@@ -208,6 +210,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     });
     out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
     out.push_str(&layout.table(&phase_table(phase)));
+    out.extend(times::note([phase]).map(|note| paragraph("  ", "    ", &note, layout.width)));
     let mut facts = Vec::new();
     let client = &phase.client;
     if let Some(us) = client.process_cpu_us_per_op {
@@ -277,7 +280,9 @@ fn used(phase: &PhaseResult) -> Vec<String> {
     }
     let disk = phase.resources.as_ref().and_then(|used| used.disk.as_ref());
     let written = disk.and_then(|disk| disk.write_amplification);
-    facts.extend(written.map(|by| format!("×{} of what was written reached the disk", digits(by))));
+    facts.extend(written.map(|by| format!("write amplification ×{}", digits(by))));
+    let unknown = disk.and_then(|disk| disk.amplification_unknown.as_ref());
+    facts.extend(unknown.map(|why| format!("write amplification not known: {why}")));
     facts
 }
 
@@ -339,7 +344,7 @@ fn searched(search: &SearchResult) -> String {
 /// One line for each operation and kind of time; with several operations a last one for all.
 fn phase_table(phase: &PhaseResult) -> Table {
     let ops = || phase.ops.values();
-    let bulk = phase.loads || ops().any(|op| op.batch > 1 || op.documents > op.succeeded);
+    let bulk = in_documents([phase]);
     let misses = ops().any(|op| op.misses > 0);
     let censored = ops().any(|op| op.censored > 0);
     let mut columns = vec![("operation", Align::Left), ("count", Align::Right), ("ops/s", Align::Right)];
@@ -349,7 +354,8 @@ fn phase_table(phase: &PhaseResult) -> Table {
         }
     }
     columns.push(("time", Align::Left));
-    columns.extend(["p50", "p90", "p99", "p99.9", "max", "client CPU/op"].map(|name| (name, Align::Right)));
+    columns.extend(times::SHOWN.map(|(name, ..)| (name, Align::Right)));
+    columns.push(("client CPU/op", Align::Right));
     let mut table = Table::new(&columns);
     let cpu = phase.client.cpu_us_per_op.map_or_else(|| "-".to_owned(), |us| duration(us * 1e3));
     let lone = phase.ops.len() == 1;
@@ -368,26 +374,24 @@ fn phase_table(phase: &PhaseResult) -> Table {
             }
         }
         let blank = vec![String::new(); figures.len()];
-        let times = |kind: &str, p: &Percentiles| {
+        let times_of = |kind: &str, p: &Percentiles| {
             let mut cells = vec![kind.to_owned()];
-            // Of few values the highest is no p99.9.
-            let of = [(p.p50, 1), (p.p90, 10), (p.p99, 100), (p.p99_9, 1_000), (p.max, 1)];
-            cells.extend(of.map(|(ns, fewest)| time(ns.filter(|_| p.count >= fewest))));
+            cells.extend(times::SHOWN.map(|shown| times::cell(p, shown)));
             cells
         };
         let mut line = figures;
-        match &op.response_ns {
+        match times::response(op) {
             Some(response) => {
-                line.extend(times("response", response));
+                line.extend(times_of("response", &response));
                 line.push(cpu.to_owned());
                 table.row(line);
                 let mut second = blank;
-                second.extend(times("service", &op.service_ns));
+                second.extend(times_of("service", &times::service(op)));
                 second.push(String::new());
                 table.row(second);
             }
             None => {
-                line.extend(times("service", &op.service_ns));
+                line.extend(times_of("service", &times::service(op)));
                 line.push(cpu.to_owned());
                 table.row(line);
             }
@@ -402,15 +406,13 @@ fn phase_table(phase: &PhaseResult) -> Table {
     table
 }
 
-fn time(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))
-}
-
 /// All operations of a phase as one: counts added, times from the merged histograms.
 fn all_of(phase: &PhaseResult) -> OpResult {
     let mut all = OpResult {
         response_ns: phase.all.response_ns,
+        response_of_attempts_ns: phase.all.response_of_attempts_ns,
         service_ns: phase.all.service_ns,
+        service_of_attempts_ns: phase.all.service_of_attempts_ns,
         slot_wait_ns: phase.all.slot_wait_ns,
         ..OpResult::default()
     };

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use storebench_lab::answer::answer;
 use storebench_lab::beside::{ColumnKind, arms_beside};
-use storebench_lab::human::{count, duration, rate};
+use storebench_lab::human::{count, rate};
 use storebench_lab::results::RunResult;
+use storebench_lab::times;
 use storebench_lab::verdicts::grouped;
 
 use crate::subject::{Subject, run_names};
@@ -51,6 +52,9 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
         for row in &table.rows {
             line(out, &row.iter().map(|cell| escaped(&cell.text)).collect::<Vec<_>>());
         }
+        for note in &table.notes {
+            let _ = writeln!(out, "\n{}", escaped(note));
+        }
     }
     if tables.is_empty() {
         single(out, of);
@@ -67,24 +71,35 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
 
 fn single(out: &mut String, of: &RunResult) {
     out.push('\n');
-    line(out, &["phase", "operation", "count", "ops/s", "errors", "p50", "p99"].map(str::to_owned));
-    line(out, &["---", "---", "---:", "---:", "---:", "---:", "---:"].map(str::to_owned));
-    for phase in of.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
+    let phases = || of.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up);
+    let shown = times::SHOWN.into_iter().filter(|(name, ..)| ["p50", "p99"].contains(name));
+    let mut titles = vec!["phase", "operation", "count", "ops/s", "docs/s", "errors", "time"];
+    titles.extend(shown.clone().map(|(name, ..)| name));
+    line(out, &titles.iter().map(|title| (*title).to_owned()).collect::<Vec<_>>());
+    let rule = |title: &&str| if ["phase", "operation", "time"].contains(title) { "---" } else { "---:" }.to_owned();
+    line(out, &titles.iter().map(rule).collect::<Vec<_>>());
+    for phase in phases() {
+        // Collections are loaded one after another, and nobody knows how long each of them took.
+        let together = phase.loads && phase.ops.len() > 1;
+        let per_s = |per_s: f64| if together { "-".to_owned() } else { rate(per_s) };
         for (name, op) in &phase.ops {
-            let times = op.response_ns.as_ref().unwrap_or(&op.service_ns);
-            let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| duration(ns as f64));
-            line(
-                out,
-                &[
-                    escaped(&phase.name),
-                    escaped(name),
-                    count(op.count),
-                    rate(op.throughput_per_s),
-                    count(op.errors),
-                    time(times.p50),
-                    time(times.p99.filter(|_| times.count >= 100)),
-                ],
-            );
+            let (kind, times) = times::main(op);
+            let mut cells = vec![
+                escaped(&phase.name),
+                escaped(name),
+                count(op.count),
+                per_s(op.throughput_per_s),
+                per_s(op.documents_per_s),
+                count(op.errors),
+                kind.to_owned(),
+            ];
+            cells.extend(shown.clone().map(|shown| times::cell(&times, shown)));
+            line(out, &cells);
+        }
+    }
+    for phase in phases() {
+        if let Some(note) = times::note([phase]) {
+            let _ = writeln!(out, "\n{}: {}", escaped(&phase.name), escaped(&note));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{Cli, Done};
+use crate::common::{Cli, Done, installed};
 use crate::server::free_port;
 
 fn study(store: &str, durability: &str, faults: &str) -> String {
@@ -127,13 +127,8 @@ fn arms_of_one_store_share_its_disk() {
 
 /// What `redis-server` is run with: its folder of programs, and its libraries.
 fn redis() -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
-    let found = std::process::Command::new(script).arg("redis").output().unwrap();
-    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-    let root = String::from_utf8(found.stdout).unwrap().trim().to_owned();
-    let libraries = std::fs::read_dir(format!("{root}/usr/lib")).unwrap().flatten();
-    let libraries: Vec<String> = libraries.map(|folder| folder.path().display().to_string()).collect();
-    format!("env LD_LIBRARY_PATH={} PATH={root}/usr/bin", libraries.join(":"))
+    let (root, libraries) = installed("redis");
+    format!("env LD_LIBRARY_PATH={libraries} PATH={root}/usr/bin")
 }
 
 #[test]

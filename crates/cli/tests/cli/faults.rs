@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Cli, Done};
+use crate::common::{Cli, Done, installed};
 use crate::server::Server;
 
 /// A study that does this to its server, on this store; the server's table is added behind it.
@@ -225,14 +225,9 @@ fn nodes_are_restarted_one_after_the_other() {
 
 /// The programs of PostgreSQL, to be run as somebody who is not root.
 fn postgres() -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
-    let found = std::process::Command::new(script).arg("postgres").output().unwrap();
-    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-    let root = String::from_utf8(found.stdout).unwrap().trim().to_owned();
-    let libraries = std::fs::read_dir(format!("{root}/usr/lib")).unwrap().flatten();
-    let libraries: Vec<String> = libraries.map(|folder| folder.path().display().to_string()).collect();
+    let (root, libraries) = installed("postgres");
     let own = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-    format!("{own} env LD_LIBRARY_PATH={} {root}/usr/lib/postgresql/15/bin", libraries.join(":"))
+    format!("{own} env LD_LIBRARY_PATH={libraries} {root}/usr/lib/postgresql/15/bin")
 }
 
 /// Two nodes that do not reach each other: what waits for both is not acknowledged until they do.

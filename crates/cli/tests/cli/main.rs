@@ -13,6 +13,7 @@ mod copies;
 mod disks;
 mod existing;
 mod faults;
+mod figures;
 mod generate;
 mod healthy;
 mod help;

@@ -32,6 +32,63 @@ fn studies() {
     );
 }
 
+/// What is no study file is told so, with what to give.
+#[test]
+fn what_is_no_study_file() {
+    let cli = Cli::with_study();
+    std::fs::create_dir(cli.path("folder")).unwrap();
+    std::fs::write(cli.path("photo.png"), [0x89, b'P', b'N', b'G', 0, 1]).unwrap();
+    cli.write("empty.toml", "");
+    let give = "; give the path of a study file (TOML)\nexit 2";
+    for verb in ["run", "plan"] {
+        assert_eq!(refusal(&cli, &[verb, "folder"]), format!("error: folder: this is a folder{give}"));
+        let photo = refusal(&cli, &[verb, "photo.png"]);
+        assert_eq!(photo, format!("error: photo.png: this is not a text file (byte 0 is not UTF-8){give}"));
+        let empty = refusal(&cli, &[verb, "empty.toml"]);
+        assert!(empty.starts_with("error: empty.toml: the file is empty; a study has a title"), "{empty}");
+    }
+    let prices = refusal(&cli, &["run", "books.toml", "--prices", "folder"]);
+    assert_eq!(prices, "error: folder: this is a folder; give the path of a price sheet (TOML)\nexit 2");
+}
+
+/// `--set` and `--preset` are blamed for what they set, also where it shows later.
+#[test]
+fn overrides_are_blamed_for_what_they_set() {
+    let cli = Cli::with_study();
+    let preset = "[presets.tiny]\nabout = \"tiny\"\nset = { \"phases.mixed.operations\" = 0 }\n";
+    cli.write("preset.toml", &format!("{STUDY}{preset}"));
+    for (args, told) in [
+        (
+            &["run", "books.toml", "--set", "phases.mixed.workers=0"][..],
+            "--set phases.mixed.workers=0: phases.1.workers: ",
+        ),
+        (&["run", "books.toml", "--set", "collections.books.key={nope}"], "--set collections.books.key={nope}: "),
+        (&["plan", "books.toml", "--set", "collections.books.size=20B"], "--set collections.books.size=20B: "),
+        (&["run", "preset.toml", "--preset", "tiny"], "--preset tiny phases.mixed.operations=0: phases.1.operations: "),
+    ] {
+        let message = refusal(&cli, args);
+        assert!(message.starts_with(&format!("error: {told}")), "{message}");
+        assert!(!message.contains("books.toml:"), "no line of the file is shown: {message}");
+    }
+}
+
+/// Nothing was measured when it shows that the run cannot be kept.
+#[test]
+fn a_folder_for_runs_that_cannot_be_written() {
+    let cli = Cli::with_study();
+    cli.write("file", "");
+    for (verb, out) in [
+        ("run books.toml -q", "file"),
+        ("bench memory: -q --operations 5", "file/runs"),
+        ("run books.toml -q", "/proc/runs"),
+    ] {
+        let done = cli.run(&format!("{verb} --out {out}")).code(2);
+        assert!(done.err.contains("no folder for this run can be made here"), "{}", done.err);
+        assert!(done.err.contains("give another folder with --out"), "{}", done.err);
+        assert!(!cli.path("books.db").exists(), "no store was touched");
+    }
+}
+
 #[test]
 fn stores() {
     let cli = Cli::with_study();

@@ -46,9 +46,7 @@ fn repository(path: &str) -> PathBuf {
 
 /// Where `servers/where` says that something is; installs it if it is not there.
 fn installed(name: &str) -> PathBuf {
-    let done = Command::new(repository("servers/where")).arg(name).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    PathBuf::from(String::from_utf8(done.stdout).unwrap().trim())
+    crate::common::installed(name).0.into()
 }
 
 /// One run that all tests look at.

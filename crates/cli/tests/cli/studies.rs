@@ -45,6 +45,51 @@ fn tiny(name: &str) -> Vec<&'static str> {
     }
 }
 
+/// The README and its page name every study that there is, and count them.
+#[test]
+fn the_readme_lists_the_studies_that_are_built_in() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let listed = Cli::new().run("studies --json").code(0).json();
+    let names: Vec<&str> = listed["studies"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    let counted = ["None", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"][names.len()];
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let told = readme.split("**Rerun a published benchmark.**").nth(1).unwrap().split("```").next().unwrap();
+    assert!(told.trim_start().starts_with(&format!("{counted} studies are built in")), "{told}");
+    let page = std::fs::read_to_string(root.join("docs/studies.md")).unwrap();
+    assert!(page.contains(&format!("{counted} studies as files")), "docs/studies.md says another number");
+    for name in &names {
+        assert!(told.contains(&format!("`{name}`")), "the README does not name {name}");
+        assert!(
+            page.contains(&format!("## {name}")) || page.contains(&format!("`{name}`")),
+            "{name} is not in docs/studies.md"
+        );
+        assert!(root.join(format!("studies/{name}.toml")).exists(), "{name}");
+    }
+}
+
+/// An arm is called by the levels that were asked for, whatever the scale; how many documents that makes stands beside it.
+#[test]
+fn levels_of_arms_are_those_that_were_asked_for() {
+    let cli = Cli::new();
+    let text = format!("{}[factors]\n\"collections.books.count\" = [1000, 3000]\n", crate::common::STUDY);
+    cli.write("scaled.toml", &text);
+    let names = |words: &str| {
+        let plan = cli.run(words).code(0).json();
+        let arms = plan["arms"].as_array().unwrap().clone();
+        let of = |arm: &Value| (arm["arm"].as_str().unwrap().to_owned(), arm["documents"].as_u64().unwrap());
+        arms.iter().map(of).collect::<Vec<_>>()
+    };
+    let at = |count: u64, documents: u64| (format!("sqlite books.count={count}"), documents);
+    assert_eq!(names("plan scaled.toml --json"), [at(1_000, 1_200), at(3_000, 3_200)]);
+    assert_eq!(names("plan scaled.toml --json --scale 0.1"), [at(1_000, 120), at(3_000, 320)]);
+    let done = cli.run("run scaled.toml --scale 0.1 --out runs -q --set phases.mixed.operations=50");
+    done.assert_measured();
+    for told in ["sqlite books.count=1000", "books (sqlite books.count=1000): 100 documents", "sqlite books.count=3000"]
+    {
+        assert!(done.out.contains(told), "{told}: {}", done.out);
+    }
+}
+
 fn run(cli: &Cli, name: &str, scale: &str, more: &[&str]) -> Done {
     let mut args = vec!["run", name, "--preset", "laptop", "--scale", scale, "--json", "--out", "runs", "--quiet"];
     for setting in tiny(name) {

@@ -36,6 +36,19 @@ mix = { read = { collection = "books", weight = 3 }, update = { collection = "us
 operations = 2000
 "#;
 
+/// The folder of something that `servers/install` installs, and the folders of libraries that came along, for
+/// LD_LIBRARY_PATH: empty where the machine has all of them.
+#[track_caller]
+pub(crate) fn installed(name: &str) -> (String, String) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
+    let told = |more: &[&str]| {
+        let found = Command::new(script).arg(name).args(more).output().unwrap();
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        String::from_utf8(found.stdout).unwrap().trim().to_owned()
+    };
+    (told(&[]), told(&["--libraries"]))
+}
+
 /// A folder, and the binary that runs in it.
 pub(crate) struct Cli {
     pub(crate) folder: TempDir,

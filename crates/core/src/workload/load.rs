@@ -55,15 +55,15 @@ impl Override {
     pub(super) fn resolved(&self, root: &Table) -> String {
         let mut path = keys(&self.path);
         let mut item = path.first().and_then(|key| root.get(key));
-        for at in 1..path.len() {
+        for key in path.iter_mut().skip(1) {
             let Some(known) = item else { break };
             let Item::ArrayOfTables(array) = known else {
-                item = known.get(&path[at]);
+                item = known.get(&*key);
                 continue;
             };
-            let name = |table: &Table| table.get("name").and_then(Item::as_str) == Some(path[at].as_str());
-            if let Some(position) = array.iter().position(name) {
-                path[at] = position.to_string();
+            let named = |table: &Table| table.get("name").and_then(Item::as_str) == Some(key.as_str());
+            if let Some(position) = array.iter().position(named) {
+                *key = position.to_string();
             }
             // No table of such an array holds another array of the kind.
             break;

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::listed;
 use crate::arms::{arm_of, is_whole};
-use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{duration, percent, plural, rate, ratio};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 use crate::series::Series;
@@ -129,10 +129,9 @@ pub(super) fn first(result: &RunResult) -> Option<String> {
 
 /// The figure of a phase that arms are told by: of an open loop how fast it answers, else how much.
 fn figure_of(phases: &[&PhaseResult]) -> &'static str {
-    let bulk = phases.iter().flat_map(|p| p.ops.values()).any(|op| op.documents > 0 && op.documents != op.succeeded);
     match phases.first() {
         Some(phase) if phase.rate.is_some() => RESPONSE_P99,
-        _ if bulk => DOCUMENTS.name,
+        _ if in_documents(phases.iter().copied()) => DOCUMENTS.name,
         _ => THROUGHPUT.name,
     }
 }
@@ -300,7 +299,7 @@ const MOST_UNHELD: usize = 2;
 fn figures(all: &[(String, Vec<Standing>)]) -> String {
     let one = |(phase, of): &(String, Vec<Standing>)| {
         let figure = of[0].series.over_trials();
-        let width = figure.relative_half_width().filter(|half| half.is_finite());
+        let width = figure.relative_half_width().filter(|half| half.is_finite() && *half > 0.0);
         let sure = width.map_or_else(String::new, |half| format!(" (±{})", percent(half)));
         format!("{}{sure} in {phase}", of[0].shown())
     };

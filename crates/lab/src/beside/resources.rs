@@ -7,7 +7,7 @@ use crate::arms::arm_of;
 use crate::bottleneck::Limit;
 use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration};
-use crate::results::{ArmResult, RunResult, Whose};
+use crate::results::{ArmResult, RunResult, TrialResult, Whose};
 
 fn times(factor: f64) -> String {
     format!("×{}", digits(factor))
@@ -48,7 +48,7 @@ fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
     for (arm, limit) in arms.iter().zip(limits) {
         let mut row = vec![text(arm.arm.clone())];
         for (measure, _, _, show) in &shown {
-            row.push(find(arm, phase, measure).map_or_else(|| text("-".to_owned()), |f| over(f, *show)));
+            row.push(find(arm, phase, measure).map_or_else(|| text("-".to_owned()), |f| over(f, *show, "none")));
         }
         row.push(text(if limit.is_empty() { "-".to_owned() } else { limit }));
         rows.push(row);
@@ -91,10 +91,21 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     }
     if has(WRITE_AMPLIFICATION.name) {
         notes.push(
-            "written to disk: by the disk's own counters, for each byte of documents written; what others wrote there \
-             meanwhile is in it"
+            "written to disk: by the disk's own counters, less what it wrote each second before the phase, for each byte of \
+             documents written"
                 .to_owned(),
         );
+    }
+    let unknown = |trial: &TrialResult| {
+        let mut phases = trial.phases.iter().filter(|p| p.name == phase);
+        let why = phases.find_map(|p| p.resources.as_ref()?.disk.as_ref()?.amplification_unknown.clone())?;
+        Some(format!("written to disk of {}, trial {}: {why}", arm_of(trial), trial.trial))
+    };
+    let mut unknown = result.trials.iter().filter_map(unknown);
+    notes.extend(unknown.next());
+    match unknown.count() {
+        0 => {}
+        more => notes.push(format!("written to disk: not known of {more} more trials")),
     }
     if has(SPACE_AMPLIFICATION.name) {
         notes.push("kept on disk: bytes on disk for each byte of documents that the store holds".to_owned());

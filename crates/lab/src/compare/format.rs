@@ -6,6 +6,7 @@ use super::model::{CompareResult, ComparedArm, ComparedFigure, ComparedPair, Gat
 use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, rate};
 use crate::stats::Estimate;
+use crate::times::INFINITE;
 use crate::verdicts::Level;
 
 /// Percentiles that are shown unless all are.
@@ -21,7 +22,7 @@ pub(super) const ONE_TRIAL: &str = "one trial tells no spread: run with repeats 
 /// A figure with its unit.
 pub(super) fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
     if estimate.trials == 0 {
-        return "none".to_owned();
+        return if figure.unit == "ns" { INFINITE } else { "none" }.to_owned();
     }
     match figure.unit.as_str() {
         "/s" => format!("{}/s", rate(estimate.value)),
@@ -33,7 +34,10 @@ pub(super) fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
 
 /// `±1.2 %`; nothing without an interval.
 pub(super) fn spread(estimate: &Estimate) -> String {
-    estimate.relative_half_width().map_or_else(String::new, |share| format!("±{}", percent(share)))
+    estimate
+        .relative_half_width()
+        .filter(|share| *share > 0.0)
+        .map_or_else(String::new, |share| format!("±{}", percent(share)))
 }
 
 /// A ratio: near 1 three digits behind the point. Nothing where there is none.

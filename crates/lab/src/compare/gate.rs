@@ -179,9 +179,17 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
     if ends(path, "cost") {
         return format!("{none}: they carry no cost");
     }
-    if let Some(near) = other_time(path, pair) {
-        let why = if path.contains("response.") { ": a closed loop has service times only" } else { "" };
-        return format!("{none}{why}; use `{near}`");
+    match other_times(path, pair).as_slice() {
+        [] => {}
+        [near] => {
+            let why = if path.contains("response.") { ": a closed loop has service times only" } else { "" };
+            return format!("{none}{why}; use `{near}`");
+        }
+        [response, service, ..] => {
+            return format!(
+                "{none}; use `{response}` for what clients wait (open loops), or `{service}` for what the store takes"
+            );
+        }
     }
     let mut candidates: Vec<String> = Vec::new();
     for figure in &pair.figures {
@@ -209,13 +217,19 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
     format!("{none}; there are {} of {}{rest}", list(&measures), list(&places))
 }
 
-/// A figure whose path differs only in which time it is: none was said, or the response time of a closed loop.
-fn other_time(path: &str, pair: &ComparedPair) -> Option<String> {
-    pair.figures.iter().find_map(|figure| {
-        let (kind, percentile) = figure.measure.split_once('.')?;
-        let before = path.strip_suffix(percentile)?;
-        let before = before.strip_suffix("response.").filter(|_| kind == "service").unwrap_or(before);
-        let near = format!("{before}{}", figure.measure);
-        names(&near, figure).then_some(near)
-    })
+/// Figures whose paths differ only in which time it is: none was said, or the response time of a closed loop. Response times
+/// come first: a load, which has none, must not have another phase judged by its service times.
+fn other_times(path: &str, pair: &ComparedPair) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for kind in ["response", "service"] {
+        let near = pair.figures.iter().find_map(|figure| {
+            let (of, percentile) = figure.measure.split_once('.').filter(|(of, _)| *of == kind)?;
+            let before = path.strip_suffix(percentile).filter(|before| before.is_empty() || before.ends_with('.'))?;
+            let before = before.strip_suffix("response.").filter(|_| of == "service").unwrap_or(before);
+            let near = format!("{before}{}", figure.measure);
+            names(&near, figure).then_some(near)
+        });
+        found.extend(near);
+    }
+    found
 }

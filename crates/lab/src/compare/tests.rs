@@ -303,8 +303,17 @@ fn a_gate_that_names_nothing_is_told_what_there_is() {
     assert!(refusal("load.response.p50 > +5%").contains("use `load.service.p50`"));
     assert!(refusal("cost > +5%").contains("carry no cost"));
     // Not a whole measure.
-    assert!(refusal("p99 > +5%").ends_with("in common; use `response.p99`"), "{}", refusal("p99 > +5%"));
-    assert!(refusal("steady.read.p99.9 > +5%").ends_with("use `steady.read.response.p99.9`"));
+    // The load comes first, and has service times only: they say nothing of what clients of the open loop waited.
+    let told = refusal("p99 > +5%");
+    assert!(
+        told.contains("in common; use `response.p99` for what clients wait (open loops), or `service.p99`"),
+        "{told}"
+    );
+    let told = refusal("steady.read.p99.9 > +5%");
+    assert!(
+        told.contains("; use `steady.read.response.p99.9` for what") && told.contains("`steady.read.service.p99.9`")
+    );
+    assert!(refusal("load.p50 > +5%").ends_with("use `load.service.p50`"), "{}", refusal("load.p50 > +5%"));
     assert!(refusal("9 > +5%").contains("there are `throughput`, `documents`"), "{}", refusal("9 > +5%"));
     assert!(refusal("9 > +5%").ends_with("of `load`, `steady`, `steady.read`, `steady.update`"));
 }

@@ -37,6 +37,14 @@ pub enum FolderError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// No folder for a run can be made where runs are kept.
+    #[error("{path}: no folder for this run can be made here: {source}; give another folder with --out")]
+    Runs {
+        /// The folder of runs.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The folder or a file of it could not be read.
     #[error("{path}: cannot be read: {source}; give the path of a run folder, which holds a {RESULT_FILE}")]
     Read {
@@ -96,14 +104,15 @@ impl RunFolder {
     /// # Errors
     /// The folder cannot be made.
     pub fn create(runs_dir: &Path, name: &str, secrets: Secrets) -> Result<Self, FolderError> {
-        std::fs::create_dir_all(runs_dir).map_err(writing(runs_dir))?;
+        let refused = |source| FolderError::Runs { path: runs_dir.to_owned(), source };
+        std::fs::create_dir_all(runs_dir).map_err(refused)?;
         let stem = format!("{}-{}", file_name(name), jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
         for n in 1.. {
             let path = runs_dir.join(if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
             match std::fs::create_dir(&path) {
                 Ok(()) => return Self::at(path, secrets),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(FolderError::Write { path, source }),
+                Err(source) => return Err(refused(source)),
             }
         }
         unreachable!("some number is free")
@@ -343,7 +352,10 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         let error = RunFolder::create(&file.join("runs"), "x", Secrets::default()).unwrap_err().to_string();
-        assert!(error.contains("file") && error.contains("cannot be written"), "{error}");
+        assert!(
+            error.contains("file/runs: no folder for this run can be made here") && error.contains("--out"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod attempts;
 mod broken;
+mod disk;
 mod earlier;
 mod elsewhere;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod store_figures;
 mod tables;
 
 pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult, RestartedResult};
+pub use disk::{DiskIdle, DiskResult};
 pub use elsewhere::{ElsewhereResult, Told};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
@@ -37,8 +39,8 @@ pub(crate) use outage::{Course, When};
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{
-    DiskResult, FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, UseSample,
-    UseSamples, Whose,
+    FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, UseSample, UseSamples,
+    Whose,
 };
 pub use secrets::Secrets;
 pub use tables::Tables;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_machine::{BlockUse, FolderUse, GroupUse, HostUse, NetworkUse, ProcessUse};
 
+use super::disk::{DiskIdle, DiskResult, DiskSpan};
 use super::elsewhere::{ElsewhereResult, Told};
 use super::model::{OpResult, PhaseResult};
 use super::tables::{Place, parquet, places, u64s};
@@ -43,6 +44,8 @@ pub struct UseSamples {
     pub cost_ns: u64,
     /// The name of the disk that holds the store's folder.
     pub disk: Option<String>,
+    /// What that disk did before the phase; none where that was not looked at.
+    pub idle: Option<DiskIdle>,
     /// What the fastest interface of this machine carries in each direction, in bytes per second; none where none tells.
     pub network_per_s: Option<u64>,
     /// The endpoints that were asked: their URLs, how often each failed, and why the first time.
@@ -127,13 +130,18 @@ impl LimitedResult {
 pub struct StoreUseResult {
     /// Whose they are.
     pub whose: Whose,
-    /// Processor time in user mode, in seconds.
+    /// Processor time, in seconds, counted in ns. Null in results of older versions, which have the kernel's ticks only.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// Of it in user mode, in seconds, in the kernel's ticks (of 10 ms, mostly).
     pub cpu_user_s: f64,
-    /// Processor time in the kernel, in seconds.
+    /// The same in the kernel.
     pub cpu_system_s: f64,
-    /// Processor time of an operation, in µs. Null without operations.
+    /// Processor time of an operation, in µs. Null without operations. Of a store within the client that of the client's
+    /// process, without active waiting: `client.process_cpu_us_per_op`.
     pub cpu_us_per_op: Option<f64>,
-    /// Resident memory at most, in bytes: what processes share counts for each of them.
+    /// Resident memory at most, in bytes: what processes share counts for each of them. Of a store within the client that
+    /// of the client's process: `client.rss_max_bytes`.
     pub rss_max_bytes: u64,
     /// Their share of resident memory at the end, in bytes: what they share counts once. 0 where it is not told.
     pub pss_bytes: u64,
@@ -162,6 +170,13 @@ pub struct StoreUseResult {
     pub threads_max: u64,
     /// Open files, at most.
     pub open_files_max: u64,
+}
+
+impl StoreUseResult {
+    /// Processor time in seconds.
+    pub fn processor_s(&self) -> f64 {
+        self.cpu_s.unwrap_or(self.cpu_user_s + self.cpu_system_s)
+    }
 }
 
 /// What a machine used, as shares of the time: 1 is all of it.
@@ -194,23 +209,9 @@ pub struct FolderResult {
     pub max_bytes: u64,
     /// Files when it had ended.
     pub files: u64,
-    /// Bytes on the disk at the end for each byte of documents. Null where these are not known.
+    /// Bytes on the disk for each byte of documents, after the phase and what it was waited for (`disk_bytes` of
+    /// `store_after`). Null where these are not known.
     pub space_amplification: Option<f64>,
-}
-
-/// A disk over a phase, by its own counters: what a file system writes for itself is in them, and what others write.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct DiskResult {
-    /// Its name in the system.
-    pub name: String,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
-    /// Bytes written to it for each byte of documents that was written. Null where none was.
-    pub write_amplification: Option<f64>,
-    /// Times that its own cache was flushed, as for a sync.
-    pub flushes: u64,
 }
 
 /// A machine's network over a phase.
@@ -240,7 +241,21 @@ impl ResourcesResult {
     /// and their bytes, where they are known.
     pub fn of(used: &UseSamples, phase: &PhaseResult, stored: Option<(u64, f64)>) -> Option<Self> {
         let sum = |of: fn(&OpResult) -> u64| phase.ops.values().map(of).fold(0, u64::saturating_add);
-        gather(used, Done { operations: sum(|op| op.count), written_bytes: sum(|op| op.written_bytes), stored })
+        let done = Done { operations: sum(|op| op.count), written_bytes: sum(|op| op.written_bytes), stored };
+        let mut found = gather(used, done)?;
+        // One process is measured once, where it is looked at more often.
+        if let Some(store) = found.store.as_mut().filter(|store| store.whose == Whose::ClientAndStore) {
+            store.cpu_us_per_op = phase.client.process_cpu_us_per_op;
+            store.rss_max_bytes = phase.client.rss_max_bytes;
+        }
+        Some(found)
+    }
+
+    /// Has the share of disk that documents take be that of what the store's files were found to take after the phase.
+    pub fn settled(&mut self, disk_bytes: Option<u64>, stored: Option<(u64, f64)>) {
+        if let (Some(folder), Some(disk_bytes)) = (&mut self.folder, disk_bytes) {
+            folder.space_amplification = stored.and_then(|(_, documents)| ratio(disk_bytes as f64, documents));
+        }
     }
 }
 
@@ -268,14 +283,16 @@ fn gather(used: &UseSamples, done: Done) -> Option<ResourcesResult> {
             space_amplification: done.stored.and_then(|(_, bytes)| ratio(after.disk_bytes as f64, bytes)),
         }),
         disk: first.disk.zip(last.disk).map(|(before, after)| {
-            let write_bytes = after.write_bytes.saturating_sub(before.write_bytes);
-            DiskResult {
+            let store = first.store.zip(last.store);
+            let span = DiskSpan {
                 name: used.disk.clone().unwrap_or_default(),
-                read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
-                write_bytes,
-                write_amplification: ratio(write_bytes as f64, done.written_bytes as f64),
-                flushes: after.flushes.saturating_sub(before.flushes),
-            }
+                before,
+                after,
+                span_ns,
+                idle: used.idle,
+                store: store.map(|(before, after)| after.write_bytes.saturating_sub(before.write_bytes)),
+            };
+            span.result(done.written_bytes)
         }),
         network: NetworkResult {
             received_bytes: last.network.in_bytes.saturating_sub(first.network.in_bytes),
@@ -304,14 +321,15 @@ fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: Done) -
     let seconds = |of: fn(&ProcessUse) -> u64| of(&after).saturating_sub(of(&before)) as f64 / 1e9;
     let count = |of: fn(&ProcessUse) -> u64| of(&after).saturating_sub(of(&before));
     let most = |of: fn(&ProcessUse) -> u64| most(used, |sample| sample.store.as_ref().map(of));
-    let (user, system) = (seconds(|p| p.user_ns), seconds(|p| p.system_ns));
+    let (all, user, system) = (seconds(|p| p.cpu_ns), seconds(|p| p.user_ns), seconds(|p| p.system_ns));
     let write_bytes = count(|p| p.write_bytes);
     let memory = if after.pss_bytes > 0 { after.pss_bytes } else { after.rss_bytes };
     StoreUseResult {
         whose: used.whose,
+        cpu_s: Some(all),
         cpu_user_s: user,
         cpu_system_s: system,
-        cpu_us_per_op: ratio((user + system) * 1e6, done.operations as f64),
+        cpu_us_per_op: ratio(all * 1e6, done.operations as f64),
         rss_max_bytes: most(|p| p.rss_bytes),
         pss_bytes: after.pss_bytes,
         memory_per_document_bytes: done.stored.and_then(|(documents, _)| ratio(memory as f64, documents as f64)),
@@ -358,7 +376,8 @@ struct UseRow {
 pub(super) struct UseRows(Vec<UseRow>);
 
 type OfProcesses = (&'static str, fn(&ProcessUse) -> u64);
-const OF_PROCESSES: [OfProcesses; 15] = [
+const OF_PROCESSES: [OfProcesses; 16] = [
+    ("store.cpu_ns_total", |p| p.cpu_ns),
     ("store.cpu_user_ns_total", |p| p.user_ns),
     ("store.cpu_system_ns_total", |p| p.system_ns),
     ("store.rss_bytes", |p| p.rss_bytes),
@@ -443,6 +462,7 @@ mod tests {
         UseSample {
             at_ns: at_s * 1_000_000_000,
             store: Some(ProcessUse {
+                cpu_ns: cpu_s * 1_000_000_000 + at_s,
                 user_ns: cpu_s * 1_000_000_000,
                 write_bytes: written,
                 rss_bytes: 1_000 * at_s,
@@ -470,6 +490,7 @@ mod tests {
             samples: vec![sample(1, 10, 1_000, 10), sample(2, 11, 2_000, 900), sample(5, 12, 5_000, 400)],
             cost_ns: 1_000_000,
             disk: Some("loop0".into()),
+            idle: None,
             network_per_s: Some(1_000),
             endpoints: Vec::new(),
         };
@@ -477,7 +498,10 @@ mod tests {
         let found = gather(&used, done).unwrap();
         assert_eq!((found.span_ns, found.samples, found.cost_s), (4_000_000_000, 3, 0.001));
         let store = found.store.unwrap();
-        assert_eq!((store.cpu_user_s, store.cpu_us_per_op), (2.0, Some(2_000.0)));
+        assert_eq!(
+            (store.cpu_s, store.cpu_user_s, store.cpu_us_per_op),
+            (Some(2.000_000_004), 2.0, Some(2_000.000_004))
+        );
         assert_eq!(store.write_bytes, 4_000);
         assert_eq!((store.rss_max_bytes, store.memory_per_document_bytes), (5_000, Some(250.0)));
         assert_eq!((found.host.cpu_busy_share, found.host.disk_pressure_share), (0.25, 0.5));

@@ -11,12 +11,15 @@ use storebench_machine::{
 };
 
 use super::servers::Managed;
-use crate::results::{Told, UseSample, UseSamples, Whose};
+use crate::results::{DiskIdle, Told, UseSample, UseSamples, Whose};
 
 /// How often is looked.
 const EVERY_NS: u64 = 1_000_000_000;
 /// Looking takes no more than this part of the time: a folder of very many files is looked at more seldom.
 const MOST_SHARE: u64 = 100;
+/// How long the disk is looked at before a phase that writes, and how long such a phase takes at least: so much is not felt.
+pub(super) const IDLE: Duration = Duration::from_millis(500);
+pub(super) const LONG: Duration = Duration::from_secs(10);
 /// A walk over the memory of processes is made at the first sample, the last, and each so many between.
 const PSS_EVERY: u64 = 10;
 
@@ -65,6 +68,27 @@ impl Sampling {
         Self { place, paths, watcher, last_tree: None, disk: None, listening, taken }
     }
 
+    /// Looks at the disk for a while before a phase, when nobody is asked for anything: what it does then is not the phase's.
+    pub(super) fn look_at_idle_disk(&mut self, span: Duration) {
+        if let Place::Managed(server, port) = self.place.clone() {
+            self.tree_of(&server, port);
+        }
+        self.find_disk();
+        let written = |disk: Option<Device>| disk.and_then(|disk| disk.block_use().ok()).map(|used| used.write_bytes);
+        let (began, Some(before)) = (Instant::now(), written(self.disk)) else { return };
+        std::thread::sleep(span);
+        let Some(after) = written(self.disk) else { return };
+        let (span_ns, write_bytes) = (began.elapsed().as_nanos() as u64, after.saturating_sub(before));
+        self.taken.idle = Some(DiskIdle { span_ns, write_bytes });
+    }
+
+    fn find_disk(&mut self) {
+        if self.disk.is_none() {
+            self.disk = self.paths.first().and_then(|path| Device::disk_of(path).ok());
+            self.taken.disk = self.disk.and_then(Device::name);
+        }
+    }
+
     /// Takes a sample; gives the time it took without what others took to answer.
     fn look(&mut self, at_ns: u64, pss: bool) -> Duration {
         let began = Instant::now();
@@ -84,10 +108,7 @@ impl Sampling {
             }
             sum
         });
-        if self.disk.is_none() {
-            self.disk = self.paths.first().and_then(|path| Device::disk_of(path).ok());
-            self.taken.disk = self.disk.and_then(Device::name);
-        }
+        self.find_disk();
         let disk = self.disk.and_then(|disk| disk.block_use().ok());
         let (host, network) = (host_use(), network_use());
         let took = began.elapsed();

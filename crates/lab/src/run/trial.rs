@@ -12,14 +12,14 @@ use storebench_core::ledger::Book;
 use storebench_core::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_core::schedule::Rate;
 use storebench_core::store::{CollectionLayout, Layout, OpKind, Prepare, StoreError, Support};
-use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
+use storebench_core::workload::{Database, Limit, LimitPath, MixEntry, OpName, Phase, RateSearch, RateSpec};
 
 use super::error::kind;
 use super::faults::{Breaker, Happened, untold};
 use super::foreign;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
-use super::resources::{Place, Sampling};
+use super::resources::{IDLE, LONG, Place, Sampling};
 use super::runner::{Arm, Session, loads};
 use super::servers::{Managed, Started};
 use crate::bottleneck::Bottleneck;
@@ -467,6 +467,9 @@ impl Session<'_> {
         let limited = || arm.request.server.as_ref().and_then(Managed::limited);
         let limited_before = limited();
         let mut sampling = Sampling::of(self.place(arm), arm.store.paths(), &endpoints(arm));
+        if writes_for_long(phase, catalog) && !self.stop.asked() {
+            sampling.look_at_idle_disk(IDLE);
+        }
         let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
         // What clients see of a fault is told to the length of an interval.
         let mut interval = self.request.interval;
@@ -546,7 +549,11 @@ impl Session<'_> {
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
         }
         found.partial = record.partial.as_ref().map(|partial| partial.why.clone());
-        found.store_after = Some(self.after(arm, phase, journal));
+        let after = self.after(arm, phase, journal);
+        if let Some(used) = &mut found.resources {
+            used.settled(after.disk_bytes, self.stored(arm, position));
+        }
+        found.store_after = Some(after);
         Ok((found, record.partial))
     }
 
@@ -657,4 +664,24 @@ fn describe(arm: &Arm, planned: &PlannedTrial, documents: &[CollectionResult]) -
         began: jiff::Timestamp::now().to_string(),
         ..TrialResult::default()
     }
+}
+/// Whether a phase writes, and takes so long that what its disk does before is looked at.
+fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
+    // As many as the fastest loads write in that time.
+    let documents = || {
+        phase
+            .load
+            .iter()
+            .filter_map(|name| catalog.find(name))
+            .map(|at| catalog.get(at).count())
+            .fold(0, u64::saturating_add)
+    };
+    let writes = |(name, entry): (&String, &MixEntry)| {
+        let op = entry.op.or_else(|| OpName::find(name));
+        op.and_then(|op| op.kind(entry.batch.is_some())).is_some_and(OpKind::writes)
+    };
+    if phase.loads() {
+        return documents() >= 3_000_000;
+    }
+    phase.duration.is_some_and(|span| span.0 >= LONG) && phase.mix.iter().any(writes)
 }

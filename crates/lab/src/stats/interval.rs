@@ -45,6 +45,10 @@ impl Estimate {
 /// where one is not positive and finite, or there is none.
 pub fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
     let logs = logs(figures)?;
+    // Exactly: by its logarithm one figure would be another in the last digit, and once in a while in the digits shown.
+    if let [value] = *figures {
+        return Some(Estimate { value, low: None, high: None, trials: 1 });
+    }
     Some(back(mean(&logs), spread(&logs).map(|variance| (variance, logs.len() as f64 - 1.0)), figures.len()))
 }
 
@@ -108,6 +112,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn one_figure_is_its_own_mean_to_the_last_digit() {
+        for value in (1..2_000_u32).map(|n| f64::from(n) * 33_721.7) {
+            assert_eq!(geometric_mean(&[value]), Some(Estimate { value, low: None, high: None, trials: 1 }));
+        }
+        assert_eq!(
+            (geometric_mean(&[0.0]), geometric_mean(&[-1.0]), geometric_mean(&[f64::INFINITY])),
+            (None, None, None)
+        );
+    }
 
     #[test]
     fn student_s_quantiles_are_those_of_the_tables() {

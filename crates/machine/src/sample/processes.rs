@@ -9,10 +9,12 @@ use crate::process::{Pid, Tree};
 /// What a tree of processes has used since it was watched, and holds now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUse {
-    /// Processor time in user mode, in ns. Of processes that have ended: all where another of the tree has waited for them, and
-    /// what they had used when they were read last where none has.
+    /// Processor time, in ns, exact. Of processes that have ended: all where another of the tree has waited for them, and what
+    /// they had used when they were read last where none has.
+    pub cpu_ns: u64,
+    /// Of it in user mode, in ns, in the kernel's ticks (of 10 ms, mostly): a share of the whole, no measure of short times.
     pub user_ns: u64,
-    /// Processor time in the kernel, in ns.
+    /// The same in the kernel.
     pub system_ns: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
@@ -44,8 +46,10 @@ pub struct ProcessUse {
 
 /// How often processes are read anew of which one ended meanwhile.
 const TRIES: u32 = 5;
-/// User and system ticks, minor and major faults.
-type Cpu = [u64; 4];
+/// User and system ticks, minor and major faults, ns.
+type Cpu = [u64; 5];
+/// Where the time in ns stands, which the kernel does not hand on to whoever waits: of children it tells ticks only.
+const NS: usize = 4;
 /// Bytes read and written, calls that read and write.
 type Io = [u64; 4];
 
@@ -116,10 +120,11 @@ impl Watcher {
         let looked = self.looked.replace(ticks_now());
         self.find(looked, &readings);
         self.take(gone, readings);
-        let ([user, system, minor_faults, major_faults], io) = self.sums();
+        let ([user, system, minor_faults, major_faults, cpu_ns], io) = self.sums();
         let [read_bytes, write_bytes, read_calls, write_calls] = io;
         let [waits, preemptions] = self.switches;
         ProcessUse {
+            cpu_ns,
             user_ns: user * tick_ns(),
             system_ns: system * tick_ns(),
             minor_faults,
@@ -194,7 +199,9 @@ impl Watcher {
             let all = reading.all_cpu();
             match above.map(|above| (above, left.get_mut(&above))) {
                 // It has waited for this one, or for whoever has.
-                Some((_, Some((cpu, io)))) if all.iter().zip(*cpu).all(|(all, left)| *all <= left) => {
+                Some((_, Some((cpu, io)))) if all[..NS].iter().zip(&cpu[..NS]).all(|(all, left)| all <= left) => {
+                    // What its ticks leave out of it.
+                    self.gone.0[NS] += all[NS].saturating_sub(cpu[NS]);
                     *cpu = less(*cpu, all);
                     // What is not there now was never counted with it.
                     add(&mut self.gone.1, less(reading.io, *io));
@@ -257,8 +264,30 @@ fn cpu(pid: Pid) -> Option<(u32, Cpu, Cpu)> {
         text.rsplit_once(')')?.1.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
     // Field 3 is the first of them.
     let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-    let (own, waited) = ([14, 15, 10, 12].map(field), [16, 17, 11, 13].map(field));
+    let ticked = |numbers: [usize; 4]| {
+        let [user, system, minor, major] = numbers.map(field);
+        [user, system, minor, major, (user + system) * tick_ns()]
+    };
+    let (mut own, waited) = (ticked([14, 15, 10, 12]), ticked([16, 17, 11, 13]));
+    if let Some(ns) = cpu_clock_ns(pid.number) {
+        own[NS] = ns;
+    }
     (field(22) == pid.began).then(|| (u32::try_from(field(4)).unwrap_or(0), own, waited))
+}
+
+/// The processor time of a process with all its threads, those that have ended too, in ns; none where the system does not
+/// tell.
+fn cpu_clock_ns(number: u32) -> Option<u64> {
+    let mut clock = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both only write to what they are given, which is valid for as long as they run.
+    let told = unsafe {
+        libc::clock_getcpuclockid(i32::try_from(number).ok()?, &raw mut clock) == 0
+            && libc::clock_gettime(clock, &raw mut time) == 0
+    };
+    told.then(|| {
+        u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)
+    })?
 }
 
 fn io(pid: Pid) -> Option<Io> {
@@ -314,6 +343,40 @@ mod tests {
         assert!(last.processes >= 1 && last.threads >= 1 && last.rss_bytes > 100_000, "{last:?}");
         assert!(last.pss_bytes > 0 && last.pss_bytes <= last.rss_bytes && first.pss_bytes == 0);
         assert!(last.minor_faults > first.minor_faults && last.open_files > 0);
+    }
+
+    /// Ticks of 10 ms would make two phases alike that are not.
+    #[test]
+    fn processor_time_is_finer_than_ticks() {
+        let own = Pid::own().unwrap();
+        let mut watcher = Watcher::default();
+        let mut seen = |n: u64| (0..n).map(|_| watcher.look(&Tree::of(&[own]), false).cpu_ns).collect::<Vec<_>>();
+        let all = seen(20);
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "looking itself takes time: {all:?}");
+        assert!(all.iter().any(|ns| ns % tick_ns() != 0), "{all:?}");
+        assert_eq!(cpu_clock_ns(u32::MAX), None);
+    }
+
+    /// A child that somebody has waited for is told in ticks: what they leave out of it is not lost.
+    #[test]
+    fn what_ticks_leave_out_of_children_stays_counted() {
+        let pid = |number: u32| Pid { number, began: u64::from(number) };
+        let reading = |parent: Option<u32>, cpu: Cpu, waited: Cpu| Reading {
+            parent: parent.map(pid),
+            cpu,
+            waited,
+            ..Reading::default()
+        };
+        let mut watcher = Watcher::default();
+        let both = [
+            (pid(1), reading(None, [1, 0, 0, 0, 15_000_000], [0; 5])),
+            (pid(2), reading(Some(1), [1, 0, 0, 0, 19_000_000], [0; 5])),
+        ];
+        watcher.take(Vec::new(), both.into());
+        assert_eq!(watcher.sums().0[NS], 34_000_000);
+        let alone = [(pid(1), reading(None, [1, 0, 0, 0, 15_000_000], [1, 0, 0, 0, 10_000_000]))];
+        watcher.take(vec![pid(2)], alone.into());
+        assert_eq!(watcher.sums().0[NS], 34_000_000);
     }
 
     #[test]
@@ -470,7 +533,7 @@ mod tests {
             let io = [own + waited, 0, 0, 0];
             (
                 pid(number),
-                Reading { parent, cpu: [own, 0, 9, 0], waited: [waited, 0, waited, 0], io, switches: [own, 0] },
+                Reading { parent, cpu: [own, 0, 9, 0, 0], waited: [waited, 0, waited, 0, 0], io, switches: [own, 0] },
             )
         };
         all.iter().map(reading).collect()

@@ -96,7 +96,8 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     );
     chart.about = "How slow the slowest are: to the right the share of operations that were answered within the time above, \
                    each further step leaving a tenth of the rest. A line ends where fewer than ten operations lie beyond. \
-                   Histograms are merged over all trials of an arm; operations that failed are in none."
+                   Histograms are merged over all trials of an arm; operations that failed are in none, so a p99 read here may \
+                   lie below the one of the tables, which counts them as infinite."
         .to_owned();
     let mut shared = Shared::default();
     let loads: Vec<&str> = subject
@@ -151,12 +152,18 @@ fn one_operation(chart: &mut Chart) {
 fn figures(histogram: &Histogram<u64>) -> Vec<(&'static str, f64)> {
     let n = histogram.len();
     let mut all = vec![("operations", n as f64)];
-    for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)] {
+    for (name, quantile) in [
+        ("p50 of the answered", 0.5),
+        ("p90 of the answered", 0.9),
+        ("p95 of the answered", 0.95),
+        ("p99 of the answered", 0.99),
+        ("p99.9 of the answered", 0.999),
+    ] {
         // As everywhere: of fewer than ten beyond it nothing is said.
         let beyond = n as f64 * (1.0 - quantile);
         all.push((name, if beyond >= 10.0 { histogram.value_at_quantile(quantile) as f64 } else { f64::NAN }));
     }
-    all.push(("max", histogram.max() as f64));
+    all.push(("max of the answered", histogram.max() as f64));
     all
 }
 

@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 use storebench_lab::beside::{ArmsTable, ColumnKind, arms_beside, resources_beside};
 use storebench_lab::claims::ClaimVerdict;
-use storebench_lab::human::{bytes, count, digits, duration, percent, rate};
+use storebench_lab::human::{bytes, count, digits, percent, rate};
 use storebench_lab::results::{PhaseResult, RunResult};
 use storebench_lab::stats::Estimate;
+use storebench_lab::times;
 
 use super::intervals::{Extent, bar, point};
 use crate::subject::{Subject, run_names};
@@ -117,10 +118,13 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
                             th scope="col" { "phase" } th scope="col" { "operation" }
                             @for name in ["count", "ops/s", "docs/s", "errors", "misses", "unanswered"] { th.number scope="col" { (name) } }
                             th scope="col" { "time" }
-                            @for name in ["p50", "p90", "p99", "p99.9", "max"] { th.number scope="col" { (name) } }
+                            @for (name, ..) in times::SHOWN { th.number scope="col" { (name) } }
                         } }
                         tbody { @for phase in trial.phases.iter().filter(|p| !p.warm_up) { (operations(phase)) } }
                     }
+                }
+                @for phase in trial.phases.iter().filter(|p| !p.warm_up) {
+                    @if let Some(note) = times::note([phase]) { p.dim { (phase.name) ": " (note) } }
                 }
             }
         }
@@ -130,20 +134,20 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
 fn operations(phase: &PhaseResult) -> Markup {
     html! {
         @for (name, op) in &phase.ops {
-            @let times = op.response_ns.as_ref().unwrap_or(&op.service_ns);
+            @let (kind, times) = times::main(op);
             tr {
                 td { (phase.name) } td { (name) }
                 td.number data-value=(op.count) { (count(op.count)) }
-                td.number data-value=(op.throughput_per_s) { (rate(op.throughput_per_s)) }
-                td.number data-value=(op.documents_per_s) { (rate(op.documents_per_s)) }
+                // Collections are loaded one after another, and nobody knows how long each of them took.
+                @for per_s in [op.throughput_per_s, op.documents_per_s].map(|s| (!phase.loads || phase.ops.len() == 1).then_some(s)) {
+                    td.number data-value=[per_s] { (per_s.map_or_else(|| "-".to_owned(), rate)) }
+                }
                 td.number data-value=(op.errors) { (count(op.errors)) }
                 td.number data-value=(op.misses) { (count(op.misses)) }
                 td.number data-value=(op.censored) { (count(op.censored)) }
-                td { @if op.response_ns.is_some() { "response" } @else { "service" } }
-                @for (ns, fewest) in [(times.p50, 1), (times.p90, 10), (times.p99, 100), (times.p99_9, 1_000), (times.max, 1)] {
-                    td.number data-value=[ns.filter(|_| times.count >= fewest)] {
-                        (ns.filter(|_| times.count >= fewest).map_or("-".to_owned(), |ns| duration(ns as f64)))
-                    }
+                td { (kind) }
+                @for shown in times::SHOWN {
+                    td.number data-value=[shown.2(&times).filter(|_| times.count >= shown.1)] { (times::cell(&times, shown)) }
                 }
             }
         }

@@ -66,7 +66,8 @@ fn facts(run: &crate::Recorded) -> String {
         on += &format!(", {}", bytes(memory as f64));
     }
     all.push(on);
-    let measured: u64 = of.trials.iter().flat_map(|t| &t.phases).map(|p| p.elapsed_ns).sum();
+    let phases = of.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up);
+    let measured = phases.map(|p| p.elapsed_ns).fold(0, u64::saturating_add);
     all.push(format!("measured for {}", duration(measured as f64)));
     all.push(format!("storebench {}", of.run.storebench_version));
     all.join(" · ")

@@ -2,9 +2,11 @@
 
 use indexmap::IndexMap;
 
+use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
 use crate::results::OpResult;
 use crate::stats::{CONFIDENCE, geometric_mean, outlying};
+use crate::times;
 use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks, some};
 use crate::verdicts::model::Level;
 
@@ -132,10 +134,11 @@ fn judged<'a>(arm: &Arm<'a>) -> IndexMap<&'a str, Judged> {
     for trial in arm.trials.iter().filter(|trial| trial.failure.is_none()) {
         for phase in trial.phases.iter().filter(|p| !p.warm_up && p.partial.is_none()) {
             let sum = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
-            let tail = phase.rate.is_some().then(|| phase.all.response_ns.and_then(|times| times.p99)).flatten();
+            let tail =
+                phase.rate.is_some().then(|| times::response_of_all(&phase.all).and_then(|times| times.p99)).flatten();
             let (value, text, wide, wild): (f64, fn(f64) -> String, f64, f64) = match tail {
                 Some(p99) => (p99 as f64, |ns| format!("response p99 {}", duration(ns)), WIDE_TAIL, WILD_TAIL),
-                None if phase.loads || phase.tasks.is_some() => {
+                None if in_documents([phase]) => {
                     (sum(|op| op.documents_per_s), |per_s| format!("{} docs/s", rate(per_s)), WIDE, WILD)
                 }
                 None => (sum(|op| op.throughput_per_s), |per_s| format!("{}/s", rate(per_s)), WIDE, WILD),

@@ -1,6 +1,7 @@
 //! `schedule-slip`: did the client send late though it could have sent?
 
 use crate::human::{duration, percent};
+use crate::times::of_answers;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
@@ -55,7 +56,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         } else {
             Level::Pass
         };
-        (level, format!("slip {name} {} of a response {name} of {}", duration(slip), duration(response)))
+        let of = of_answers(&scene.phase.all);
+        (level, format!("slip {name} {} of a response {name} of {}{of}", duration(slip), duration(response)))
     };
     let (mut level, mut saw) = found("p99", at_p99);
     if let Some((beyond, told)) = tail.map(|tail| found("p99.9", tail)).filter(|(beyond, _)| *beyond > level) {

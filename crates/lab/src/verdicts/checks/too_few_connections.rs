@@ -2,6 +2,7 @@
 
 use crate::human::{count, duration, percent};
 use crate::slots::FULL;
+use crate::times::of_answers;
 use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
 use crate::verdicts::model::Level;
 
@@ -68,9 +69,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         level,
         format!(
-            "wait for a slot p99 {} of a response p99 of {}; {} slots, busy {} of the time",
+            "wait for a slot p99 {} of a response p99 of {}{}; {} slots, busy {} of the time",
             duration(wait),
             duration(response),
+            of_answers(&scene.phase.all),
             count(slots as u64),
             percent(busy)
         ),
