@@ -11,6 +11,9 @@ use serde::de::IgnoredAny;
 /// Deeper documents are not handed to jq, which goes down into them on the stack.
 const DEEPEST: usize = 128;
 
+/// A longer expression is none that somebody has typed.
+const LONGEST: usize = 8 << 10;
+
 /// What would make a copy depend on something other than its records: these names do not exist.
 const LEFT_OUT: [&str; 11] = [
     "env",
@@ -74,6 +77,11 @@ impl Jq {
     }
 
     fn compile(typed: &str, variables: &[&str]) -> Result<Self, JqError> {
+        // Its parser goes down into them on the stack.
+        if typed.len() > LONGEST {
+            let what = format!("it is longer than {LONGEST} bytes");
+            return Err(JqError { typed: shorten(typed), at: 1, what });
+        }
         let known = |name: &str| !LEFT_OUT.contains(&name);
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).filter(|d| known(d.name));
         let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs()).filter(|f| known(f.0));

@@ -34,6 +34,9 @@ pub(super) fn read<'a>(
     let chunks = found.chunks()?;
     let reader = open(found, &chunks)?;
     let groups = reader.metadata().row_groups();
+    if group as usize >= groups.len() {
+        return Err(TransferError::Damaged(format!("{} has no row group {group}", found.place)));
+    }
     let before = groups.iter().take(group as usize).map(|group| group.num_rows().max(0) as u64).sum();
     let name = found.place.to_string();
     let marks = Marks::of(reader.schema());
