@@ -261,7 +261,7 @@ fn parquet(count: u64) {
 
 fn arrow(count: u64) {
     let file = written(Format::Arrow);
-    let stream = file[8..].to_vec();
+    let stream = file[file.iter().position(|byte| *byte == 0xff).unwrap()..].to_vec();
     files("Arrow", count, Format::Arrow, vec![file.clone(), stream.clone(), gzip(&stream), gzip(&file)], "");
 }
 

@@ -29,11 +29,11 @@ fn zstd(text: &[u8]) -> Vec<u8> {
 /// How many lines of a text a packed beginning holds, whole, and whether a part of one follows.
 fn readable(packed: &[u8], name: &str) -> (usize, bool) {
     let mut text = Vec::new();
-    let _ = match name.ends_with("gz") {
+    let _cut = match name.ends_with("gz") {
         true => std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(packed), &mut text),
         false => std::io::Read::read_to_end(&mut zstd::stream::read::Decoder::new(packed).unwrap(), &mut text),
     };
-    (text.iter().filter(|byte| **byte == b'\n').count(), !text.ends_with(b"\n"))
+    (text.iter().filter(|byte| **byte == b'\n').count(), !text.is_empty() && !text.ends_with(b"\n"))
 }
 
 /// Lines of which no two are alike, so that packing them leaves much.
