@@ -30,8 +30,7 @@ pub(super) struct CsvReader<'a, R> {
 impl<'a, R: Read> CsvReader<'a, R> {
     /// Reads the first row, which names the columns.
     pub(super) fn new(
-        input: R,
-        damage: Damage,
+        (input, damage): (R, Damage),
         delimiter: u8,
         types: &ColumnTypes,
         maker: Maker<'a>,

@@ -325,7 +325,7 @@ impl FileSource {
             Format::Json => Box::new(ArrayReader::new(input, damage, maker, file, name, read)),
             format @ (Format::Csv | Format::Tsv) => {
                 let types = &self.options.types;
-                Box::new(CsvReader::new(input, damage, format.delimiter(), types, maker, file, name, read)?)
+                Box::new(CsvReader::new((input, damage), format.delimiter(), types, maker, file, name, read)?)
             }
             Format::Jsonl | Format::Parquet | Format::Arrow => {
                 Box::new(LineReader { lines: Lines::new(input, start, end), damage, maker, file, name, read })
