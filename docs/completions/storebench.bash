@@ -274,7 +274,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__copy)
-            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --own-members --expiry --expiry-field --parallel --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --dry-run --json --quiet --help"
+            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --dry-run --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -376,15 +376,23 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --own-members)
-                    COMPREPLY=($(compgen -W "drop keep reject" -- "${cur}"))
-                    return 0
-                    ;;
                 --expiry)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --expiry-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --infer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --schema)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --overflow)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -123,7 +123,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l query -d 
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l view -d 'Read the documents of a view\'s rows instead of a whole collection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d 'Keys of the view\'s rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of its numbers, as wide as they are written, as in \'["20140401",((00-19))]\' or \'"page-((1-400))"\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json, and overflow for a column that `copy` made)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'The collection to write [default: the name of the source\'s collection or file]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-key -d 'The field or column that gets keys in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-body -d 'The field or column that gets documents in your own collection, in stores where that is not fixed' -r
@@ -153,6 +153,9 @@ keep\t'Send the document as it is: the target decides'
 reject\t'Reject the document, unless the member only repeats its key'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry -d 'Let each document expire so long after it was written' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry-field -d 'The field that says when a document expires: seconds from its writing, or a time such as 2031-01-31T12:00:00Z; where it is missing or null, --expiry counts' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l infer -d 'Find the columns of a CSV, TSV, Parquet or Arrow file in so many records, or in `all` [default: 10000]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l schema -d 'Take the columns from this file; --dry-run prints one to begin with' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l overflow -d 'Keep what has no column, or does not fit its type, as JSON in this column [default: _more]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled by upserts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more; 1MiB, and 4MiB there' -r
@@ -171,6 +174,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-atta
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l into-existing -d 'Write into a collection of yours, which --to-collection names as the store does (a table, database, bucket, collection or key prefix): nothing is made, emptied or marked there'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-key-field -d 'Leave keys out of files'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l merge-absent -d 'With --merge: where the key is not stored, begin with null and insert what comes of it; without it such a record is rejected'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-overflow -d 'Reject records with fields that have no column or do not fit its type'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l verify -d 'Read back what was written, and compare it with what was read'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d 'Go on with a copy that did not end'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l restart -d 'Begin anew where a copy did not end'

@@ -11,6 +11,11 @@ use serde::de::IgnoredAny;
 /// Deeper documents are not handed to jq, which goes down into them on the stack.
 const DEEPEST: usize = 128;
 
+/// A longer expression is not one that somebody has typed.
+const LONGEST: usize = 8 << 10;
+/// Room for the deepest expression of that length. Only what is used of it costs memory.
+const STACK_BYTES: usize = 256 << 20;
+
 /// What would make a copy depend on something other than its records: these names do not exist.
 const LEFT_OUT: [&str; 11] = [
     "env",
@@ -73,7 +78,21 @@ impl Jq {
         Self::compile(typed, &["$new", "$key"])
     }
 
+    /// Compiles on a stack of its own: the parser goes down into an expression on it.
     fn compile(typed: &str, variables: &[&str]) -> Result<Self, JqError> {
+        let wrong = |what: String| JqError { typed: shorten(typed), at: 1, what };
+        if typed.len() > LONGEST {
+            return Err(wrong(format!("it is longer than {LONGEST} bytes")));
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let compiled = thread.spawn_scoped(scope, || Self::compile_here(typed, variables));
+            let compiled = compiled.map_err(|e| wrong(format!("the system gives no thread to read it: {e}")))?;
+            compiled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn compile_here(typed: &str, variables: &[&str]) -> Result<Self, JqError> {
         let known = |name: &str| !LEFT_OUT.contains(&name);
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).filter(|d| known(d.name));
         let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs()).filter(|f| known(f.0));
@@ -356,6 +375,32 @@ mod tests {
         assert!(error("$new").contains("no variable `$new`"), "{}", error("$new"));
         assert!(error("include \"x\"; .").contains("modules cannot be loaded"), "{}", error("include \"x\"; ."));
         assert!(Jq::of_merge(".n += $new.n | .k = $key").is_ok());
+    }
+
+    #[test]
+    fn expressions_that_nest_deep_are_read_or_refused() {
+        let work = || {
+            for piece in
+                ["(", "[", "{a:", "-", ".a|", "if ", "\"\\(", "def f: ", "reduce ", "try ", ".[", "1+", "1,", "..?//"]
+            {
+                for end in ["", "1", ".", "]"] {
+                    let typed = piece.repeat(LONGEST / piece.len() - 1) + end;
+                    drop((Jq::of_record(&typed), Jq::of_merge(&typed)));
+                }
+            }
+            let long = Jq::of_record(&" ".repeat(LONGEST + 1)).unwrap_err().to_string();
+            assert!(long.contains("longer than"), "{long}");
+        };
+        // As large as that of a program's first thread.
+        std::thread::Builder::new().stack_size(8 << 20).spawn(work).unwrap().join().unwrap();
+        // They run on a copy's stack.
+        let deep = |open: &str, close: &str| open.repeat(2_000) + "." + &close.repeat(2_000);
+        let run = move || {
+            for typed in [deep("(", ")"), deep("[", "]"), deep("1+", ""), deep(".|", ""), deep("try ", "")] {
+                let _ = Jq::of_record(&typed).unwrap().one(value("7").unwrap(), [text_or_null(None)]);
+            }
+        };
+        std::thread::Builder::new().stack_size(64 << 20).spawn(run).unwrap().join().unwrap();
     }
 
     #[test]

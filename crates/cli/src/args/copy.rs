@@ -12,7 +12,7 @@ use super::{ColumnArgs, RecordArgs};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    every record arrived, or no more than --max-errors did not
-  1    more records did not arrive, --verify found a difference, or the copy had to end
+  1    more records did not arrive, a source is damaged, --verify found a difference, or the copy had to end
   2    bad input: nothing was written
   3    a store could not be reached; go on with --resume
   130  interrupted; go on with --resume";

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use crate::common::Cli;
-use crate::common::copies::{count, documents, rejects, report};
+use crate::common::copies::{by_key, count, documents, rejects, report};
 
 /// Copies a file with bad records, and gives where they stood and what was said of each.
 fn told(cli: &Cli, words: &str, written: u64) -> Vec<(String, String)> {
@@ -85,7 +85,7 @@ fn a_key_that_comes_twice_is_inserted_once() {
 }
 
 #[test]
-fn files_that_are_cut_off_end_the_copy() {
+fn files_that_are_cut_off_give_what_they_hold() {
     let cli = Cli::new();
     // Lists of several kinds have no column.
     cli.write("books.jsonl", &documents(4_000).replace("\"a\",null,", ""));
@@ -96,16 +96,19 @@ fn files_that_are_cut_off_end_the_copy() {
         let done = cli.run(&format!("copy {name} out.jsonl"));
         // Of a Parquet file the end is looked at first.
         assert_eq!(done.code, if name == "b.parquet" { 2 } else { 1 }, "{name}: {done:?}");
-        assert!(done.err.contains(name) && done.out.is_empty(), "{name}: {done:?}");
-        assert!(!cli.path("out.jsonl").exists(), "{name}");
         if name == "b.parquet" {
+            assert!(done.err.contains("no whole Parquet file") && done.out.is_empty(), "{done:?}");
+            assert!(!cli.path("out.jsonl").exists());
             continue;
         }
-        // The whole file in its place is another file: nothing is gone on with by mistake.
+        let there = by_key(&cli.path("out.jsonl")).len() as u64;
+        assert!((1..4_000).contains(&there) || name == "b.jsonl.zst", "{name}: {there}");
+        let told = done.out.lines().find(|line| line.starts_with("INCOMPLETE: ")).unwrap().replace(',', "");
+        assert!(told.contains(name) && told.ends_with(&format!("; {there} records before it arrived")), "{told}");
+        std::fs::remove_file(cli.path("out.jsonl")).unwrap();
+        // The copy has ended: with the whole file another one begins.
         std::fs::write(cli.path(name), whole).unwrap();
-        let resumed = cli.run(&format!("copy {name} out.jsonl --resume")).code(2);
-        assert!(resumed.err.contains("has changed") && resumed.err.contains("--restart"), "{resumed:?}");
-        let done = cli.run(&format!("copy {name} out.jsonl --restart --json")).code(0);
+        let done = cli.run(&format!("copy {name} out.jsonl --json")).code(0);
         assert_eq!(count(&report(&done), "written"), 4_000, "{name}");
         std::fs::remove_file(cli.path("out.jsonl")).unwrap();
     }
@@ -137,4 +140,43 @@ fn one_of_two_that_go_on_with_one_log_is_turned_away() {
     let went_on = ended.iter().find(|done| done.status.success()).unwrap();
     let report: serde_json::Value = serde_json::from_slice(&went_on.stdout).unwrap();
     assert_eq!((count(&report, "written"), count(&report, "rejected")), (20_000, 0));
+}
+
+#[test]
+fn columns_can_be_printed_changed_and_given() {
+    let cli = Cli::new();
+    let late: String = (0..20_000)
+        .map(|n| {
+            let field = if n < 10_500 { String::new() } else { format!(",\"late\":{n}") };
+            format!("{{\"_id\":{n},\"a\":{}{field}}}\n", if n == 7 { "\"x\"".into() } else { n.to_string() })
+        })
+        .collect();
+    cli.write("in.jsonl", &late);
+    let back = |name: &str| {
+        cli.run(&format!("copy {name} {name}.jsonl")).code(0);
+        by_key(&cli.path(&format!("{name}.jsonl")))
+    };
+    let done = cli.run("copy in.jsonl a.parquet").code(0);
+    assert!(done.out.contains("written 20,000 · rejected 0"), "{done:?}");
+    assert!(done.out.contains("keys of 20,000 records are not text"), "{done:?}");
+    let all = back("a.parquet");
+    assert_eq!((&all["7"]["a"], &all["19999"]["late"]), (&serde_json::json!("x"), &serde_json::json!(19_999)));
+    let dry = cli.run("copy in.jsonl b.parquet --infer all --dry-run").code(0);
+    assert!(dry.out.contains("\"late\": \"integer\"") && dry.out.contains("\"overflow\": \"_more\""), "{dry:?}");
+    cli.write("schema.json", &dry.out.replace("_more", "rest"));
+    cli.run("copy in.jsonl b.parquet --schema schema.json").code(0);
+    assert_eq!(back("b.parquet"), all);
+    let done = cli.run("copy in.jsonl c.parquet --schema schema.json --no-overflow").code(1);
+    assert!(done.out.contains("rejected 1") && done.out.contains("\"x\" is not an integer"), "{done:?}");
+    cli.write("wrong.json", "{\"columns\": {\"a\": \"int\"}}");
+    let done = cli.run("copy in.jsonl d.parquet --schema wrong.json").code(2);
+    assert!(done.err.contains("wrong.json: columns.a: unknown type `int`"), "{done:?}");
+}
+
+#[test]
+fn keys_that_repeat_are_told_without_verify() {
+    let cli = Cli::new();
+    cli.write("in.jsonl", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\"}\n{\"_id\":\"a\",\"n\":2}\n");
+    let done = cli.run("copy in.jsonl sqlite:b.db --to-collection x").code(0);
+    assert!(done.out.contains("1 records repeat an earlier key: the target holds 1 documents fewer"), "{done:?}");
 }

@@ -15,7 +15,7 @@ use crate::measure::{Probe, Request};
 use crate::records::Records;
 use crate::rejects::{Reject, record};
 use crate::sink::{Again, Ended, Writer};
-use crate::source::{Split, Unreadable};
+use crate::source::{Part, Split, Unreadable};
 use crate::timer::Timer;
 use crate::verify::hash;
 use crate::verify::spool::Spool;
@@ -205,7 +205,9 @@ impl<'a> Worker<'a> {
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
         self.shared.rejects.sync()?;
-        let damage = damage.map(|what| Damage { what, records: self.counts.written });
+        let part = matches!(self.split.part, Part::RowGroup { .. });
+        let within = if part { " (in one part of the file, whose other parts are read)" } else { "" };
+        let damage = damage.map(|what| Damage { what: what + within, records: self.counts.written });
         self.shared.manifest.done(self.split.number, self.counts, damage)?;
         let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         // What an earlier process did was counted when the copy was taken up again.

@@ -309,7 +309,7 @@ mod tests {
             r#"{"n":1.5,"l":[],"o":{}}"#,
             r#"{"n":9007199254740992}"#,
             r#"{"n":-0.0}"#,
-            r#"{"n":1e30}"#,
+            r#"{"n":1e+30}"#,
         ] {
             assert_eq!(row(&columns, json).unwrap().replace("{,", "{"), json);
         }

@@ -163,9 +163,15 @@ impl<R: Read> Reader for ArrayReader<'_, R> {
                 Err(error) => {
                     if self.state == State::Cut && self.at < self.buffer.len() {
                         let origin = Origin { unit: self.file, at: self.offset + self.at as u64 };
-                        let why = "the file ends in the middle of this record (truncated?)".to_owned();
-                        let text = String::from_utf8_lossy(&self.buffer[self.at..]).into_owned();
-                        bad.push(Unreadable { origin, key: None, why, text, exact: false });
+                        let rest = self.buffer[self.at..].trim_ascii_end();
+                        // Only what should stand behind it may be missing.
+                        let whole =
+                            std::str::from_utf8(rest).is_ok_and(|json| self.maker.text(json, origin, into).is_ok());
+                        if !whole {
+                            let why = "the file ends in the middle of this record (truncated?)".to_owned();
+                            let text = String::from_utf8_lossy(rest).into_owned();
+                            bad.push(Unreadable { origin, key: None, why, text, exact: false });
+                        }
                         self.at = self.buffer.len();
                     }
                     return Poll::Ready(Err(error));

@@ -6,7 +6,9 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use parquet::file::reader::Length;
 
+use super::arrow_lengths::{Checked, check_file};
 use super::batches::{BatchReader, Marks, failure};
+use super::guard::guard;
 use crate::error::TransferError;
 use crate::place::{Chunks, Found, Seekable};
 use crate::shape::Maker;
@@ -43,7 +45,9 @@ fn each(batches: usize) -> usize {
 
 fn open(found: &Found, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>>, TransferError> {
     let broken = |e: String| TransferError::BadInput(format!("{} is no whole Arrow file: {e}", found.place));
-    FileReader::try_new_buffered(chunks.seekable(), None)
+    check_file(chunks, None).map_err(|e| chunks.failure().unwrap_or_else(|| broken(e)))?;
+    guard(|| FileReader::try_new_buffered(chunks.seekable(), None))
+        .map_err(&broken)?
         .map_err(|e| chunks.failure().unwrap_or_else(|| broken(e.to_string())))
 }
 
@@ -59,6 +63,9 @@ pub(super) fn read<'a>(
     let each = each(reader.num_batches());
     let first = part as usize * each;
     let name = found.place.to_string();
+    check_file(&chunks, Some(first..first + each)).map_err(|e| {
+        chunks.failure().unwrap_or_else(|| TransferError::Damaged(format!("{name}, batch {first}: {e}")))
+    })?;
     reader.set_index(first).map_err(|e| TransferError::Damaged(format!("{name}, batch {first}: {e}")))?;
     let marks = Marks::of(&reader.schema());
     let batches = reader.take(each).map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
@@ -74,14 +81,21 @@ pub(super) fn read_stream<'a>(
 ) -> Result<BatchReader<'a>, TransferError> {
     let mut input = input;
     let mut first = Vec::new();
-    // A file has two bytes behind its magic, so that what follows is aligned.
-    let start = MAGIC.len() as u64 + 2;
-    input.by_ref().take(start).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
+    input.by_ref().take(8).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
     let is_file = first.starts_with(MAGIC);
-    let stream: Box<dyn Read + Send> = if is_file { input } else { Box::new(Cursor::new(first).chain(input)) };
+    if is_file {
+        // Behind its magic zeros fill up a line of memory.
+        let mut word = || -> Result<bool, TransferError> {
+            first.clear();
+            input.by_ref().take(8).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
+            Ok(first == [0; 8])
+        };
+        while word()? {}
+    }
+    let stream: Box<dyn Read + Send> = Box::new(Cursor::new(first).chain(input));
     let broken = |e: String| TransferError::BadInput(format!("{name} is no Arrow stream: {e}"));
-    let reader = StreamReader::try_new_buffered(stream, None)
-        .map_err(|e| failure(&e).unwrap_or_else(|| broken(e.to_string())))?;
+    let reader = guard(|| StreamReader::try_new(Checked::new(BufReader::new(stream)), None)).map_err(broken)?;
+    let reader = reader.map_err(|e| failure(&e).unwrap_or_else(|| broken(e.to_string())))?;
     let marks = Marks::of(&reader.schema());
     let batches = Stream { reader, footer: is_file.then(|| name.clone()) };
     Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, 0))
@@ -89,7 +103,7 @@ pub(super) fn read_stream<'a>(
 
 /// Batches of a stream; of a file also whether its end is there.
 struct Stream {
-    reader: StreamReader<BufReader<Box<dyn Read + Send>>>,
+    reader: StreamReader<Checked<BufReader<Box<dyn Read + Send>>>>,
     /// The file's name, until its end was looked at.
     footer: Option<String>,
 }

@@ -9,6 +9,7 @@ use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, DataType, Schema};
 
+use super::guard::guard;
 use super::outside_json::{OutsideJson, is_outside};
 use super::{Reader, Room, Unreadable};
 use crate::columns::{FILE_MARK, FileMark};
@@ -18,6 +19,8 @@ use crate::shape::{Maker, members};
 
 /// Rows that are turned into documents at once.
 pub(super) const ROWS: usize = 1_024;
+/// More rows of nothing than these are not a table that somebody has made.
+const MOST_EMPTY: usize = 1 << 24;
 
 /// Batches as they are read. What cannot be read further says why: by an error of the place that the file is at,
 /// or in words of the format.
@@ -103,9 +106,15 @@ impl<'a> BatchReader<'a> {
         let broken = |what: String| TransferError::Damaged(format!("{}, behind row {}: {what}", self.name, self.row));
         let mut batch = match self.batch.take() {
             Some(rest) => rest,
-            None => match self.batches.next() {
+            None => match guard(|| self.batches.next()).map_err(&broken)? {
                 None => return Ok(false),
-                Some(rows) => self.begin(rows.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?),
+                Some(rows) => {
+                    let rows = rows.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?;
+                    if rows.num_rows() > MOST_EMPTY && rows.get_array_memory_size() < rows.num_rows() / 8 {
+                        return Err(broken(format!("it has {} rows and no data for them", rows.num_rows())));
+                    }
+                    self.begin(rows)
+                }
             },
         };
         let rows = ROWS.min(batch.rows.num_rows() - batch.at);
@@ -115,7 +124,8 @@ impl<'a> BatchReader<'a> {
         let encoders = OutsideJson { whole_as_integers: self.marks.ours };
         let mut writer =
             WriterBuilder::new().with_encoder_factory(Arc::new(encoders)).build::<_, LineDelimited>(&mut lines);
-        let written = writer.write(&batch.rows.slice(batch.at, rows)).and_then(|()| writer.finish());
+        let written = guard(|| writer.write(&batch.rows.slice(batch.at, rows)).and_then(|()| writer.finish()))
+            .map_err(&broken)?;
         written.map_err(|e| broken(e.to_string()))?;
         // All at once it is checked many times faster than line by line.
         simdutf8::basic::from_utf8(&lines).map_err(|e| broken(e.to_string()))?;

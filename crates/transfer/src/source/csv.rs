@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use super::quotes::Quotes;
 use super::unpack::Damage;
 use super::{Reader, Room, Unreadable};
-use crate::columns::{ColumnTypes, Kind};
+use crate::columns::{ColumnTypes, Kind, OVERFLOW};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
 use crate::shape::{Maker, members};
@@ -30,8 +30,7 @@ pub(super) struct CsvReader<'a, R> {
 impl<'a, R: Read> CsvReader<'a, R> {
     /// Reads the first row, which names the columns.
     pub(super) fn new(
-        input: R,
-        damage: Damage,
+        (input, damage): (R, Damage),
         delimiter: u8,
         types: &ColumnTypes,
         maker: Maker<'a>,
@@ -46,7 +45,8 @@ impl<'a, R: Read> CsvReader<'a, R> {
             .from_reader(Quotes::new(input, delimiter, name.clone()));
         let header = rows.headers().map_err(|e| damage.found().unwrap_or_else(|| broken(&name, &e)))?.clone();
         let kind = |column: &str| {
-            types.0.iter().find(|(named, _)| named == column).map_or(Kind::Text, |(_, kind)| kind.clone())
+            let usual = || if column == OVERFLOW { Kind::Overflow } else { Kind::Text };
+            types.0.iter().find(|(named, _)| named == column).map_or_else(usual, |(_, kind)| kind.clone())
         };
         let columns: Vec<(String, Kind)> =
             header.iter().map(|column| (column.trim_start_matches('\u{feff}').to_owned(), kind(column))).collect();
@@ -117,7 +117,11 @@ impl<'a, R: Read> CsvReader<'a, R> {
         if let Some(overflow) = overflow {
             let row = std::str::from_utf8(&self.json).map_err(|e| e.to_string())?;
             let merged = std::str::from_utf8(overflow).ok().and_then(|more| members::merge(row, &[], Some(more)).ok());
-            self.json = merged.ok_or("the overflow's column does not hold a JSON object")?.into_bytes();
+            self.json = merged
+                .ok_or(
+                    "the column of the overflow does not hold a JSON object; if it is none, give its type with --types",
+                )?
+                .into_bytes();
         }
         Ok(())
     }

@@ -253,6 +253,12 @@ impl Source for FileSource {
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
         Box::pin(async move {
+            if let Part::Bytes { file, .. } | Part::File { file } | Part::RowGroup { file, .. } = split.part
+                && self.stdin.is_none()
+                && file as usize >= self.files.len()
+            {
+                return Err(TransferError::BadInput(format!("the source has no file number {file}")));
+            }
             let (file, start, end) = match split.part {
                 Part::Bytes { file, start, end } => (file, start, end),
                 Part::File { file } => (file, 0, u64::MAX),
@@ -319,7 +325,7 @@ impl FileSource {
             Format::Json => Box::new(ArrayReader::new(input, damage, maker, file, name, read)),
             format @ (Format::Csv | Format::Tsv) => {
                 let types = &self.options.types;
-                Box::new(CsvReader::new(input, damage, format.delimiter(), types, maker, file, name, read)?)
+                Box::new(CsvReader::new((input, damage), format.delimiter(), types, maker, file, name, read)?)
             }
             Format::Jsonl | Format::Parquet | Format::Arrow => {
                 Box::new(LineReader { lines: Lines::new(input, start, end), damage, maker, file, name, read })

@@ -2,9 +2,11 @@
 
 mod array;
 mod arrow;
+mod arrow_lengths;
 mod batches;
 mod csv;
 mod files;
+mod guard;
 mod lines;
 mod outside_json;
 mod parquet;

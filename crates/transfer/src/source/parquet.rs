@@ -3,6 +3,7 @@
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::batches::{BatchReader, Marks, ROWS};
+use super::guard::guard;
 use crate::error::TransferError;
 use crate::place::{Chunks, Found};
 use crate::shape::Maker;
@@ -20,7 +21,8 @@ fn open(found: &Found, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilde
             found.place
         ))
     };
-    ParquetRecordBatchReaderBuilder::try_new(chunks.clone())
+    guard(|| ParquetRecordBatchReaderBuilder::try_new(chunks.clone()))
+        .map_err(&broken)?
         .map_err(|e| chunks.failure().unwrap_or_else(|| broken(e.to_string())))
 }
 
@@ -34,14 +36,15 @@ pub(super) fn read<'a>(
     let chunks = found.chunks()?;
     let reader = open(found, &chunks)?;
     let groups = reader.metadata().row_groups();
+    if group as usize >= groups.len() {
+        return Err(TransferError::Damaged(format!("{} has no row group {group}", found.place)));
+    }
     let before = groups.iter().take(group as usize).map(|group| group.num_rows().max(0) as u64).sum();
     let name = found.place.to_string();
     let marks = Marks::of(reader.schema());
-    let batches = reader
-        .with_row_groups(vec![group as usize])
-        .with_batch_size(ROWS)
-        .build()
-        .map_err(|e| TransferError::Damaged(format!("{name}, row group {group}: {e}")))?;
+    let damaged = |e: String| TransferError::Damaged(format!("{name}, row group {group}: {e}"));
+    let build = || reader.with_row_groups(vec![group as usize]).with_batch_size(ROWS).build();
+    let batches = guard(build).map_err(&damaged)?.map_err(|e| damaged(e.to_string()))?;
     let batches = batches.map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
     Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, before))
 }

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// More keys than this are taken for a mistake.
-const MOST: usize = 10_000_000;
+/// More keys than this are taken for a mistake: each is a part of the copy, and stands in its log.
+const MOST: usize = 1_000_000;
+/// Ranges of one key, at most.
+const MOST_RANGES: usize = 16;
 
 /// Keys, each the text of a JSON value, in order and once each.
 ///
@@ -29,6 +31,9 @@ impl FromStr for ViewKeys {
     fn from_str(text: &str) -> Result<Self, ViewKeysError> {
         let mut keys = Vec::new();
         for part in split(text) {
+            if part.matches("((").count() > MOST_RANGES {
+                return Err(ViewKeysError { what: format!("a key has more than {MOST_RANGES} ranges") });
+            }
             expand(part.trim(), String::new(), false, &mut keys)?;
         }
         for key in &keys {

@@ -29,8 +29,12 @@ fn files_are_read_whatever_the_server_can() {
 fn an_answer_that_is_cut_off_is_no_smaller_file() {
     let port = serve(lines(60_000).into_bytes()).unwrap();
     let lab = Lab::new();
-    let error = lab.copy(&source(port, "cut").unwrap(), &store_sink(&memory(), Verb::Upsert)).unwrap_err();
+    let store = memory();
+    let error = lab.copy(&source(port, "cut").unwrap(), &store_sink(&store, Verb::Upsert)).unwrap_err();
     assert!(error.to_string().contains("/cut/x.jsonl"), "{error}");
+    // What came before it broke off has arrived.
+    let arrived = contents(&store);
+    assert!(!arrived.is_empty() && arrived == sorted(&lines(60_000))[..arrived.len()], "{}", arrived.len());
     let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
 }

@@ -38,7 +38,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-fn members(value: impl Strategy<Value = String> + Clone) -> impl Strategy<Value = String> {
+fn members(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
     // Few names, so that one field meets many types, and one that the overflow has.
     let name = prop::sample::select(vec!["a", "b", "c", "é\\u0041", "d e", "_more", "a.b", ""]);
     prop::collection::vec((name, value), 0..5)
@@ -124,7 +124,7 @@ fn round_trips(cases: u32) {
 
 #[test]
 fn documents_of_any_shape_come_back_from_files_with_columns() {
-    round_trips(150);
+    round_trips(40);
 }
 
 #[test]

@@ -132,6 +132,7 @@ fn tables_that_are_cut_off_or_none_are_told() {
             Err(error) => error.to_string(),
         };
         assert!(told.contains(name), "{told}");
+        let _ = std::fs::remove_file(lab.path("rejects.jsonl"));
         let _ = std::fs::remove_dir_all(lab.path("copy"));
     }
 }
