@@ -259,7 +259,7 @@ fn films_whose_titles_are_numbers_stand_in_no_column_of_texts() {
             assert_eq!(&reject["record"], &documents[reject["key"].as_str().unwrap()]);
         }
         if formats(&[Keeps::Columns]).contains(&ending) {
-            cli.run_args(&["copy", &target, "back.jsonl"]).code(0);
+            cli.run_args(&["copy", &target, "back.jsonl", "--force"]).code(0);
             same(&by_key(&cli.path("back.jsonl")), &good, false);
         }
     }

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    AnyStore, Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Prepare, Request, Runtime,
-    SessionOptions, Stats, Store, StoreError,
+    AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Prepare,
+    Request, Runtime, SessionOptions, Stats, Store, StoreError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -231,6 +231,10 @@ impl Store for HostedStore {
             Gave::Explanation(explanation) => Some(explanation),
             _ => None,
         })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.inner.full_name(collection)
     }
 
     fn paths(&self) -> Vec<PathBuf> {

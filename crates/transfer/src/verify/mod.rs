@@ -2,6 +2,7 @@
 
 mod files;
 pub(crate) mod hash;
+pub(crate) mod reread;
 pub(crate) mod spool;
 mod store;
 mod sums;
@@ -41,6 +42,9 @@ pub struct Verification {
     pub differing: Vec<Differing>,
     /// Whether everything is as it should be.
     pub equal: bool,
+    /// Parts that were written without keeping sums: their records were read from the source once more, as it is now.
+    #[serde(default)]
+    pub reread: u64,
 }
 
 /// A key that is not as it should be.

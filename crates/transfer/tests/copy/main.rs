@@ -12,6 +12,7 @@ mod formats;
 mod http;
 mod merges;
 mod once;
+mod overwrite;
 #[cfg(feature = "remote")]
 mod remote;
 mod resume;
@@ -87,6 +88,7 @@ impl Lab {
             rejects: self.path("rejects.jsonl"),
             settings: BTreeMap::new(),
             begin: self.begin,
+            replace: false,
             verify: self.verify,
             interval: Duration::from_secs(1),
         };
@@ -123,6 +125,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
         fresh: false,
+        replace: false,
         place: Some(path.into()),
     })
     .unwrap()
