@@ -24,7 +24,6 @@ fn files_that_are_something_else_are_told() {
     for line in [
         "copy sqlite:books.jsonl out.jsonl",
         "copy sqlite:books.jsonl out.jsonl --from-collection books",
-        "copy sqlite:a.db out.jsonl",
         "copy a.csv sqlite:books.jsonl --delimiter ;",
     ] {
         let done = cli.run(line);
