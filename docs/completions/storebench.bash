@@ -76,7 +76,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --out --into-existing --remove-after --live --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --force --out --into-existing --remove-after --anyway --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -222,7 +222,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__compare)
-            opts="-h --baseline --save-baseline --baselines --threshold --fail-on --anyway --all --format --json --help"
+            opts="-h --baseline --save-baseline --force --baselines --threshold --fail-on --anyway --all --format --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -274,7 +274,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__copy)
-            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --dry-run --json --quiet --help"
+            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --expiry --expiry-field --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -309,6 +309,10 @@ _storebench() {
                     return 0
                     ;;
                 --types)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --delimiter)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -384,15 +388,7 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --infer)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --schema)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --overflow)
+                --workers)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -474,7 +470,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__generate)
-            opts="-j -o -h --preset --set --scale --from --count --jobs --output --version --keys --help"
+            opts="-j -o -h --preset --set --scale --from --count --jobs --output --force --version --keys --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -580,7 +576,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__report)
-            opts="-o -h --output --markdown --help"
+            opts="-o -h --output --force --markdown --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -602,7 +598,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --remove-after --live --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --remove-after --anyway --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

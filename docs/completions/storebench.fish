@@ -51,6 +51,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'K
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l manage-servers -d 'Run the commands with which the study starts, stops and kills servers'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds what Storebench did not make'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l anyway -d 'Begin even if the disk is too small or the time too long by the estimate of `plan`'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -96,8 +97,10 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l live -d 
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-bad-lines -d 'With --from: leave out lines that are no JSON object, and count them'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l no-load -d 'Measure the documents that an earlier bench or run loaded'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l ledger -d 'Keep every acknowledged version, and read all of them back at the end'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l force -d 'Overwrite the file of --save-study'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l into-existing -d 'Add to a database that holds what Storebench did not make'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l anyway -d 'Begin even if the disk is too small or the time too long by the estimate of `plan`'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -109,21 +112,24 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-o
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l format -d 'How to print it' -r -f -a "text\t'For a terminal'
 markdown\t'Such as for a comment on a pull request'
 json\t'One document, with every figure'"
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l force -d 'With --save-baseline: replace the baseline of this name'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l anyway -d 'Compare what is partial, unlike or invalid all the same; differences stand above the figures'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l all -d 'Show every figure'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -d 'Print one JSON document; the same as --format json'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'Write the page here, `-` is stdout [default: report.html in the run\'s folder; needed for several runs]' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l force -d 'Overwrite the file of --output'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l markdown -d 'Print Markdown for a comment on a change instead: the answer, what it is worth, the arms'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-collection -d 'The collection to read: one that Storebench made, or what the store calls one of yours (a table, database, bucket, collection or key prefix)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-collection -d 'The collection to read: one that Storebench made, or what the store calls one of yours (a table, database, bucket, collection or key prefix) [default: the only one that there is]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-key -d 'The field or column that holds keys in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-body -d 'The field or column that holds documents in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l query -d 'Read the rows of an SQL query instead of a collection: each column is a field, and --key names what is the key unless a column is named `_id`' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l view -d 'Read the documents of a view\'s rows instead of a whole collection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d 'Keys of the view\'s rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of its numbers, as wide as they are written, as in \'["20140401",((00-19))]\' or \'"page-((1-400))"\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json, and overflow for a column that `copy` made)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l delimiter -d 'What separates the fields of CSV files: one character, or `tab` [default: a comma; of TSV a tab]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'The collection to write [default: the name of the source\'s collection or file]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-key -d 'The field or column that gets keys in your own collection, in stores where that is not fixed' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-body -d 'The field or column that gets documents in your own collection, in stores where that is not fixed' -r
@@ -153,10 +159,7 @@ keep\t'Send the document as it is: the target decides'
 reject\t'Reject the document, unless the member only repeats its key'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry -d 'Let each document expire so long after it was written' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry-field -d 'The field that says when a document expires: seconds from its writing, or a time such as 2031-01-31T12:00:00Z; where it is missing or null, --expiry counts' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l infer -d 'Find the columns of a CSV, TSV, Parquet or Arrow file in so many records, or in `all` [default: 10000]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l schema -d 'Take the columns from this file; --dry-run prints one to begin with' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l overflow -d 'Keep what has no column, or does not fit its type, as JSON in this column [default: _more]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l workers -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled by upserts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more; 1MiB, and 4MiB there' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l in-flight -d 'Requests in flight on each worker\'s connection' -r
@@ -176,8 +179,10 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-key-fi
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l merge-absent -d 'With --merge: where the key is not stored, begin with null and insert what comes of it; without it such a record is rejected'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-overflow -d 'Reject records with fields that have no column or do not fit its type'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l verify -d 'Read back what was written, and compare it with what was read'
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d 'Go on with a copy that did not end'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l resume -d 'Continue an unfinished copy; without one, start it'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l restart -d 'Begin anew where a copy did not end'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l force -d 'Overwrite the target file, the parts in the target folder, and the file of --rejects'
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l anyway -d 'Begin even if the disk is too small by an estimate'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l dry-run -d 'Only look: what would be read, in how many parts, and where it would go'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l json -d 'Print the result as one JSON document instead of one line'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s q -l quiet -d 'No progress on stderr; the result is printed still'
@@ -190,6 +195,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand generate" -l count
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s j -l jobs -d 'Threads that make documents [default: one for each processor]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s o -l output -d 'Write to this file instead of stdout; it appears when it is whole' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l version -d 'Version of the documents; 0 is what a load writes' -r
+complete -c storebench -n "__fish_storebench_using_subcommand generate" -l force -d 'Overwrite the file of --output'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l keys -d 'Write {"key": …, "document": …} on each line'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l preset -d 'Take the study at one of its sizes, such as laptop; what is set here goes before it' -r

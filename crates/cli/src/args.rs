@@ -102,6 +102,10 @@ pub(crate) struct ResultArgs {
     #[arg(long)]
     pub(crate) remove_after: bool,
 
+    /// Begin even if the disk is too small or the time too long by the estimate of `plan`
+    #[arg(long)]
+    pub(crate) anyway: bool,
+
     /// Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is
     /// on the loopback interface
     #[arg(long, value_name = "[IP:]PORT", value_parser = live_address)]
@@ -309,6 +313,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) save_study: Option<PathBuf>,
 
+    /// Overwrite the file of --save-study
+    #[arg(long, requires = "save_study")]
+    pub(crate) force: bool,
+
     #[command(flatten)]
     pub(crate) result: ResultArgs,
 }
@@ -341,6 +349,10 @@ pub(crate) struct GenerateArgs {
     /// Write to this file instead of stdout; it appears when it is whole
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Overwrite the file of --output
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
 
     /// Version of the documents; 0 is what a load writes
     #[arg(long, value_name = "N", default_value = "0")]

@@ -9,6 +9,7 @@ mod failure;
 mod jsonl;
 mod listing;
 mod output;
+mod outputs;
 mod process_title;
 mod progress;
 mod servers;

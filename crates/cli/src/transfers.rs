@@ -107,6 +107,7 @@ fn copy_out(
         packing: Packing::Plain,
         key_field: Some(KEY_MEMBER.to_owned()),
         fresh: true,
+        replace: true,
     })?;
     let splits =
         source.cut(request.parts, request.documents.count(), &mut || some_keys(request.documents, request.parts))?;
@@ -145,6 +146,7 @@ fn perform(
         rejects: request.scratch.join("rejects.jsonl"),
         settings: std::collections::BTreeMap::new(),
         begin: Begin::Fresh,
+        replace: false,
         verify: false,
         interval: request.interval,
     };

@@ -14,7 +14,13 @@ pub fn duration(ns: f64) -> String {
             match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
                 (0, m, 0) => format!("{m} m"),
                 (0, m, s) => format!("{m} m {s} s"),
-                (h, m, _) => format!("{h} h {m} m"),
+                (h, m, _) if h < 48 => format!("{h} h {m} m"),
+                (h, ..) if h < 2 * 365 * 24 => format!("{} d {} h", h / 24, h % 24),
+                // A year too few or too many says nothing more.
+                (h, ..) => match h / (365 * 24) {
+                    years if years < 1_000 => format!("{years} years"),
+                    years => format!("{} years", count((years + 50) / 100 * 100)),
+                },
             }
         }
     }

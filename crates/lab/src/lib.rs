@@ -25,6 +25,7 @@ pub mod run;
 pub mod search;
 pub mod series;
 mod slots;
+pub mod space;
 pub mod stats;
 pub mod summary;
 pub mod sweep;

@@ -175,7 +175,7 @@ pub struct Estimate {
 const LOAD_PER_S: (f64, f64) = (10_000.0, 300_000.0);
 const OPERATIONS_PER_S: (f64, f64) = (1_000.0, 200_000.0);
 /// What a store adds to the documents: keys, pages half full, logs, old versions.
-const DISK_FACTOR: f64 = 2.5;
+pub const DISK_FACTOR: f64 = 2.5;
 /// Trials that are shown one by one.
 const SHOWN_TRIALS: usize = 40;
 /// What stands around a key in a line of a file.

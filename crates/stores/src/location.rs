@@ -41,6 +41,27 @@ pub(crate) fn io_text(error: &io::Error) -> String {
     }
 }
 
+/// What a file is that no engine can read, in words; only its first bytes are looked at.
+pub(crate) fn kind_of(path: &Path) -> String {
+    use std::io::Read as _;
+
+    let mut first = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(24).read_to_end(&mut first));
+    let text = read.ok().and_then(|_| {
+        // A character may be cut in two at the end.
+        let valid = std::str::from_utf8(&first).map_or_else(|e| e.valid_up_to(), str::len);
+        let text = std::str::from_utf8(&first[..valid]).ok().filter(|_| first.len() - valid < 4)?;
+        let line = text.lines().next().unwrap_or_default().to_owned();
+        (!line.is_empty() && !line.contains(char::is_control)).then_some(line)
+    });
+    match text {
+        Some(line) => format!("a text file that begins with `{line}`"),
+        None if first.starts_with(&[0x1f, 0x8b]) => "a gzip file".to_owned(),
+        None if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => "a zstd file".to_owned(),
+        None => "a file of another kind".to_owned(),
+    }
+}
+
 /// Checks that the folder in which `path` lies, or would lie, is there.
 pub(crate) fn check_parent(path: &Path) -> Result<(), StoreError> {
     let parent = match path.parent() {

@@ -1,6 +1,6 @@
 //! Records that did not arrive, each with the reason, in a file that can be read by people and programs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -79,14 +79,27 @@ impl Rejects {
     }
 
     /// Refuses a file that is there already: it may be the only trace of another copy's records.
-    pub(crate) fn begin(&self) -> Result<(), TransferError> {
+    pub(crate) fn begin(&self, replace: bool) -> Result<(), TransferError> {
         match std::fs::metadata(&self.path) {
+            Ok(found) if found.is_file() && replace => {
+                std::fs::remove_file(&self.path).map_err(|e| TransferError::write(&self.path, &e))
+            }
             Ok(found) if found.is_file() && found.len() > 0 => Err(TransferError::BadInput(format!(
-                "{} is there already; move it away, or name another file with --rejects",
+                "{} exists; move it away, name another file with --rejects, or use --force to overwrite it",
                 self.path.display()
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Where the rejected records stood, by split.
+    pub(crate) fn places(&self) -> BTreeMap<u32, BTreeSet<String>> {
+        let mut places: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+        let lines = File::open(&self.path).into_iter().flat_map(|file| BufReader::new(file).split(b'\n'));
+        for reject in lines.map_while(Result::ok).filter_map(|line| serde_json::from_slice::<Reject>(&line).ok()) {
+            places.entry(reject.split).or_default().insert(reject.from);
+        }
+        places
     }
 
     /// Leaves out what splits that will be read again have rejected, and a line that was cut off.

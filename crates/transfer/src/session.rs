@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use storebench_core::engine::{Clock, RealClock};
 use storebench_core::keys::Rng;
-use storebench_core::store::{AnyStore, Durability, OpKind, PhaseStart, Session, SessionOptions, StoreError};
+use storebench_core::store::{
+    AnyStore, Durability, NAME_COLUMNS, OpKind, PhaseStart, Session, SessionOptions, StoreError,
+};
 
 use crate::error::TransferError;
 use crate::retry::{RetryPolicy, Tries};
@@ -122,4 +124,15 @@ pub(crate) fn needs(store: &dyn AnyStore, kind: OpKind, why: &str) -> Result<(),
 /// An error of this store.
 pub(crate) fn of_store(store: &dyn AnyStore, error: StoreError) -> TransferError {
     TransferError::Store { url: store.describe().url, error }
+}
+
+/// An error about columns, with the flags that name them in place of a study's.
+pub(crate) fn naming_columns(error: StoreError, flags: &str) -> StoreError {
+    let named = |text: String| text.replace(NAME_COLUMNS, flags);
+    match error {
+        StoreError::BadUrl(text) => StoreError::BadUrl(named(text)),
+        StoreError::NotOurs(text) => StoreError::NotOurs(named(text)),
+        StoreError::NotSupported(text) => StoreError::NotSupported(named(text)),
+        other => other,
+    }
 }

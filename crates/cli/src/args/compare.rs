@@ -44,6 +44,10 @@ pub(crate) struct CompareArgs {
     )]
     pub(crate) save_baseline: Option<String>,
 
+    /// With --save-baseline: replace the baseline of this name
+    #[arg(long, requires = "save_baseline", help_heading = "Baselines")]
+    pub(crate) force: bool,
+
     /// Folder of the baselines
     #[arg(long, value_name = "DIR", default_value = ".storebench/baselines", help_heading = "Baselines")]
     pub(crate) baselines: PathBuf,

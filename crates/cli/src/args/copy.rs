@@ -26,7 +26,7 @@ Exit codes:
 /// In files a record's key is its field `_id`, which is no part of the document; --key and --key-field say
 /// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was
 /// killed goes on with --resume.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CopyArgs {
     /// Where documents come from
@@ -36,7 +36,7 @@ pub(crate) struct CopyArgs {
     pub(crate) to: String,
 
     /// The collection to read: one that Storebench made, or what the store calls one of yours (a table,
-    /// database, bucket, collection or key prefix)
+    /// database, bucket, collection or key prefix) [default: the only one that there is]
     #[arg(long, value_name = "NAME", help_heading = "Source")]
     pub(crate) from_collection: Option<String>,
 
@@ -75,6 +75,10 @@ pub(crate) struct CopyArgs {
     /// column that `copy` made)
     #[arg(long, value_name = "TYPES", help_heading = "Source")]
     pub(crate) types: Option<ColumnTypes>,
+
+    /// What separates the fields of CSV files: one character, or `tab` [default: a comma; of TSV a tab]
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter, help_heading = "Source")]
+    pub(crate) delimiter: Option<u8>,
 
     /// Leave behind that documents expire, where the source tells of it (Redis); without it they expire in the
     /// target, too, or do not arrive where that knows no expiry
@@ -130,7 +134,14 @@ pub(crate) struct CopyArgs {
     pub(crate) columns: ColumnArgs,
 
     /// Workers, each with connections of its own [default: one for each processor]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Speed")]
+    #[arg(
+        long = "workers",
+        visible_alias = "parallel",
+        short,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1024),
+        help_heading = "Speed"
+    )]
     pub(crate) parallel: Option<u32>,
 
     /// Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled
@@ -183,7 +194,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, help_heading = "Failures")]
     pub(crate) verify: bool,
 
-    /// Go on with a copy that did not end
+    /// Continue an unfinished copy; without one, start it
     #[arg(long, conflicts_with = "restart", help_heading = "Failures")]
     pub(crate) resume: bool,
 
@@ -194,6 +205,14 @@ pub(crate) struct CopyArgs {
     /// Folder that gets a folder for each copy
     #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
     pub(crate) out: PathBuf,
+
+    /// Overwrite the target file, the parts in the target folder, and the file of --rejects
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Begin even if the disk is too small by an estimate
+    #[arg(long)]
+    pub(crate) anyway: bool,
 
     /// Only look: what would be read, in how many parts, and where it would go
     #[arg(long)]
@@ -229,6 +248,14 @@ pub(crate) enum OpText {
     Counter,
     /// Let the stored document expire (see --expiry)
     Touch,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [one] if one.is_ascii() && !matches!(one, b'"' | b'\n' | b'\r') => Ok(*one),
+        _ => Err("a delimiter is one ASCII character but the quote, such as ';', or tab".to_owned()),
+    }
 }
 
 impl From<OpText> for Verb {

@@ -27,7 +27,7 @@ impl From<OwnMembersText> for OwnMembers {
 }
 
 /// What becomes of each record.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Records")]
 pub(crate) struct RecordArgs {
     /// The key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`)

@@ -23,6 +23,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Overwrite the file of --output
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+
     /// Print Markdown for a comment on a change instead: the answer, what it is worth, the arms
     #[arg(long, conflicts_with = "output")]
     pub(crate) markdown: bool,

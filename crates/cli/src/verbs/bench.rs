@@ -3,16 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
+use storebench_core::store::NAME_COLUMNS;
 use storebench_lab::run::{ArmRequest, RunRequest};
 
 use super::measure::{measure, prepare_mode};
 use crate::args::BenchArgs;
 use crate::bench_study;
 use crate::failure::Failure;
+use crate::outputs::{refuse_existing, write_text};
 use crate::progress::Progress;
 use crate::{stores, studies};
 
 pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
+    if let Some(file) = &args.save_study {
+        refuse_existing(file, args.force)?;
+    }
     let built = bench_study::build(args)?;
     // Before anything else: a typo in the URL should not wait for documents to be compiled.
     let stores = stores::open_all(&built.study)?;
@@ -22,8 +27,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         failure
     })?;
     if let Some(file) = &args.save_study {
-        std::fs::write(file, &built.text)
-            .map_err(|e| Failure::bad_input(format!("--save-study {}: {e}; name another file", file.display())))?;
+        write_text(file, &built.text, args.force)
+            .map_err(|failure| Failure::bad_input(format!("--save-study {}", failure.message)))?;
     }
     let mut progress = Progress::new(args.result.quiet);
     for note in &built.notes {
@@ -41,10 +46,15 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.no_load),
         remove_after: args.result.remove_after,
+        anyway: args.result.anyway,
         // Nothing that flags ask for copies.
         transfers: None,
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };
-    measure(&request, &args.result, &mut progress)
+    measure(&request, &args.result, &mut progress).map_err(|mut failure| {
+        let flags = "name the columns with --existing-key COLUMN and --existing-body COLUMN";
+        failure.message = failure.message.replace(NAME_COLUMNS, flags);
+        failure
+    })
 }

@@ -36,7 +36,7 @@ fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
         return Err(Failure::bad_input("--save-baseline keeps one run; give one"));
     };
     let run = Source::open(run).map_err(Failure::bad_input)?;
-    let saved = save_baseline(&run, &args.baselines, name).map_err(Failure::bad_input)?;
+    let saved = save_baseline(&run, &args.baselines, name, args.force).map_err(Failure::bad_input)?;
     let before = if saved.replaced { ", in place of the one before" } else { "" };
     print(&format!("kept as baseline {name} in {}{before}\n", saved.path.display()))?;
     Ok(0)

@@ -11,6 +11,7 @@ use storebench_core::store::{Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
+use storebench_lab::space::free_at;
 use storebench_lab::verdicts::Level;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
@@ -27,7 +28,11 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
-use crate::verbs::{copy_columns, copy_records};
+use crate::verbs::copy_space::Target;
+use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space};
+
+/// The log of a copy that has finished.
+const DONE: &str = "log.done.jsonl";
 
 /// A copy that takes less says nothing about what it was limited by, in seconds.
 const TELLING_S: f64 = 5.0;
@@ -35,19 +40,35 @@ const TELLING_S: f64 = 5.0;
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     keep_freed_memory();
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
+    let args = &*copy_guards::with_collection(args, &from)?;
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
     let failed = |error: TransferError| failure(args, error);
     copy_columns::check(&args.columns, copy_columns::format_of(args, &to)).map_err(failed)?;
-    let source = source(args, &plan, &from).map_err(failed)??;
+    let Read { source, theirs, bytes } = source(args, &plan, &from).map_err(failed)??;
+    copy_guards::check_places(args, &from, &to, plan.to_collection.as_deref(), theirs)?;
+    let begun = plan.begin(args)?;
+    let files = file_target(args, &plan, &to, &begun).map_err(failed)??;
+    if begun.begin != Begin::Resume {
+        let target = match (&files, &to) {
+            (Some(files), _) => Target::Files(files),
+            (None, Endpoint::Store(url)) => Target::Store(stores::open(url)?.paths().into_iter().next()),
+            (None, _) => Target::Store(None),
+        };
+        copy_space::check(args, bytes, &target, &begun.folder, &free_at)?;
+    }
     if args.dry_run {
         return dry_run(args, &plan, &*source, &to, &shape);
     }
     if args.json && matches!(to, Endpoint::Standard) {
         return Err(Failure::bad_input("standard output cannot hold documents and --json: leave one of them out"));
     }
-    let folder = plan.folder(args)?;
-    let sink = sink(args, &plan, &to, &folder, &*source, &shape).map_err(failed)??;
+    writable(&args.out)?;
+    let Begun { folder, begin, given_up } = begun;
+    if let Some(unfinished) = given_up {
+        abandon(&unfinished).map_err(failed)?;
+    }
+    let sink = sink(args, &plan, &to, files, &*source, &shape).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
@@ -61,13 +82,17 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         rejects: args.rejects.clone().unwrap_or_else(|| folder.join("rejects.jsonl")),
         folder: folder.clone(),
         settings: plan.settings.clone(),
-        begin: begin(args),
+        begin,
+        replace: args.force,
         verify: args.verify,
         interval: Duration::from_secs(1),
     };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
+    if args.resume && begin == Begin::Fresh {
+        progress.note("no unfinished copy found; starting a new one");
+    }
     let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
     let CopyOutcome { report, record, .. } = outcome.map_err(failed)?;
@@ -99,12 +124,30 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     })
 }
 
-fn begin(args: &CopyArgs) -> Begin {
-    match (args.resume, args.restart) {
-        (true, _) => Begin::Resume,
-        (_, true) => Begin::Restart,
-        _ => Begin::Fresh,
-    }
+/// How a copy begins, and where its log is.
+struct Begun {
+    folder: PathBuf,
+    begin: Begin,
+    /// The unfinished copy that is given up for it.
+    given_up: Option<PathBuf>,
+}
+
+/// What is read.
+struct Read {
+    source: Box<dyn Source>,
+    /// Whether it is a collection that Storebench did not make.
+    theirs: bool,
+    /// About how large it is as text.
+    bytes: Option<u64>,
+}
+
+/// Refuses a folder that cannot be written, before anything else is.
+fn writable(out: &Path) -> Result<(), Failure> {
+    let probe = out.join(format!(".storebench-{}", std::process::id()));
+    let made = std::fs::create_dir_all(out).and_then(|()| std::fs::File::create(&probe));
+    made.and_then(|_| std::fs::remove_file(&probe)).map_err(|e| {
+        Failure::bad_input(format!("--out {}: cannot be written: {e}; name another folder with --out", out.display()))
+    })
 }
 
 /// What follows from the arguments before anything is looked at.
@@ -117,6 +160,8 @@ struct Plan {
     merge: Option<MergeBy>,
     expiry: Option<Expiry>,
     their_expiry: TheirExpiry,
+    /// Whether doing it twice leaves the same as doing it once.
+    repeatable: bool,
 }
 
 impl Plan {
@@ -159,6 +204,7 @@ impl Plan {
             ("--to-key", &args.to_key),
             ("--to-body", &args.to_body),
             ("--key-field", &args.key_field),
+            ("--delimiter", &args.delimiter.map(|delimiter| delimiter.escape_ascii().to_string())),
         ] {
             if let Some(value) = value {
                 set(name, value.clone());
@@ -185,10 +231,6 @@ impl Plan {
         if args.no_key_field {
             set("--no-key-field", "given".to_owned());
         }
-        if args.verify {
-            // Without it what was written until then is not known.
-            set("--verify", "given".to_owned());
-        }
         let cwd = std::env::current_dir().unwrap_or_default();
         // The place counts: relative paths mean other files elsewhere.
         let id = name_of(&format!("{settings:?} {}", cwd.display()));
@@ -197,7 +239,9 @@ impl Plan {
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
         let (merge, expiry) = (copy_records::merge(&args.records)?, copy_records::expiry(&args.records)?);
         let their_expiry = their_expiry(args, from, to)?;
-        Ok(Self { id, parallel, settings, to_collection, merge, expiry, their_expiry })
+        let verb = storebench_transfer::Verb::from(args.op);
+        let repeatable = verb.repeatable() && merge.is_none() && args.records.op_field.is_none();
+        Ok(Self { id, parallel, settings, to_collection, merge, expiry, their_expiry, repeatable })
     }
 
     /// In what a copy between the same ends was asked for otherwise; nothing where its ends are others.
@@ -212,48 +256,58 @@ impl Plan {
         Some(if flags.is_empty() { "working folder".to_owned() } else { flags.join(", ") })
     }
 
-    /// The folder of this copy: that of the one that did not end, or a new one.
-    fn folder(&self, args: &CopyArgs) -> Result<PathBuf, Failure> {
+    /// Where this copy goes on, or begins.
+    fn begin(&self, args: &CopyArgs) -> Result<Begun, Failure> {
         let prefix = format!("copy-{}-", self.id);
-        let unfinished: Vec<PathBuf> = std::fs::read_dir(&args.out)
+        let folders: Vec<PathBuf> = std::fs::read_dir(&args.out)
             .into_iter()
             .flatten()
             .filter_map(Result::ok)
             .map(|entry| entry.path())
-            .filter(|path| is_unfinished(path))
             .collect();
-        let name = |path: &Path| path.file_name().and_then(|n| n.to_str()).map(str::to_owned).unwrap_or_default();
-        if let Some(folder) = unfinished.iter().find(|path| name(path).starts_with(&prefix)) {
-            match begin(args) {
-                Begin::Restart => {}
-                Begin::Resume => return Ok(folder.clone()),
-                Begin::Fresh => {
-                    return Err(Failure::bad_input(format!(
-                        "a copy of this that did not end is in {}: go on with it by --resume, or begin anew by --restart",
-                        folder.display()
-                    )));
-                }
+        let is_this = |path: &&PathBuf| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix))
+        };
+        let unfinished = folders.iter().filter(|path| is_unfinished(path));
+        let mut given_up = None;
+        if let Some(folder) = unfinished.clone().find(is_this) {
+            if args.resume {
+                return Ok(Begun { folder: folder.clone(), begin: Begin::Resume, given_up: None });
             }
-            abandon(folder).map_err(|error| failure(args, error))?;
-        }
-        if args.resume {
-            let alike = unfinished.iter().find_map(|folder| Some((folder, self.differs_from(&settings_of(folder)?)?)));
-            return Err(Failure::bad_input(match alike {
-                Some((folder, flags)) => format!(
+            if !args.restart && !args.dry_run {
+                return Err(Failure::bad_input(format!(
+                    "found an unfinished copy in {}; use --resume to continue or --restart to start over",
+                    folder.display()
+                )));
+            }
+            given_up = Some(folder.clone());
+        } else if args.resume {
+            if let Some((folder, flags)) =
+                unfinished.clone().find_map(|folder| Some((folder, self.differs_from(&settings_of(folder)?)?)))
+            {
+                return Err(Failure::bad_input(format!(
                     "the copy in {} that did not end was asked for with another {flags}; give the same arguments, in the \
                      same folder, to go on with it",
                     folder.display()
-                ),
-                None => {
-                    format!("there is no copy of this in {} that did not end: nothing to resume", args.out.display())
-                }
-            }));
+                )));
+            }
+            if let (false, Some(folder)) =
+                (self.repeatable, folders.iter().filter(is_this).find(|folder| folder.join(DONE).exists()))
+            {
+                return Err(Failure::bad_input(format!(
+                    "the copy in {} has finished, and to do it again would add to what it wrote; leave --resume out if \
+                     that is what you want",
+                    folder.display()
+                )));
+            }
         }
+        let begin = if given_up.is_some() { Begin::Restart } else { Begin::Fresh };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let name = |more: u32| {
             args.out.join(if more == 1 { format!("{prefix}{now}") } else { format!("{prefix}{now}-{more}") })
         };
-        Ok((1..).map(name).find(|folder| !folder.exists()).unwrap_or_else(|| name(1)))
+        let folder = (1..).map(name).find(|folder| !folder.exists()).unwrap_or_else(|| name(1));
+        Ok(Begun { folder, begin, given_up })
     }
 }
 
@@ -276,7 +330,7 @@ fn retry(args: &CopyArgs) -> RetryPolicy {
 
 type Opened<T> = Result<Result<T, Failure>, TransferError>;
 
-fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Box<dyn Source>> {
+fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Read> {
     let only_stores = [
         ("--from-collection", &args.from_collection),
         ("--from-key", &args.from_key),
@@ -289,29 +343,32 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Box<dyn Sourc
     {
         return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store, and {} is none", args.from))));
     }
-    let only_files = [("--from-format", args.from_format.is_some()), ("--types", args.types.is_some())];
+    let only_files = [
+        ("--from-format", args.from_format.is_some()),
+        ("--types", args.types.is_some()),
+        ("--delimiter", args.delimiter.is_some()),
+    ];
     let only_of_stores = [("--drop-expiry", args.drop_expiry), ("--drop-attachments", args.drop_attachments)];
     let is_store = matches!(from, Endpoint::Store(_));
-    let idle = if is_store { only_files } else { only_of_stores };
+    let idle = if is_store { &only_files[..] } else { &only_of_stores };
     if let Some((flag, _)) = idle.iter().find(|(_, given)| *given) {
         let of = if is_store { "files" } else { "stores" };
         return Ok(Err(Failure::bad_input(format!("{flag} is of {of} that are read, and {} is none", args.from))));
     }
-    Ok(Ok(match from {
-        Endpoint::Standard => Box::new(FileSource::stdin(file_options(args))?),
+    let of_files = |source: FileSource| {
+        let bytes = source.text_bytes();
+        Ok(Ok(Read { source: Box::new(source), theirs: false, bytes }))
+    };
+    match from {
+        Endpoint::Standard => of_files(FileSource::stdin(file_options(args))?),
         Endpoint::Files(pattern) => match find_files(pattern) {
-            Ok(files) => Box::new(FileSource::open(&files, file_options(args))?),
-            Err(failure) => return Ok(Err(failure)),
+            Ok(files) => of_files(FileSource::open(&files, file_options(args))?),
+            Err(failure) => Ok(Err(failure)),
         },
-        Endpoint::Remote(url) => Box::new(FileSource::open(&Place::find(url, &access(args))?, file_options(args))?),
+        Endpoint::Remote(url) => of_files(FileSource::open(&Place::find(url, &access(args))?, file_options(args))?),
         Endpoint::Store(url) => {
-            let collection = args.from_collection.clone().or_else(|| args.query.as_ref().map(|_| String::new()));
-            let Some(collection) = collection else {
-                return Ok(Err(Failure::bad_input(format!(
-                    "say which collection of {}: --from-collection NAME (or --query)",
-                    redact_url(url)
-                ))));
-            };
+            // Without one it is a query.
+            let collection = args.from_collection.clone().unwrap_or_default();
             let store = match stores::open(url) {
                 Ok(store) => store,
                 Err(failure) => return Ok(Err(failure)),
@@ -328,9 +385,10 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Box<dyn Sourc
                 timeout: args.timeout.0,
                 retry: retry(args),
             };
-            Box::new(StoreSource::open(store, options)?)
+            let source = StoreSource::open(store, options)?;
+            Ok(Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None }))
         }
-    }))
+    }
 }
 
 fn access(args: &CopyArgs) -> Access {
@@ -338,7 +396,8 @@ fn access(args: &CopyArgs) -> Access {
 }
 
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
-    FileSourceOptions { format: args.from_format, types: args.types.clone().unwrap_or_default() }
+    let types = args.types.clone().unwrap_or_default();
+    FileSourceOptions { format: args.from_format, types, delimiter: args.delimiter }
 }
 
 fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
@@ -374,16 +433,36 @@ fn sink(
     args: &CopyArgs,
     plan: &Plan,
     to: &Endpoint,
-    copy: &Path,
+    files: Option<FileSinkOptions>,
     source: &dyn Source,
     shape: &Shape,
 ) -> Opened<Box<dyn Sink>> {
+    if let Some(mut options) = files {
+        if options.format.has_columns() {
+            let begun = if options.fresh { None } else { FileSink::columns(&options)? };
+            options.columns = match begun {
+                Some(columns) => columns,
+                None => {
+                    let key_field = options.key_field.as_deref();
+                    copy_columns::columns(&args.columns, source, plan.parallel, shape, options.format, key_field)?
+                }
+            };
+        }
+        return Ok(Ok(Box::new(FileSink::open(options)?)));
+    }
+    let Endpoint::Store(url) = to else { return Ok(Err(Failure::bad_input("there is no target"))) };
+    let store = match stores::open(url) {
+        Ok(store) => store,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
+    Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)))
+}
+
+/// How files are written, but for their columns; none where the target is a store. A file that exists is refused.
+fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Opened<Option<FileSinkOptions>> {
     let place: Option<Place> = match to {
         Endpoint::Store(url) => {
-            let store = match stores::open(url) {
-                Ok(store) => store,
-                Err(failure) => return Ok(Err(failure)),
-            };
             let idle = [
                 ("--key-field", args.key_field.is_some()),
                 ("--no-key-field", args.no_key_field),
@@ -395,8 +474,7 @@ fn sink(
                     redact_url(url)
                 ))));
             }
-            StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
-            return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
+            return Ok(Ok(None));
         }
         Endpoint::Standard => None,
         Endpoint::Files(path) => match local_target(Path::new(path)) {
@@ -421,7 +499,7 @@ fn sink(
     let path = place.as_ref().and_then(Place::path);
     let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
     // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
-    let parts = path.map_or_else(|| copy.join("parts"), |path| parts_folder(path, folder, &plan.id));
+    let parts = path.map_or_else(|| begun.folder.join("parts"), |path| parts_folder(path, folder, &plan.id));
     let key_field = key_field(args);
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
     let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
@@ -431,42 +509,15 @@ fn sink(
              store by its URL, as in `sqlite:{name}`"
         ))));
     };
-    if folder && begin(args) != Begin::Resume && has_parts(to, path, args)? {
-        return Ok(Err(Failure::bad_input(format!(
-            "{name} holds parts of an earlier copy, which would stay among those of this one: write into a new folder, or \
-             take them away first"
-        ))));
-    }
-    let fresh = begin(args) != Begin::Resume;
-    let mut options =
-        FileSinkOptions { place, folder, parts, format, columns: Columns::default(), packing, key_field, fresh };
-    if format.has_columns() {
-        let begun = if fresh { None } else { FileSink::columns(&options)? };
-        options.columns = match begun {
-            Some(columns) => columns,
-            None => {
-                let key_field = options.key_field.as_deref();
-                copy_columns::columns(&args.columns, source, plan.parallel, shape, format, key_field)?
-            }
-        };
-    }
-    Ok(Ok(Box::new(FileSink::open(options)?)))
+    let (fresh, replace, columns) = (begun.begin != Begin::Resume, args.force, Columns::default());
+    let options = FileSinkOptions { place, folder, parts, format, columns, packing, key_field, fresh, replace };
+    options.check_target()?;
+    Ok(Ok(Some(options)))
 }
 
 /// The field that gets the key in files that are written.
 fn key_field(args: &CopyArgs) -> Option<String> {
     (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()))
-}
-
-/// Whether a folder holds parts of an earlier copy.
-fn has_parts(to: &Endpoint, path: Option<&Path>, args: &CopyArgs) -> Result<bool, TransferError> {
-    let is_part = |name: &str| name.starts_with("part-");
-    if let (Endpoint::Remote(url), None) = (to, path) {
-        let there = Place::list(url, &access(args))?;
-        return Ok(there.iter().any(|place| place.to_string().rsplit('/').next().is_some_and(is_part)));
-    }
-    let entries = path.and_then(|path| std::fs::read_dir(path).ok()).into_iter().flatten().filter_map(Result::ok);
-    Ok(entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_part)))
 }
 
 /// What was typed as the target, without options.
@@ -537,7 +588,7 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
     let text = serde_json::to_vec_pretty(report).map_err(|e| failed(e.into()))?;
     std::fs::write(folder.join("copy.json"), text).map_err(failed)?;
     if !report.interrupted {
-        std::fs::rename(folder.join("log.jsonl"), folder.join("log.done.jsonl")).map_err(failed)?;
+        std::fs::rename(folder.join("log.jsonl"), folder.join(DONE)).map_err(failed)?;
     }
     Ok(())
 }
@@ -614,6 +665,14 @@ fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
                 count(verified.written)
             ),
         };
+        if verified.reread > 0 {
+            out += &format!(
+                "{} of {} parts were written without --verify: their records were read from the source again, as it is \
+                 now\n",
+                count(verified.reread),
+                count(report.splits)
+            );
+        }
         if !verified.changed.is_empty() {
             out += &changed(&verified.changed);
         }

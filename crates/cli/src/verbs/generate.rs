@@ -1,8 +1,7 @@
 //! `generate STUDY`: documents as JSON lines.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use storebench_core::documents::Documents;
 use storebench_core::workload::did_you_mean;
@@ -11,9 +10,13 @@ use crate::args::GenerateArgs;
 use crate::failure::Failure;
 use crate::jsonl::{Form, Keys, LinesError, write_lines};
 use crate::output::quiet_pipe;
+use crate::outputs::{Output, refuse_existing, refused};
 use crate::studies;
 
 pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
+    if let Some(file) = &args.output {
+        refuse_existing(file, args.force)?;
+    }
     let opened = studies::open(&args.study)?;
     let documents = opened.documents()?;
     let catalog = &documents.catalog;
@@ -42,7 +45,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
         Ok(out.flush()?)
     };
     match &args.output {
-        Some(file) => whole_file(file, write)?,
+        Some(file) => whole_file(file, args.force, write)?,
         None => directly("stdout", write(&mut io::stdout().lock()))?,
     }
     Ok(0)
@@ -70,33 +73,24 @@ fn directly(place: &str, written: Result<(), LinesError>) -> Result<(), Failure>
     }
 }
 
-/// Writes beside the file and moves it there, so that nobody takes a part for the whole. What is no
-/// plain file (a device, a named pipe) is written to, never replaced.
-fn whole_file(file: &Path, write: impl FnOnce(&mut dyn Write) -> Result<(), LinesError>) -> Result<(), Failure> {
-    let refused = |e: &io::Error| format!("{}: cannot be written: {e}; use another path or free space", file.display());
-    // A link stays a link: what it points to is replaced.
-    let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    if place.metadata().is_ok_and(|found| !found.is_file()) {
-        let mut out = OpenOptions::new().write(true).open(&place).map_err(|e| Failure::bad_input(refused(&e)))?;
-        return directly(&file.display().to_string(), write(&mut out));
+/// Writes beside the file and moves it there, so that nobody takes a part for the whole.
+fn whole_file(
+    file: &Path,
+    force: bool,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), LinesError>,
+) -> Result<(), Failure> {
+    let output = Output::create(file).map_err(|e| refused(file, &e))?;
+    let mut out = BufWriter::with_capacity(1 << 20, &output.file);
+    let written = write(&mut out).and_then(|()| Ok(out.flush()?));
+    drop(out);
+    match written {
+        Ok(()) => output.keep(force),
+        // Of a pipe.
+        Err(LinesError::Write(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(LinesError::Write(e)) => Err(output.discard(&e)),
+        Err(LinesError::Lost(message)) => {
+            let _ = output.discard(&io::ErrorKind::Other.into());
+            Err(Failure::spoiled(message))
+        }
     }
-    let mut name = place.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part: PathBuf = place.with_file_name(name);
-    let made = File::create(&part).map_err(|e| Failure::bad_input(refused(&e)))?;
-    let mut out = BufWriter::with_capacity(1 << 20, made);
-    write(&mut out)
-        .and_then(|()| {
-            let made = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-            made.sync_data()?;
-            Ok(std::fs::rename(&part, &place)?)
-        })
-        .map_err(|error| {
-            // Only tidies up: the error that matters is the first one.
-            let _ = std::fs::remove_file(&part);
-            match error {
-                LinesError::Write(e) => Failure::spoiled(refused(&e)),
-                LinesError::Lost(message) => Failure::spoiled(message),
-            }
-        })
 }

@@ -7,11 +7,15 @@ use storebench_report::{Life, Recorded, ReportError, Subject, markdown, page};
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::print;
+use crate::outputs::{refuse_existing, write_text};
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
+    if let Some(file) = args.output.as_ref().filter(|file| file.as_os_str() != "-") {
+        refuse_existing(file, args.force)?;
+    }
     let runs =
         args.runs.iter().map(|run| Recorded::open(run)).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
     let subject = Subject::of(runs);
@@ -30,9 +34,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         print(&text)?;
         return Ok(0);
     }
-    write(&file, &text).map_err(|e| {
-        Failure::spoiled(format!("{}: cannot be written: {e}; free space or give another file with -o", file.display()))
-    })?;
+    // The page of a run is made again in its folder.
+    write_text(&file, &text, args.force || args.output.is_none())?;
     print(&format!("{}\n", file.display()))?;
     Ok(0)
 }
@@ -45,16 +48,6 @@ pub(super) fn write_page(folder: &Path) -> Result<PathBuf, String> {
     };
     let text = made().map_err(|e| e.to_string())?;
     let file = folder.join(PAGE);
-    write(&file, &text).map_err(|e| format!("{}: cannot be written: {e}", file.display()))?;
+    write_text(&file, &text, true).map_err(|failure| failure.message)?;
     Ok(file)
-}
-
-/// Beside its place, then moved there: nobody reads a part.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let beside = file.with_file_name(format!(".{name}.{}", std::process::id()));
-    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file)).inspect_err(|_| {
-        // Only tidies up; the error that matters is the first one.
-        let _ = std::fs::remove_file(&beside);
-    })
 }

@@ -57,6 +57,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         runs_dir: Some(args.result.out.clone()),
         prepare: prepare_mode(args.result.into_existing, args.keep),
         remove_after: args.result.remove_after,
+        anyway: args.result.anyway,
         transfers: Some(Arc::new(Copies)),
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),

@@ -184,7 +184,8 @@ fn a_baseline_is_kept_and_used() {
     assert_eq!(file(".storebench/baselines/main.json"), file("a/run.json"));
     let done = cli.run_args(&["compare", "b", "--baseline", "main", "--fail-on", "throughput < -10%"]).code(0);
     assert!(done.out.contains("A  baseline main · first"), "{}", done.out);
-    assert!(cli.run("compare b --save-baseline main").code(0).out.contains("in place of the one before"));
+    assert!(cli.run("compare b --save-baseline main").code(2).err.contains("--force"));
+    assert!(cli.run("compare b --save-baseline main --force").code(0).out.contains("in place of the one before"));
     assert_eq!(file(".storebench/baselines/main.json"), file("b/run.json"));
     cli.run("compare a --save-baseline main --baselines elsewhere").code(0);
     assert!(cli.run("compare b#second --baseline main --baselines elsewhere").code(0).out.contains("· second ·"));

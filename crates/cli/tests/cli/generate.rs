@@ -100,11 +100,14 @@ fn what_is_no_plain_file_is_written_to_and_not_replaced() {
 
     cli.write("target", "");
     symlink("target", cli.path("link")).unwrap();
-    cli.run("generate books.toml users --output link").code(0);
+    let refused = cli.run("generate books.toml users --output link").code(2);
+    assert!(refused.err.contains("link exists") && refused.err.contains("--force"), "{}", refused.err);
+    assert_eq!(std::fs::read_to_string(cli.path("target")).unwrap(), "");
+    cli.run("generate books.toml users --output link --force").code(0);
     assert!(cli.path("link").is_symlink());
     assert_eq!(std::fs::read_to_string(cli.path("target")).unwrap(), text);
     let folder = cli.run("generate books.toml users --output .").code(2);
-    assert!(folder.err.contains("cannot be written"), "{}", folder.err);
+    assert!(folder.err.contains("is a folder"), "{}", folder.err);
 }
 
 #[test]

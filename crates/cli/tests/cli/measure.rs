@@ -110,6 +110,9 @@ fn a_saved_study_runs_as_the_bench_did() {
     let flags = "--docs 500 --size 200B --operations 1000 --durability os --check 1";
     cli.run(&format!("bench redb:a.redb {flags} --save-study quick.toml -q --out one")).measured();
     insta::assert_snapshot!(std::fs::read_to_string(cli.path("quick.toml")).unwrap());
+    let refused = cli.run(&format!("bench redb:a.redb {flags} --save-study quick.toml -q --out two")).code(2);
+    assert!(refused.err.contains("quick.toml exists") && refused.err.contains("--force"), "{}", refused.err);
+    assert!(!cli.path("two").exists(), "refused before anything is measured");
     let result = cli.run("run quick.toml --json -q").measured().json();
     assert_eq!(phase(&result, "bench")["ops"]["read"]["checked"], phase(&result, "bench")["ops"]["read"]["succeeded"]);
     cli.run("verify redb:a.redb quick.toml").code(0);

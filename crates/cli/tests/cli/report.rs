@@ -140,6 +140,9 @@ fn a_page_is_made_again_of_what_is_left() {
     let page = page_of(&folder);
     assert!(page.contains("held every limit") && !page.contains("throughput-over-time"));
     assert_eq!(cli.run("report run/run.json -o other.html").code(0).out, "other.html\n");
+    let refused = cli.run("report run/run.json -o other.html").code(2);
+    assert!(refused.err.contains("other.html exists") && refused.err.contains("--force"), "{}", refused.err);
+    cli.run("report run/run.json -o other.html --force").code(0);
     let printed = cli.run("report run -o -").code(0).out;
     assert!(printed.starts_with("<!DOCTYPE html>") && printed.ends_with("</html>"));
 }

@@ -40,7 +40,7 @@ fn lines_that_are_no_records() {
         &told,
         &[
             ("books.jsonl, line 4", "broken JSON"),
-            ("books.jsonl, line 5", "expected a JSON object"),
+            ("books.jsonl, line 5", "it is a list, and a record is a JSON object"),
             ("books.jsonl, line 6", "`_id` is missing"),
             ("books.jsonl, line 7", "empty"),
             ("books.jsonl, line 8", "`_id`"),

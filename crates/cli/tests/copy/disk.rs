@@ -74,7 +74,7 @@ fn a_file_for_which_the_disk_is_too_small_is_not_there_by_half() {
         let Some(disk) = Disk::mount(cli.path(name), size) else { return };
         let target = format!("{name}/out.jsonl");
         std::fs::write(cli.path(&target), "of last night\n").unwrap();
-        let args = ["copy", "books.jsonl", &target, "--verify", "-p", "2"];
+        let args = ["copy", "books.jsonl", &target, "--verify", "-p", "2", "--force", "--anyway"];
         let full = cli.run_args(&args).code(1);
         let kept = std::fs::read_to_string(cli.path(&target)).unwrap();
         assert_eq!((kept.as_str(), disk.names()), ("of last night\n", vec!["out.jsonl".to_owned()]), "{full:?}");
@@ -99,8 +99,12 @@ fn parquet_for_which_the_disk_is_too_small_is_gone_on_with() {
         .collect();
     cli.write("books.jsonl", &lines);
     let Some(disk) = Disk::mount(cli.path("small"), "2m") else { return };
-    let full =
-        filled_and_gone_on_with(&cli, &disk, &["copy", "books.jsonl", "small/out.parquet", "--verify", "-p", "2"], 1);
+    let full = filled_and_gone_on_with(
+        &cli,
+        &disk,
+        &["copy", "books.jsonl", "small/out.parquet", "--verify", "-p", "2", "--anyway"],
+        1,
+    );
     assert!(full.err.contains("small/out.parquet") && full.err.contains("No space left"), "{full:?}");
 }
 
@@ -111,10 +115,14 @@ fn a_store_whose_disk_is_full_ends_the_copy_and_is_gone_on_with() {
     for (scheme, name) in [("sqlite", "books.db"), ("redb", "books.redb"), ("fjall", "books")] {
         let Some(disk) = Disk::mount(cli.path(scheme), "6m") else { return };
         let url = format!("{scheme}:{scheme}/{name}");
-        let full = filled_and_gone_on_with(&cli, &disk, &["copy", "books.jsonl", &url, "--verify", "-p", "2"], 1);
+        let args = ["copy", "books.jsonl", &url, "--verify", "-p", "2", "--anyway"];
+        let refused = cli.run_args(&args[..args.len() - 1]).code(2);
+        let told = refused.err.contains("not enough disk space") && refused.err.contains("free at");
+        assert!(told && disk.names().is_empty(), "{refused:?}");
+        let full = filled_and_gone_on_with(&cli, &disk, &args, 1);
         println!("{scheme}: {}", full.err.trim());
         assert!(full.err.contains(&format!("{scheme}/{name}")) && full.err.contains("--resume"), "{full:?}");
-        let done = cli.run_args(&["copy", &url, "all.jsonl", "--from-collection", "books"]).code(0);
+        let done = cli.run_args(&["copy", &url, "all.jsonl", "--force", "--from-collection", "books"]).code(0);
         assert_eq!(by_key(&cli.path("all.jsonl")), by_key(&cli.path("books.jsonl")), "{done:?}");
     }
 }
@@ -125,7 +133,7 @@ fn a_full_disk_below_the_copy_s_own_folder_is_named() {
     cli.write("books.jsonl", &documents(20_000));
     let Some(disk) = Disk::mount(cli.path("runs"), "64k") else { return };
     // What is written is noted there, to be compared.
-    let args = ["copy", "books.jsonl", "sqlite:b.db", "--verify", "-p", "2", "--out", "runs"];
+    let args = ["copy", "books.jsonl", "sqlite:b.db", "--verify", "-p", "2", "--anyway", "--out", "runs"];
     let full = filled_and_gone_on_with(&cli, &disk, &args, 1);
     assert!(full.err.contains("runs/") && full.err.contains("No space left"), "{full:?}");
 }

@@ -172,7 +172,7 @@ fn three_kinds_of_store_copy_into_each_other() {
             assert_eq!(done.code, 0, "{done:?}");
             let report = report(&done);
             assert_eq!((count(&report, "written"), &report["verified"]["equal"]), (1_500, &Value::Bool(true)));
-            let done = cli.run_args(&["copy", to, "back.jsonl", "--from-collection", &name, "-p", "1"]);
+            let done = cli.run_args(&["copy", to, "back.jsonl", "--force", "--from-collection", &name, "-p", "1"]);
             assert_eq!(done.code, 0, "{done:?}");
             assert_eq!(by_key(&cli.path("back.jsonl")), by_key(&cli.path("books.jsonl")), "{from} → {to}");
         }
@@ -189,7 +189,7 @@ fn every_store_gives_back_what_it_was_given() {
         let done = cli.run_args(&["copy", "books.jsonl", url, "--verify", "-p", "2", "--json"]);
         assert_eq!(done.code, 0, "{url}: {done:?}");
         assert_eq!(report(&done)["verified"]["equal"], true, "{url}");
-        let out = ["copy", url, "back.jsonl", "--from-collection", "books", "--verify", "-p", "2", "--json"];
+        let out = ["copy", url, "back.jsonl", "--force", "--from-collection", "books", "--verify", "-p", "2", "--json"];
         let done = cli.run_args(&out);
         assert_eq!((done.code, count(&report(&done), "written")), (0, 1_200), "{url}: {done:?}");
         assert_eq!(by_key(&cli.path("back.jsonl")), by_key(&cli.path("books.jsonl")), "{url}");
@@ -305,11 +305,9 @@ fn what_cannot_be_copied_is_told_before_anything_is_written() {
         ("copy none-*.jsonl sqlite:b.db", "no file fits"),
         ("copy ftp://h/x sqlite:b.db", "ftp://"),
         ("copy - sqlite:b.db", "--to-collection"),
-        ("copy sqlite:b.db out.jsonl", "--from-collection"),
         ("copy books.jsonl sqlite:b.db --key {a", "`{` without `}`"),
         ("copy books.jsonl out.jsonl --op insert", "goes only with a store"),
         ("copy books.jsonl sqlite:b.db --durability majority", "cannot promise durability"),
-        ("copy books.jsonl sqlite:b.db --resume", "nothing to resume"),
         ("copy books.jsonl sqlite:b.db --op append --verify", "cannot be told"),
         ("copy books.jsonl sqlite:b.db --from-key id", "--from-key goes only with a store"),
     ] {

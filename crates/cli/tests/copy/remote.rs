@@ -79,7 +79,7 @@ fn a_copy_to_s3_that_is_killed_leaves_nothing_half_and_goes_on() {
             (&done.json()["counts"]["written"], &done.json()["verified"]["equal"]),
             (&12_000.into(), &true.into())
         );
-        let done = lab.run(&["copy", &url, "back.jsonl", "-p", "3", "--verify", "--json"]).code(0);
+        let done = lab.run(&["copy", &url, "back.jsonl", "--force", "-p", "3", "--verify", "--json"]).code(0);
         assert_eq!(done.json()["counts"]["written"], 12_000);
         assert!(sorted(&lab.cli.path("back.jsonl")) == sorted(&lab.cli.path("books.jsonl")), "{key}");
         assert_eq!(lab.s3.open_uploads(), 0);
@@ -236,7 +236,7 @@ fn soak_files_go_through_hdfs_with_kills() {
     for name in ["books.jsonl.gz", "books.parquet"] {
         let one = url(name);
         run(&["copy", "sqlite:b.db", &one, "--from-collection", "books", "--verify"]).code(0);
-        run(&["copy", &one, "back.jsonl", "-p", "3", "--verify"]).code(0);
+        run(&["copy", &one, "back.jsonl", "--force", "-p", "3", "--verify"]).code(0);
         assert!(sorted(&cli.path("back.jsonl")) == all, "{name}");
     }
     let missing = run(&["copy", &url("missing.jsonl"), "back.jsonl"]).code(2);

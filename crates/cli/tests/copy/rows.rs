@@ -31,7 +31,7 @@ fn what_was_copied_into_redis_comes_out_again() {
         let done = cli.run_args(&["copy", "books.jsonl", &url, "--verify", "-p", "2", "--json"]);
         assert_eq!(done.code, 0, "{done:?}");
         assert_eq!(report(&done)["verified"]["equal"], true);
-        let out = ["copy", &url, "out.jsonl", "--from-collection", "books", "--verify", "-p", "2", "--json"];
+        let out = ["copy", &url, "out.jsonl", "--force", "--from-collection", "books", "--verify", "-p", "2", "--json"];
         let done = cli.run_args(&out);
         assert_eq!(done.code, 0, "{done:?}");
         let splits = report(&done)["splits"].as_u64().unwrap();

@@ -56,6 +56,11 @@ pub struct CollectionLayout {
     pub existing: Option<Existing>,
 }
 
+/// What an error about columns ends with, where it can be mended by naming them. Each verb puts its own flags in the
+/// place of it.
+pub const NAME_COLUMNS: &str =
+    "name the columns in the study: existing = { name = \"TABLE\", key = \"COLUMN\", body = \"COLUMN\" }";
+
 /// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`] and
 /// [`Prepare::WriteExisting`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -322,6 +327,16 @@ pub trait Store: Send + Sync + 'static {
     /// were cut in another order are not those of this one.
     fn range_order(&self, _collection: CollectionId) -> Option<String> {
         None
+    }
+
+    /// Names of the collections that a copy can read here, in no order. Changes nothing.
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("this store does not list its collections".into()))
+    }
+
+    /// What the store itself calls a collection, in full: two that have the same name here are one.
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name).clone()
     }
 
     /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.

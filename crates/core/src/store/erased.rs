@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Prepare, Request, RowStream,
-    Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Prepare,
+    Request, RowStream, Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
 };
 use crate::engine::{self, WorkerJob, WorkerReport};
 
@@ -27,6 +27,8 @@ pub trait AnyStore: Send + Sync {
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError>;
     fn range_order(&self, collection: CollectionId) -> Option<String>;
+    fn collections(&self) -> Result<Vec<String>, StoreError>;
+    fn full_name(&self, collection: &CollectionLayout) -> String;
     fn parts(&self) -> Result<Vec<String>, StoreError>;
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
@@ -77,6 +79,12 @@ where
     }
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         Store::range_order(self, collection)
+    }
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        Store::collections(self)
+    }
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        Store::full_name(self, collection)
     }
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         Store::parts(self)
@@ -145,6 +153,12 @@ impl Store for Erased {
     }
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         self.0.range_order(collection)
+    }
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.0.collections()
+    }
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.0.full_name(collection)
     }
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         self.0.parts()

@@ -13,9 +13,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply,
-    PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError,
-    Token,
+    Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout, Namespace, OpError,
+    OwnedReply, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats, Store,
+    StoreError, Token,
 };
 use crate::engine::Clock;
 
@@ -123,6 +123,14 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
 
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         self.inner.range_order(collection)
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.collections()
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.inner.full_name(collection)
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

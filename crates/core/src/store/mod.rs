@@ -18,13 +18,14 @@ mod null;
 mod operation;
 mod outcome;
 mod owned;
+mod place;
 mod rows;
 mod slow;
 
 pub use batch::{Batch, BatchBuf};
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, Namespace, PhaseStart,
-    Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS, Namespace,
+    PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,
 };
 pub use cuts::{SAMPLES_A_RANGE, evenly};
 pub use durability::{Acknowledged, Durability, Persisted, ReadConsistency};
@@ -38,5 +39,6 @@ pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token, ViewRows};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
 pub use owned::OwnedReply;
+pub use place::{canonical, place_of, same_file};
 pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
 pub use slow::{Servers, Slow, SlowOptions};

@@ -38,9 +38,17 @@ impl Source {
 /// Keeps a run as a baseline: its `run.json`, byte for byte, put in place whole.
 ///
 /// # Errors
-/// The run is partial, the name does not make a file name, or the file cannot be written: what was there before stays.
-pub fn save_baseline(run: &Source, dir: &Path, name: &str) -> Result<Saved, CompareError> {
+/// The run is partial, the name does not make a file name, a baseline of this name is there and is not to be replaced, or
+/// the file cannot be written: what was there before stays.
+pub fn save_baseline(run: &Source, dir: &Path, name: &str, replace: bool) -> Result<Saved, CompareError> {
     let path = path_of(dir, name)?;
+    let taken = || {
+        let text = format!("{} exists; choose another name, or use --force to overwrite it", path.display());
+        Err(CompareError::Baseline(text))
+    };
+    if !replace && path.exists() {
+        return taken();
+    }
     if let Some(arm) = &run.arm {
         let text = format!("a baseline holds a whole run: leave `#{arm}` out, and name the arm when you compare");
         return Err(CompareError::Baseline(text));
@@ -62,10 +70,13 @@ pub fn save_baseline(run: &Source, dir: &Path, name: &str) -> Result<Saved, Comp
         file.write_all(&bytes)?;
         file.as_file().sync_data()?;
         let replaced = path.exists();
-        file.persist(&path)?;
-        Ok(replaced)
+        let put = if replace { file.persist(&path) } else { file.persist_noclobber(&path) };
+        put.map(|_| replaced).map_err(|e| e.error)
     };
-    let replaced = put().map_err(failed)?;
+    let replaced = match put() {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && !replace => return taken(),
+        put => put.map_err(failed)?,
+    };
     Ok(Saved { path: path.clone(), replaced })
 }
 

@@ -527,14 +527,16 @@ fn baselines_are_kept_whole_and_found_by_name() {
     let a = kept(dir.path(), "a", &run(DAY_1, &[("x", EVEN)]));
     let missing = |name: &str| Source::baseline(&baselines, name).unwrap_err().to_string();
     assert!(missing("main").contains("--save-baseline main"));
-    let saved = save_baseline(&a, &baselines, "main").unwrap();
+    let saved = save_baseline(&a, &baselines, "main", false).unwrap();
     assert!(!saved.replaced && saved.path.ends_with("main.json"));
     assert_eq!(std::fs::read(&saved.path).unwrap(), std::fs::read(&a.file).unwrap());
     let b = kept(dir.path(), "b", &run(DAY_2, &[("x", &faster(1.2))]));
     let result = compared(&[Source::baseline(&baselines, "main").unwrap(), b.clone()], &[]).unwrap();
     assert_eq!(result.pairs[0].a.label(), "baseline main#x");
     assert_eq!(figure(&result, "steady.throughput").word, "faster");
-    assert!(save_baseline(&b, &baselines, "main").unwrap().replaced);
+    let refused = save_baseline(&b, &baselines, "main", false).unwrap_err().to_string();
+    assert!(refused.contains("--force"), "{refused}");
+    assert!(save_baseline(&b, &baselines, "main", true).unwrap().replaced);
     assert_eq!(std::fs::read_dir(&baselines).unwrap().count(), 1, "nothing else is left there");
     assert!(Source::baseline(&baselines, "main#x").unwrap().arm.is_some());
     assert!(missing("mian").contains("did you mean `main`"));
@@ -542,7 +544,7 @@ fn baselines_are_kept_whole_and_found_by_name() {
     let mut cut = run(DAY_2, &[("x", EVEN)]);
     cut.run.interrupted = true;
     let cut = kept(dir.path(), "cut", &cut);
-    assert!(save_baseline(&cut, &baselines, "main").unwrap_err().to_string().contains("interrupted"));
+    assert!(save_baseline(&cut, &baselines, "cut", false).unwrap_err().to_string().contains("interrupted"));
 }
 
 #[test]

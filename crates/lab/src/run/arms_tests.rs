@@ -71,6 +71,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
         runs_dir: runs_dir.map(Path::to_owned),
         prepare: PrepareMode::Fresh,
         remove_after: false,
+        anyway: false,
         interval: Duration::from_millis(100),
         commit: None,
     }

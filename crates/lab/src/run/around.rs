@@ -111,7 +111,7 @@ fn most(paths: &[PathBuf], over: &AtomicBool) -> u64 {
     }
 }
 
-fn sum(paths: &[PathBuf]) -> u64 {
+pub(super) fn sum(paths: &[PathBuf]) -> u64 {
     paths.iter().map(|path| disk_bytes(path)).sum()
 }
 

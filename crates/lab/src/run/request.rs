@@ -150,6 +150,8 @@ pub struct RunRequest {
     pub prepare: PrepareMode,
     /// Remove what was loaded once the last trial of a store has ended.
     pub remove_after: bool,
+    /// Begin also where disks are too small or the time is too long by the plan's estimate.
+    pub anyway: bool,
     /// Who makes the copies of phases that copy; none where the study has no such phase.
     pub transfers: Option<Arc<dyn Transfers>>,
     /// Length of an interval of the tables.

@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storebench_core::documents::Documents;
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop, Written};
 use storebench_core::ledger::version_at;
-use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError};
+use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError, place_of};
 use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study};
 
+use super::around::sum;
 use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::ledgers::ledger_fits;
@@ -28,6 +29,7 @@ use crate::plan::{Outline, Plan, PlannedTrial, load_key};
 use crate::results::{
     CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
 };
+use crate::space::{Need, check_space, check_time, free_at};
 use crate::verdicts::exit_code;
 
 /// Documents compressed page by page and one by one to say how far they shrink, in bytes.
@@ -167,6 +169,9 @@ fn run_with(
         }
         None => None,
     };
+    if !request.anyway {
+        enough(&arms, &plan)?;
+    }
     let files = write_files(request, &arms, &stop, observer)?;
     let folder = match (&request.resume, &request.runs_dir) {
         (Some(path), _) => {
@@ -304,6 +309,29 @@ fn plan_of(study: &Study, arms: &[Arm]) -> Plan {
     Plan::of(study, &outlines)
 }
 
+/// Refuses a plan for which the disks are too small, or which nobody lives to see the end of.
+fn enough(arms: &[Arm], plan: &Plan) -> Result<(), LabError> {
+    check_time(plan.estimate.least_s).map_err(LabError::BadInput)?;
+    let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
+    for arm in arms {
+        let data = arm.store.paths().into_iter().next();
+        let data = data.or_else(|| arm.request.server.as_ref().and_then(|server| server.seen()?.1));
+        let planned =
+            plan.arms.iter().find(|planned| planned.arm == arm.name && planned.store == arm.request.store_name);
+        let (Some(path), Some(planned)) = (data, planned) else { continue };
+        // What the trials remove first is free for them.
+        let there = if arm.prepare == Prepare::Fresh { sum(&arm.store.paths()) } else { 0 };
+        let bytes = planned.estimate.disk_bytes.saturating_sub(there);
+        let what = format!("the database of store `{}`", arm.request.store_name);
+        let need = needs.entry(&arm.location).or_insert(Need { what, path, bytes });
+        need.bytes = need.bytes.max(bytes);
+    }
+    let mut needs: Vec<Need> = needs.into_values().collect();
+    let (what, path) = ("files of copies".to_owned(), std::env::temp_dir());
+    needs.push(Need { what, path, bytes: plan.estimate.files_bytes });
+    check_space(&needs, &free_at).map_err(LabError::BadInput)
+}
+
 /// Looks at a store and checks that it can do what is asked. Changes nothing.
 fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, LabError> {
     let (name, store) = (&request.store_name, &request.store);
@@ -366,7 +394,7 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         name: request.name(),
         request: request.clone(),
         store: Arc::clone(store),
-        location: location(store, &description),
+        location: place_of(store, &description.url),
         load_key: load_key(request, &description),
         description,
         capabilities,
@@ -374,28 +402,6 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         prepare,
         kept,
     })
-}
-
-/// The place of a store's data. Options of its URL are left out: stores that differ in them alone may be one place.
-/// What is in memory is a place of its own for each store.
-fn location(store: &Arc<dyn AnyStore>, description: &Description) -> String {
-    let place = description.url.split('?').next().unwrap_or_default();
-    if place.ends_with("memory:") {
-        return format!("{place}{:p}", Arc::as_ptr(store));
-    }
-    // One file has many names, and a decorator is no other place.
-    let canonical = |path: &PathBuf| {
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let (folder, name) = (absolute.parent().map(Path::to_owned), absolute.file_name().map(ToOwned::to_owned));
-        let folder = folder.and_then(|folder| folder.canonicalize().ok());
-        absolute.canonicalize().ok().or_else(|| Some(folder?.join(name?))).unwrap_or(absolute)
-    };
-    match store.paths().first() {
-        Some(path) => canonical(path).display().to_string(),
-        None => {
-            place.rsplit_once('+').filter(|(before, _)| !before.contains(':')).map_or(place, |(_, own)| own).to_owned()
-        }
-    }
 }
 
 /// Whether the study loads documents itself.

@@ -153,6 +153,7 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
         runs_dir: runs_dir.map(Path::to_owned),
         prepare: PrepareMode::Fresh,
         remove_after: false,
+        anyway: false,
         transfers: None,
         interval: Duration::from_millis(100),
         commit: None,

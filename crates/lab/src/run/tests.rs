@@ -65,6 +65,7 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
         runs_dir: runs_dir.map(Path::to_owned),
         prepare: PrepareMode::Fresh,
         remove_after: false,
+        anyway: false,
         transfers: None,
         interval: Duration::from_millis(100),
         commit: None,

@@ -131,6 +131,7 @@ fn request(text: &str, transfers: Option<Arc<dyn Transfers>>) -> RunRequest {
         runs_dir: None,
         prepare: PrepareMode::Fresh,
         remove_after: false,
+        anyway: false,
         transfers,
         prices: None,
         resume: None,

@@ -39,6 +39,11 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// Names of the collections that Storebench made.
+    pub(super) fn made_here(self) -> Vec<String> {
+        self.marker.into_iter().flat_map(|(_, made)| made).collect()
+    }
+
     fn ours(&self) -> bool {
         self.marker.as_ref().is_some_and(|(scope, _)| *scope)
     }

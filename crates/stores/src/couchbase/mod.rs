@@ -57,8 +57,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, ReadConsistency, Request,
-    Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, OpKind, Prepare,
+    ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::workload::Body;
 
@@ -273,6 +273,15 @@ impl Store for CouchbaseStore {
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
         self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.namespace(&self.settings)))
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        let (scope, name) = layout::place(&self.settings, collection);
+        format!("{scope}.{name}")
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.made_here()))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

@@ -117,6 +117,22 @@ impl CouchStore {
         name
     }
 
+    /// What a copy calls a database: one of `ours` as the collection that it was made for.
+    fn collection_of(&self, database: &str, ours: &[String]) -> String {
+        let made = ours.iter().any(|name| name == database);
+        let Some(short) = database.strip_prefix(&self.prefix).filter(|_| made) else { return database.to_owned() };
+        let mut name = String::new();
+        let mut capital = false;
+        for c in short.chars() {
+            match std::mem::replace(&mut capital, c == '$') {
+                _ if c == '$' => {}
+                true => name.push(c.to_ascii_uppercase()),
+                false => name.push(c),
+            }
+        }
+        name
+    }
+
     /// Databases of our names: with the marker, and without.
     async fn look(&self, server: &Server) -> Result<(Vec<String>, Vec<String>), StoreError> {
         let names = server.databases(&self.prefix).await?;
@@ -316,6 +332,23 @@ impl Store for CouchStore {
                 (true, None) => Namespace::Absent,
                 (false, None) => Namespace::Ours,
             })
+        })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.database(collection)
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            self.greet(&server).await?;
+            let refused =
+                || StoreError::NotSupported(format!("{} does not let this user list databases", self.address.shown));
+            let mut names = server.databases("").await?.ok_or_else(refused)?;
+            names.retain(|name| !name.starts_with('_'));
+            let (ours, _) = self.look(&server).await?;
+            Ok(names.iter().map(|name| self.collection_of(name, &ours)).collect())
         })
     }
 

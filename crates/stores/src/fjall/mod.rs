@@ -309,6 +309,11 @@ impl Store for FjallStore {
         folder::look(&self.path).map(|found| found.namespace())
     }
 
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        let marker = folder::look(&self.path)?.marker;
+        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, _)| name).collect())
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_existing("fjall", layout)?;
         let found = folder::look(&self.path)?;

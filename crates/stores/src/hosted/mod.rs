@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    AnyStore, Capabilities, CollectionId, Description, Explanation, Layout, Namespace, Prepare, Request, Runtime,
-    SessionOptions, Stats, Store, StoreError,
+    AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Prepare,
+    Request, Runtime, SessionOptions, Stats, Store, StoreError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -233,6 +233,10 @@ impl Store for HostedStore {
             Gave::Explanation(explanation) => Some(explanation),
             _ => None,
         })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.inner.full_name(collection)
     }
 
     fn paths(&self) -> Vec<PathBuf> {

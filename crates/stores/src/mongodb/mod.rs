@@ -59,9 +59,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Acknowledged, Capabilities, CollectionId, Description, Durability, Explanation, Layout, Namespace, OpKind,
-    Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
-    Support, evenly,
+    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout,
+    Namespace, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats,
+    Store, StoreError, Support, evenly,
 };
 
 use crate::net::Control;
@@ -262,6 +262,21 @@ impl Store for MongoStore {
         self.control.block_on(async {
             let mut desk = self.desk().await?;
             Ok(namespace::look(&mut desk).await?.namespace(&self.target.database))
+        })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        let name = collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name);
+        let elsewhere = collection.existing.is_some() && name.contains('.');
+        // The place of the store has its database already.
+        let within = name.strip_prefix(&format!("{}.", self.target.database)).filter(|_| elsewhere);
+        within.unwrap_or(name).to_owned()
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let mut desk = self.desk().await?;
+            Ok(namespace::look(&mut desk).await?.names())
         })
     }
 

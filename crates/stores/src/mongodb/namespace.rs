@@ -43,6 +43,11 @@ impl Contents {
         }
     }
 
+    /// Names of all collections.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.theirs.iter().map(String::as_str).chain(self.made_here()).map(str::to_owned).collect()
+    }
+
     /// Names of the collections that Storebench made.
     pub(super) fn made_here(&self) -> impl Iterator<Item = &str> {
         self.ours.iter().map(|(name, _)| name.as_str())
@@ -312,7 +317,7 @@ async fn readable(
 }
 
 fn missing(place: &str, name: &str, contents: &Contents) -> StoreError {
-    let there: Vec<&str> = contents.theirs.iter().map(String::as_str).chain(contents.made_here()).collect();
+    let there = contents.names();
     let there = if there.is_empty() { "nothing".to_owned() } else { there.join(", ") };
     StoreError::NotSupported(format!(
         "{place}: there is no collection `{name}`; it has {there}. One in another database is written \

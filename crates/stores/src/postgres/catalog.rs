@@ -29,6 +29,12 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// Tables as a copy names them: those of others with their schema.
+    pub(super) fn names(&self, schema: &str) -> Vec<String> {
+        let theirs = self.theirs.iter().filter(|name| !name.ends_with("()")).map(|name| format!("{schema}.{name}"));
+        self.ours.iter().map(|(name, _)| name.clone()).chain(theirs).chain(self.elsewhere.iter().cloned()).collect()
+    }
+
     /// Whose the namespace is. A database that holds somebody else's tables is not ours to write
     /// into, unless the schema there carries the marker already.
     pub(super) fn namespace(&self, target: &Target, schema: &str) -> Namespace {

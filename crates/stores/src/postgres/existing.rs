@@ -1,6 +1,6 @@
 //! Tables that Storebench did not make: found, read, sampled; written where that was asked for.
 
-use storebench_core::store::{Existing, StoreError};
+use storebench_core::store::{Existing, NAME_COLUMNS, StoreError};
 use storebench_core::workload::Body;
 
 use super::channel::Channel;
@@ -54,6 +54,11 @@ pub(super) async fn resolve(
             names.join(", ")
         ))
     };
+    // Where another column would do.
+    let unnamed = |why: &str| match refused(why) {
+        StoreError::NotSupported(text) => StoreError::NotSupported(format!("{text}; {NAME_COLUMNS}")),
+        other => other,
+    };
     if columns.is_empty() {
         return Err(StoreError::NotSupported(format!(
             "{}: there is no table `{schema}.{name}` that this user may see; write it as schema.table",
@@ -62,11 +67,11 @@ pub(super) async fn resolve(
     }
     let find = |wanted: &str| columns.iter().find(|column| column.name == wanted);
     let key = match &existing.key {
-        Some(wanted) => find(wanted).ok_or_else(|| refused(&format!("there is no column `{wanted}` for the key")))?,
+        Some(wanted) => find(wanted).ok_or_else(|| unnamed(&format!("there is no column `{wanted}` for the key")))?,
         None => columns
             .iter()
             .find(|column| column.primary)
-            .ok_or_else(|| refused("no single column is its primary key, so name the one that holds the key"))?,
+            .ok_or_else(|| unnamed("no single column is its primary key"))?,
     };
     let quoted = identifier(&key.name);
     let textual = matches!(key.sql_type.as_str(), "text" | "character varying");
@@ -94,15 +99,15 @@ pub(super) async fn resolve(
     }
     let mut given = Given::usual(body);
     let (doc, jsonb, fields) = match &existing.body {
-        None if write => return Err(refused("name the column that gets the document")),
+        None if write => return Err(unnamed("no column is named for the document")),
         None if body == Body::Json => {
             let fields = columns.iter().map(|c| (c.name.clone(), c.sql_type.clone())).collect();
             ("to_jsonb(t.*)".to_owned(), true, Fields::Columns(fields))
         }
-        None => return Err(refused("a whole row is JSON, so name the column that holds the document")),
+        None => return Err(unnamed("a whole row is JSON, and no column is named for the document")),
         Some(wanted) => {
             let column =
-                find(wanted).ok_or_else(|| refused(&format!("there is no column `{wanted}` for the document")))?;
+                find(wanted).ok_or_else(|| unnamed(&format!("there is no column `{wanted}` for the document")))?;
             let quoted = format!("t.{}", identifier(&column.name));
             match (column.sql_type.as_str(), body) {
                 ("jsonb", Body::Json) => (quoted.clone(), true, Fields::Json(quoted)),

@@ -58,8 +58,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request,
-    RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError, Support, evenly,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, OpKind,
+    Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
+    Support, evenly,
 };
 
 use crate::net::{Address, Control, with_net_options};
@@ -319,6 +320,22 @@ impl Store for PostgresStore {
             let (mut connected, _) = self.enter().await?;
             let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
             Ok(found.namespace(&self.target, &self.schema))
+        })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        match &collection.existing {
+            Some(existing) if existing.name.contains('.') => existing.name.clone(),
+            Some(existing) => format!("public.{}", existing.name),
+            None => format!("{}.{}", self.schema, collection.name),
+        }
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
+            Ok(found.names(&self.schema))
         })
     }
 

@@ -46,9 +46,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Acknowledged, Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, Op,
-    OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats,
-    Store, StoreError, Support,
+    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout,
+    LocalFuture, Namespace, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
+    Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 use crate::http::{Client, HttpSession, common_headers};
@@ -306,6 +306,19 @@ impl Store for RavenStore {
     fn inspect(&self) -> Result<Namespace, StoreError> {
         let found = self.control.block_on(self.look())?;
         Ok(found.map_or(Namespace::Absent, |contents| contents.namespace()))
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        let name = match &collection.existing {
+            Some(existing) => existing.name.clone(),
+            None => names::collection(&collection.name),
+        };
+        name.to_ascii_lowercase()
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        let found = self.control.block_on(self.look())?;
+        Ok(found.map_or(Vec::new(), |contents| contents.names()))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

@@ -315,9 +315,7 @@ impl Server {
     }
 
     fn missing(&self, name: &str, contents: &Contents) -> StoreError {
-        let ours = contents.marker.iter().flat_map(|marker| &marker.collections);
-        let there: Vec<&str> =
-            contents.theirs().map(|(name, _)| name.as_str()).chain(ours.map(|(name, _)| name.as_str())).collect();
+        let there = contents.names();
         StoreError::NotSupported(format!(
             "{}: there is no collection `{name}`; it has: {}",
             self.shown(),

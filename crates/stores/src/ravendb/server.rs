@@ -77,6 +77,12 @@ impl Marker {
 }
 
 impl Contents {
+    /// Names of all collections.
+    pub(super) fn names(&self) -> Vec<String> {
+        let ours = self.marker.iter().flat_map(|marker| &marker.collections).map(|(name, _)| name);
+        self.theirs().map(|(name, _)| name).chain(ours).cloned().collect()
+    }
+
     /// Collections that Storebench did not make.
     pub(super) fn theirs(&self) -> impl Iterator<Item = &(String, u64)> {
         self.collections.iter().filter(|(name, _)| !self.marker.as_ref().is_some_and(|marker| marker.has(name)))

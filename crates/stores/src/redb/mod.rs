@@ -273,6 +273,11 @@ impl Store for RedbStore {
         self.look().map(|found| found.namespace())
     }
 
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        let Found::Database(contents) = self.look()? else { return Ok(Vec::new()) };
+        Ok(contents.marker.into_iter().flat_map(|marker| marker.collections).map(|(name, _)| name).collect())
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_existing("redb", layout)?;
         let found = self.look()?;

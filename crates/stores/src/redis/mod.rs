@@ -59,9 +59,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Op, OpKind, Persisted,
-    Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store, StoreError,
-    Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Op, OpKind,
+    Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store,
+    StoreError, Support,
 };
 
 use crate::net::{Control, with_net_options};
@@ -227,6 +227,18 @@ impl Store for RedisStore {
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
         self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        let marker =
+            self.control.block_on(async { namespace::marker(&mut self.reach().await?, &self.settings).await })?;
+        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, _)| name).collect())
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        let layout = Layout { collections: vec![collection.clone()] };
+        let collections = namespace::collections(&self.settings, &layout);
+        collections.first().map_or(String::new(), |made| String::from_utf8_lossy(&made.prefix).into_owned())
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

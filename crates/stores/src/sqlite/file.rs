@@ -13,7 +13,7 @@ use super::errors::store_error;
 use super::open::{beside, has_bytes, open_untouched, open_writable};
 use super::sql::{self, Format};
 use super::theirs::{check_there, check_writable};
-use crate::location::{check_parent, io_error, not_ours};
+use crate::location::{check_parent, io_error, kind_of, not_ours};
 
 const MARKER: &str = "storebench_marker";
 
@@ -24,8 +24,8 @@ pub(super) enum Found {
     Nothing,
     /// A file of no bytes, which is an empty database to SQLite.
     Empty,
-    /// A file that is no SQLite database.
-    Other,
+    /// A file that is not an SQLite database: what it is, in words.
+    Other(String),
     /// A database.
     Database(Contents),
 }
@@ -56,6 +56,12 @@ impl Contents {
         self.theirs.is_empty() && self.marker.as_ref().is_some_and(|m| m.made_file)
     }
 
+    /// Names of all tables and views but Storebench's marker.
+    pub(super) fn names(&self) -> Vec<String> {
+        let made = self.marker.iter().flat_map(|marker| marker.collections.iter().map(|(name, _)| name));
+        self.theirs.iter().chain(made).cloned().collect()
+    }
+
     fn describe(&self) -> String {
         let mut text = match self.theirs.as_slice() {
             [] => "an SQLite database without tables of others".to_owned(),
@@ -78,11 +84,20 @@ impl Found {
     pub(super) fn namespace(&self) -> Namespace {
         match self {
             Self::Nothing | Self::Empty => Namespace::Absent,
-            Self::Other => Namespace::Foreign("a file that is no SQLite database".to_owned()),
+            Self::Other(what) => Namespace::Foreign(format!("{what}, not an SQLite database")),
             Self::Database(contents) if contents.ours() => Namespace::Ours,
             Self::Database(contents) => Namespace::Foreign(contents.describe()),
         }
     }
+}
+
+/// A file that SQLite did not make, and what to do about it.
+pub(super) fn not_a_database(path: &Path, what: &str) -> StoreError {
+    StoreError::NotOurs(format!(
+        "{} is {what}, not an SQLite database; nothing was touched. To read or write it as a file, leave out `sqlite:`; for \
+         a database, use another path",
+        path.display()
+    ))
 }
 
 /// Looks at what is there, changing nothing.
@@ -98,7 +113,7 @@ pub(super) fn look(path: &Path) -> Result<Found, StoreError> {
                 path.display()
             )));
         }
-        Ok(metadata) if !metadata.is_file() => return Ok(Found::Other),
+        Ok(metadata) if !metadata.is_file() => return Ok(Found::Other("a pipe or a device".to_owned())),
         Ok(metadata) if metadata.len() == 0 && !has_bytes(&beside(path)[0]) => return Ok(Found::Empty),
         Ok(_) => {}
     }
@@ -107,7 +122,7 @@ pub(super) fn look(path: &Path) -> Result<Found, StoreError> {
     let (connection, unmerged) = open_untouched(path)?;
     match contents(&connection, unmerged) {
         Ok(contents) => Ok(Found::Database(contents)),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(Found::Other),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(Found::Other(kind_of(path))),
         Err(error) => Err(store_error(path, "read its tables", &error)),
     }
 }
@@ -166,14 +181,9 @@ pub(super) fn prepare(
             check_there(path, settings, layout, contents, false)?;
             return check_writable(path, settings, layout, contents);
         }
+        (_, Found::Other(what)) => return Err(not_a_database(path, what)),
         (Prepare::ReadOnly | Prepare::WriteExisting, _) => {
             return Err(StoreError::Unreachable(format!("{}: there is no SQLite database", path.display())));
-        }
-        (_, Found::Other) => {
-            return Err(StoreError::NotOurs(format!(
-                "{} is a file that is no SQLite database; nothing was touched. Use another path",
-                path.display()
-            )));
         }
         (Prepare::Fresh, _) => {
             foreign(found)?;

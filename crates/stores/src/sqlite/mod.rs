@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare,
-    ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
-    Support, evenly,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, LocalFuture, Namespace,
+    OpKind, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats,
+    Store, StoreError, Support, evenly,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
@@ -217,6 +217,21 @@ impl Store for SqliteStore {
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
         guarded(&self.path, || file::look(&self.path)).map(|found| found.namespace())
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        // SQLite does not tell capitals in names of tables.
+        let name =
+            collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name).to_ascii_lowercase();
+        name.strip_prefix("main.").map_or(name.clone(), str::to_owned)
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        match guarded(&self.path, || file::look(&self.path))? {
+            Found::Database(contents) => Ok(contents.names()),
+            Found::Other(what) => Err(file::not_a_database(&self.path, &what)),
+            Found::Nothing | Found::Empty => Ok(Vec::new()),
+        }
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use storebench_core::store::{Layout, StoreError};
+use storebench_core::store::{Layout, NAME_COLUMNS, StoreError};
 
 use super::Settings;
 use super::errors::{is_of_sql, store_error};
@@ -41,8 +41,7 @@ pub(super) fn check_there(
         }
         if existing.is_none() && made.is_none() || probe.is_err() {
             let columns = sql::columns(&connection, name).unwrap_or_default();
-            let mut there = contents.theirs.clone();
-            there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));
+            let there = contents.names();
             let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
             let key = column(existing.and_then(|e| e.key.as_ref()), "key");
             let body = column(existing.and_then(|e| e.body.as_ref()), "body");
@@ -50,11 +49,7 @@ pub(super) fn check_there(
             let has = if columns.is_empty() {
                 format!("the file has: {}", there.join(", "))
             } else {
-                format!(
-                    "`{name}` has the columns {}; say which hold keys and documents: in a study existing = \
-                     {{ name = \"{name}\", key = \"…\", body = \"…\" }}, of a copy --from-key and --from-body (plain columns: --query)",
-                    columns.join(", ")
-                )
+                format!("`{name}` has the columns {}; {NAME_COLUMNS}", columns.join(", "))
             };
             let what = if theirs {
                 format!("the table `{name}` is none of Storebench's making")

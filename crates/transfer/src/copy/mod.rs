@@ -23,6 +23,7 @@ use crate::rejects::Rejects;
 use crate::shape::Shape;
 use crate::sink::{Again, Sink};
 use crate::source::{Snapshot, Source, Split};
+use crate::verify::reread::missing_spools;
 use crate::verify::{Verification, verify};
 
 /// The name of the format of a [`CopyReport`].
@@ -69,6 +70,8 @@ pub struct CopyRequest<'a> {
     pub settings: BTreeMap<String, String>,
     /// How it begins.
     pub begin: Begin,
+    /// Whether a file of rejects that is there may be written over.
+    pub replace: bool,
     /// Whether what was written is read back and compared at the end.
     pub verify: bool,
     /// Length of an interval of what is measured.
@@ -313,9 +316,11 @@ pub fn copy(
     if request.verify && !interrupted {
         let splits = &shared.manifest.header.splits;
         let target = request.sink.target()?;
-        verified = Some(verify(&request.folder, splits, &*target, request.parallel, stop, &mut |done, all| {
+        let reread = missing_spools(request, splits, &shared.rejects.places(), stop)?;
+        let found = verify(&request.folder, splits, &*target, request.parallel, stop, &mut |done, all| {
             progress(Progress { verified: Some((done, all)), ..shared.progress() });
-        })?);
+        })?;
+        verified = Some(Verification { reread, ..found });
         // Only tidies up.
         let _ = std::fs::remove_dir_all(request.folder.join(crate::verify::spool::FOLDER));
     }
@@ -423,7 +428,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
         }
         Begin::Fresh if unfinished => {
             return refused(format!(
-                "an unfinished copy of this is in {}: go on with it by --resume, or begin anew by --restart",
+                "found an unfinished copy in {}; use --resume to continue or --restart to start over",
                 folder.display()
             ));
         }
@@ -438,7 +443,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
             }
             return Ok(manifest);
         }
-        Begin::Fresh | Begin::Restart => rejects.begin()?,
+        Begin::Fresh | Begin::Restart => rejects.begin(request.replace)?,
     }
     Manifest::begin(folder, || {
         let splits = match request.splits {

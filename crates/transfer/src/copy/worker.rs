@@ -18,7 +18,7 @@ use crate::sink::{Again, Ended, Writer};
 use crate::source::{Part, Split, Unreadable};
 use crate::timer::Timer;
 use crate::verify::hash;
-use crate::verify::spool::Spool;
+use crate::verify::spool::{self, Spool};
 
 /// Batches whose memory is kept for the next ones.
 const SPARE: usize = 16;
@@ -100,6 +100,9 @@ impl<'a> Worker<'a> {
         writer.begin(self.split)?;
         if request.verify {
             self.spool = Some(Spool::create(&request.folder, self.split.number)?);
+        } else {
+            // What an earlier process kept of it would not be all.
+            spool::remove(&request.folder, self.split.number)?;
         }
         let mut reader = match request.source.open(self.split, request.shape).await {
             Err(TransferError::Damaged(what)) => return self.end(writer, Some(what)).await,

@@ -70,6 +70,22 @@ impl Object {
         match self.0 {}
     }
 
+    pub(super) fn is_there(&self) -> Result<bool, TransferError> {
+        match self.0 {}
+    }
+
+    pub(super) fn within(&self) -> Result<Vec<Self>, TransferError> {
+        match self.0 {}
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self.0 {}
+    }
+
+    pub(super) fn remove(&self) -> Result<(), TransferError> {
+        match self.0 {}
+    }
+
     pub(super) fn upload(&self, _: &Path) -> Result<(), TransferError> {
         match self.0 {}
     }

@@ -180,6 +180,47 @@ impl Place {
         }
     }
 
+    /// Whether a file is here.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub(crate) fn is_there(&self) -> Result<bool, TransferError> {
+        match &self.0 {
+            // A link to nothing is followed.
+            Where::Local(path) => Ok(path.exists()),
+            Where::Remote(object) => object.is_there(),
+        }
+    }
+
+    /// The files in this folder, not below it, whose names are such.
+    ///
+    /// # Errors
+    /// It cannot be listed. One that is not there holds nothing.
+    pub(crate) fn names_within(&self, is: &dyn Fn(&str) -> bool) -> Result<Vec<Self>, TransferError> {
+        match &self.0 {
+            Where::Local(path) => {
+                let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+                let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is));
+                Ok(named.map(|entry| entry.path().into()).collect())
+            }
+            Where::Remote(object) => {
+                let within = object.within()?.into_iter();
+                Ok(within.filter(|object| is(object.name())).map(|object| Self(Where::Remote(object))).collect())
+            }
+        }
+    }
+
+    /// Takes the file away.
+    ///
+    /// # Errors
+    /// The system's, or the store's.
+    pub(crate) fn remove(&self) -> Result<(), TransferError> {
+        match &self.0 {
+            Where::Local(path) => std::fs::remove_file(path).map_err(|e| TransferError::write(path, &e)),
+            Where::Remote(object) => object.remove(),
+        }
+    }
+
     /// Makes the file here hold what a file on this machine holds; what was here before stays until then.
     ///
     /// # Errors

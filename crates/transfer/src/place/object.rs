@@ -255,6 +255,47 @@ impl Object {
         upload::check(self)
     }
 
+    pub(super) fn is_there(&self) -> Result<bool, TransferError> {
+        if self.url.scheme == Scheme::Http {
+            // Refused as a target, whatever is there.
+            return Ok(false);
+        }
+        let object = self.clone();
+        wait(async move {
+            match object.store.head(&object.key).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(object.fault(When::Look, &error)),
+            }
+        })
+    }
+
+    /// The objects right below this one, as of a folder.
+    pub(super) fn within(&self) -> Result<Vec<Self>, TransferError> {
+        let object = self.clone();
+        wait(async move {
+            match object.store.list_with_delimiter(Some(&object.key)).await {
+                Ok(listed) => {
+                    let of =
+                        |meta: ObjectMeta| Self::of(Arc::clone(&object.store), Arc::clone(&object.url), meta.location);
+                    Ok(listed.objects.into_iter().map(of).collect())
+                }
+                Err(object_store::Error::NotFound { .. }) => Ok(Vec::new()),
+                Err(error) => Err(object.fault(When::Look, &error)),
+            }
+        })
+    }
+
+    /// The last part of its name.
+    pub(super) fn name(&self) -> &str {
+        self.key.filename().unwrap_or_default()
+    }
+
+    pub(super) fn remove(&self) -> Result<(), TransferError> {
+        let object = self.clone();
+        wait(async move { object.store.delete(&object.key).await.map_err(|e| object.fault(When::Write, &e)) })
+    }
+
     pub(super) fn upload(&self, from: &Path) -> Result<(), TransferError> {
         upload::upload(self, from)
     }

@@ -24,6 +24,21 @@ pub(crate) fn find<'a>(
     parser.end()
 }
 
+/// Why a text is not a record.
+pub(crate) fn wrong(json: &str, error: &serde_json::Error) -> String {
+    if !error.is_data() {
+        return format!("broken JSON: {error}");
+    }
+    let kind = match json.trim_start().bytes().next() {
+        Some(b'[') => "a list",
+        Some(b'"') => "a text",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        _ => "a number",
+    };
+    format!("it is {kind}, and a record is a JSON object such as {{\"_id\": \"a\"}}")
+}
+
 struct Members<'n, 'f, 'a> {
     names: &'n [String],
     found: &'f mut Vec<Option<&'a RawValue>>,

@@ -184,7 +184,7 @@ impl Shape {
         }
         // What jq reads is more than JSON.
         let mut found = Vec::new();
-        members::find(came.seen, &self.names, &mut found).map_err(|e| format!("broken JSON: {e}"))?;
+        members::find(came.seen, &self.names, &mut found).map_err(|e| members::wrong(came.seen, &e))?;
         let mut key = came.key.map(str::to_owned);
         if came.key.is_none() && self.key.takes_out() {
             let mut carried = String::new();
@@ -236,7 +236,7 @@ impl Maker<'_> {
         let mut seen = Cow::Borrowed(document);
         if self.shape.key.takes_out() {
             let mut found = Vec::new();
-            members::find(document, self.shape.key.names(), &mut found).map_err(|e| format!("broken JSON: {e}"))?;
+            members::find(document, self.shape.key.names(), &mut found).map_err(|e| members::wrong(document, &e))?;
             match found[0].map(|own| serde_json::from_str::<Cow<'_, str>>(own.get())) {
                 Some(Ok(own)) if own == key => {}
                 Some(_) if self.shape.filter.is_some() || self.shape.map.is_some() => {
@@ -296,7 +296,7 @@ impl Maker<'_> {
         into: &mut Records,
     ) -> Result<(), String> {
         let shape = self.shape;
-        members::find(json, &shape.names, found).map_err(|e| format!("broken JSON: {e}"))?;
+        members::find(json, &shape.names, found).map_err(|e| members::wrong(json, &e))?;
         let carried = found.first().copied().flatten().filter(|_| carries && shape.key.takes_out());
         self.key.clear();
         match kept {

@@ -1,7 +1,8 @@
 //! Records into files: a part for each split, made one file (or moved into one folder) when all are whole.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
@@ -16,6 +17,7 @@ use crate::format::Format;
 use crate::manifest;
 use crate::measure::{Request, RequestKinds, Writes};
 use crate::place::Place;
+use crate::put::put_file;
 use crate::records::Records;
 use crate::shape::Shape;
 use crate::source::{Packing, Room, Split};
@@ -30,6 +32,8 @@ const WRITE: OpKind = OpKind::BulkInsert;
 
 /// Beside the parts: what a copy that goes on needs to write the others alike.
 const COLUMNS: &str = "columns.json";
+/// Beside the parts: which file is the whole of them, noted before it is moved to its place.
+const MADE: &str = "made";
 
 /// Where records are written to.
 #[derive(Debug, Clone)]
@@ -50,6 +54,8 @@ pub struct FileSinkOptions {
     pub key_field: Option<String>,
     /// Whether parts that another copy left are taken away.
     pub fresh: bool,
+    /// Whether files that are there may be written over.
+    pub replace: bool,
 }
 
 /// Files, or standard output.
@@ -57,6 +63,62 @@ pub struct FileSink {
     options: FileSinkOptions,
     /// Held while parts are written.
     _lock: Option<File>,
+}
+
+impl FileSinkOptions {
+    /// Refuses to write over what is there, before anything is read or written. A copy that goes on may find the file
+    /// that it has made itself.
+    ///
+    /// # Errors
+    /// What is there, or cannot be looked at.
+    pub fn check_target(&self) -> Result<(), TransferError> {
+        let Some(place) = self.place.as_ref().filter(|_| !self.replace) else { return Ok(()) };
+        let goes_on = !self.fresh;
+        if self.folder {
+            let taken = || {
+                TransferError::BadInput(format!(
+                    "{place} holds parts of an earlier copy; write into a new folder, or use --force to replace them"
+                ))
+            };
+            return if !goes_on && !old_parts(place)?.is_empty() { Err(taken()) } else { Ok(()) };
+        }
+        let made = match place.path() {
+            Some(path) if goes_on => self.is_made(path) || !self.has_parts(),
+            Some(_) => false,
+            None => goes_on && (self.parts.join(MADE).exists() || !self.has_parts()),
+        };
+        if !made && place.is_there()? { Err(exists(place)) } else { Ok(()) }
+    }
+
+    /// Whether parts wait to become the file.
+    fn has_parts(&self) -> bool {
+        let parts = std::fs::read_dir(&self.parts).into_iter().flatten().flatten();
+        parts.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("part-"))
+    }
+
+    /// Whether the file there is the one that an earlier process of this copy has made.
+    fn is_made(&self, path: &Path) -> bool {
+        let noted = std::fs::read_to_string(self.parts.join(MADE)).ok();
+        noted.zip(identity(path)).is_some_and(|(noted, found)| noted == found)
+    }
+}
+
+fn exists(place: &Place) -> TransferError {
+    TransferError::BadInput(format!("{place} exists; write to another file, or use --force to overwrite it"))
+}
+
+/// What a file keeps when it is renamed.
+fn identity(path: &Path) -> Option<String> {
+    path.metadata().ok().map(|found| format!("{} {}", found.dev(), found.ino()))
+}
+
+/// Parts that an earlier copy has left in a folder.
+fn old_parts(folder: &Place) -> Result<Vec<Place>, TransferError> {
+    let is_part = |name: &str| {
+        let number = name.strip_prefix("part-").and_then(|rest| rest.split('.').next());
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    folder.names_within(&is_part)
 }
 
 /// Takes away what is in a folder for parts, but the lock that is held on it.
@@ -85,6 +147,7 @@ impl FileSink {
             Encoder::stdout(&options).and_then(|mut out| out.head()).map_err(wrong)?;
         }
         if let Some(place) = &options.place {
+            options.check_target()?;
             place.check_writable(options.folder)?;
             std::fs::create_dir_all(&options.parts).map_err(|e| failed(&options.parts, e))?;
             // Two copies with the same arguments would write the same parts.
@@ -124,27 +187,69 @@ impl FileSink {
 
     /// All parts as one file.
     fn join(&self, place: &Place, splits: &[Split]) -> Result<(), TransferError> {
-        let whole = self.options.parts.join("whole");
-        let parts: Vec<PathBuf> = splits.iter().map(|split| self.part(split.number)).collect();
+        let options = &self.options;
+        let (whole, made) = (options.parts.join("whole"), options.parts.join(MADE));
         let named = place.path().unwrap_or(&whole);
-        join::join(&self.options, &parts, &whole).map_err(|e| TransferError::write(named, &e))?;
-        place.put(&whole)?;
-        place.path().map_or(Ok(()), sync_folder)
+        let failed = |e: io::Error| TransferError::write(named, &e);
+        if place.path().is_some_and(|path| options.is_made(path)) {
+            // Moved before a crash.
+            return sync_folder(named);
+        }
+        let uploaded = made.exists();
+        let parts: Vec<PathBuf> = splits.iter().map(|split| self.part(split.number)).collect();
+        join::join(options, &parts, &whole).map_err(failed)?;
+        let Some(path) = place.path() else {
+            if !options.replace && !uploaded && place.is_there()? {
+                return Err(appeared(&place.to_string()));
+            }
+            std::fs::write(&made, b"").map_err(failed)?;
+            return place.put(&whole);
+        };
+        let noted = File::create(&made).and_then(|mut file| {
+            file.write_all(identity(&whole).unwrap_or_default().as_bytes())?;
+            file.sync_all()
+        });
+        noted.map_err(failed)?;
+        sync_folder(&made)?;
+        put_file(&whole, path, options.replace).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => appeared(&place.to_string()),
+            _ => failed(e),
+        })?;
+        sync_folder(path)
     }
 
     fn move_parts(&self, folder: &Path, splits: &[Split]) -> Result<(), TransferError> {
         for split in splits {
             let part = self.part(split.number);
             let target = folder.join(part_name(split.number, self.options.format));
-            match std::fs::rename(&part, &target) {
+            match put_file(&part, &target, self.options.replace) {
                 // Moved before a crash.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && target.exists() => {}
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(appeared(&target.display().to_string()));
+                }
                 Err(e) => return Err(TransferError::write(&target, &e)),
                 Ok(()) => {}
             }
         }
         sync_folder(&folder.join("."))
     }
+
+    /// Takes away parts of an earlier copy that this one has no part in the place of: in one folder they would be taken
+    /// for parts of it.
+    fn remove_old_parts(&self, folder: &Place, splits: &[Split]) -> Result<(), TransferError> {
+        let name = |split: &Split| folder.join(&part_name(split.number, self.options.format)).to_string();
+        let ours: std::collections::BTreeSet<String> = splits.iter().map(name).collect();
+        old_parts(folder)?.iter().filter(|part| !ours.contains(&part.to_string())).try_for_each(Place::remove)
+    }
+}
+
+/// Somebody has written it since the copy began.
+fn appeared(place: &str) -> TransferError {
+    TransferError::Target(format!(
+        "{place} appeared during the copy and was left as it is; move it away and use --resume, or use --resume --force to \
+         overwrite it"
+    ))
 }
 
 /// The file of a split in a folder.
@@ -192,11 +297,11 @@ impl Sink for FileSink {
     fn finish(&self, splits: &[Split]) -> Result<(), TransferError> {
         match &self.options.place {
             None => Ok(()),
-            Some(place) if self.options.folder => match place.path() {
-                Some(folder) => self.move_parts(folder, splits),
-                // Each was uploaded when its split ended.
-                None => Ok(()),
-            },
+            Some(place) if self.options.folder => {
+                // Of an object store each was uploaded when its split ended.
+                place.path().map_or(Ok(()), |folder| self.move_parts(folder, splits))?;
+                if self.options.replace { self.remove_old_parts(place, splits) } else { Ok(()) }
+            }
             Some(place) => self.join(place, splits),
         }
     }

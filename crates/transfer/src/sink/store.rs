@@ -243,6 +243,9 @@ pub const USUAL_BATCH: usize = 1_000;
 /// Bytes of a batch, in the same way.
 const USUAL_BATCH_BYTES: usize = 1 << 20;
 
+/// How a copy names the columns that it writes.
+const TO_COLUMNS: &str = "name the columns with --to-key COLUMN and --to-body COLUMN";
+
 /// One collection of a store.
 pub struct StoreSink {
     store: Arc<dyn AnyStore>,
@@ -289,7 +292,7 @@ impl StoreSink {
                 }
                 error => error,
             };
-            of_store(store, error)
+            of_store(store, session::naming_columns(error, TO_COLUMNS))
         })?;
         if options.existing.is_some() {
             // In a collection of others a store may do less than in one of its own making.

@@ -92,6 +92,22 @@ impl<'a, R: Read> CsvReader<'a, R> {
         self.damage.found().unwrap_or_else(|| broken(&self.name, error))
     }
 
+    /// Refuses a first row that another delimiter would cut into columns.
+    pub(super) fn check_delimiter(&self) -> Result<(), TransferError> {
+        let [(column, _)] = self.columns.as_slice() else { return Ok(()) };
+        let typed = |c: char| if c == '\t' { "tab".to_owned() } else { format!("'{c}'") };
+        match [';', '\t', '|', ','].into_iter().find(|c| column.contains(*c)) {
+            None => Ok(()),
+            Some(other) => Err(TransferError::BadInput(format!(
+                "{}: the header has one column and contains `{}`; add --delimiter {}. If it is one column, name the \
+                 delimiter that the file has",
+                self.name,
+                if other == '\t' { '→' } else { other },
+                typed(other)
+            ))),
+        }
+    }
+
     /// The row as a JSON object.
     fn object(&mut self) -> Result<(), String> {
         if self.row.len() != self.columns.len() {

@@ -28,6 +28,9 @@ const SPLIT_BYTES: u64 = 64 << 20;
 /// And no smaller than this, for the sake of many workers.
 const LEAST_SPLIT_BYTES: u64 = 1 << 20;
 
+/// How much larger text is than what it is packed as, at least as a rule.
+const UNPACKED: u64 = 3;
+
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
@@ -76,6 +79,29 @@ struct InputFile {
     format: Format,
 }
 
+impl InputFile {
+    /// Refuses a file that is not packed as its name says. What HTTP servers send may be unpacked on the way.
+    fn check_packing(&self) -> Result<(), TransferError> {
+        let (name, first) = (self.found.place.to_string(), &self.found.first);
+        let named = match Packing::of_name(&name) {
+            Packing::Gzip => "gzip",
+            Packing::Zstd => "zstd",
+            Packing::Plain => return Ok(()),
+        };
+        if self.packing == Packing::of_name(&name) || Packing::is_cut_off(&name, first) || name.starts_with("http") {
+            return Ok(());
+        }
+        let content = match self.packing {
+            Packing::Gzip => "gzip".to_owned(),
+            Packing::Zstd => "zstd".to_owned(),
+            Packing::Plain => format!("neither gzip nor zstd; it begins with `{}`", first.escape_ascii()),
+        };
+        Err(TransferError::BadInput(format!(
+            "{name}: its name says {named}, but its content is {content}. Get the file again, or rename it to what it holds"
+        )))
+    }
+}
+
 /// How files are read.
 #[derive(Debug, Clone, Default)]
 pub struct FileSourceOptions {
@@ -83,6 +109,8 @@ pub struct FileSourceOptions {
     pub format: Option<Format>,
     /// Types of the columns of CSV and TSV; the others are text.
     pub types: ColumnTypes,
+    /// What separates the fields of CSV and TSV, where it is not a comma or a tab.
+    pub delimiter: Option<u8>,
 }
 
 /// Files, or standard input.
@@ -107,7 +135,8 @@ impl FileSource {
             format: options.format.unwrap_or_else(|| Format::of_name(&found.place.to_string())),
             found,
         };
-        let files = Place::look(&places)?.into_iter().map(input).collect();
+        let files: Vec<InputFile> = Place::look(&places)?.into_iter().map(input).collect();
+        files.iter().try_for_each(InputFile::check_packing)?;
         Ok(Self { files, stdin: None, options, counted: Mutex::default() })
     }
 
@@ -122,6 +151,17 @@ impl FileSource {
             ));
         }
         Ok(Self { files: Vec::new(), stdin: Some(Arc::default()), options, counted: Mutex::default() })
+    }
+
+    /// About how large its records are as text; none where sizes are not known.
+    pub fn text_bytes(&self) -> Option<u64> {
+        // Standard input has no files.
+        let files = (!self.files.is_empty()).then_some(&self.files)?;
+        let text = |file: &InputFile| {
+            let dense = file.packing != Packing::Plain || matches!(file.format, Format::Parquet | Format::Arrow);
+            Some(file.found.bytes?.saturating_mul(if dense { UNPACKED } else { 1 }))
+        };
+        files.iter().map(text).try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))
     }
 
     fn format(&self, file: u32) -> Format {
@@ -324,8 +364,13 @@ impl FileSource {
         Ok(match self.format(file) {
             Format::Json => Box::new(ArrayReader::new(input, damage, maker, file, name, read)),
             format @ (Format::Csv | Format::Tsv) => {
-                let types = &self.options.types;
-                Box::new(CsvReader::new((input, damage), format.delimiter(), types, maker, file, name, read)?)
+                let (types, given) = (&self.options.types, self.options.delimiter);
+                let delimiter = given.unwrap_or(format.delimiter());
+                let reader = CsvReader::new((input, damage), delimiter, types, maker, file, name, read)?;
+                if given.is_none() {
+                    reader.check_delimiter()?;
+                }
+                Box::new(reader)
             }
             Format::Jsonl | Format::Parquet | Format::Arrow => {
                 Box::new(LineReader { lines: Lines::new(input, start, end), damage, maker, file, name, read })

@@ -23,6 +23,9 @@ use crate::session::{self, SessionRequest, of_store};
 use crate::shape::{Maker, Shape, Strip};
 use crate::timer::Timer;
 
+/// How a copy names the columns that it reads.
+const FROM_COLUMNS: &str =
+    "name the columns with --from-key COLUMN and --from-body COLUMN, or read plain columns with --query SQL";
 /// A page is about so large.
 const PAGE_BYTES: u64 = 1 << 20;
 /// Documents of a page, at first and at most.
@@ -158,6 +161,11 @@ impl StoreSource {
         Ok(Self { store, options, theirs, way, page: FIRST_PAGE.into() })
     }
 
+    /// Whether the collection is one that Storebench did not make.
+    pub fn is_theirs(&self) -> bool {
+        self.theirs
+    }
+
     fn cuts(&self, ranges: u32) -> Result<Vec<String>, TransferError> {
         self.store.cuts(self.options.id(), ranges as usize).map_err(|e| of_store(&*self.store, e))
     }
@@ -216,7 +224,7 @@ impl StoreSource {
                 _ => StoreError::BadUrl(format!("{other} (and of Storebench's own making: {ours})")),
             });
         }
-        opened.map_err(|e| of_store(store, e))?;
+        opened.map_err(|e| session::naming_columns(e, FROM_COLUMNS)).map_err(|e| of_store(store, e))?;
         Ok(theirs)
     }
 }

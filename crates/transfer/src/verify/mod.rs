@@ -2,6 +2,7 @@
 
 mod files;
 pub(crate) mod hash;
+pub(crate) mod reread;
 pub(crate) mod spool;
 mod store;
 mod sums;
@@ -46,6 +47,9 @@ pub struct Verification {
     pub differing: Vec<Differing>,
     /// Whether everything is as it should be.
     pub equal: bool,
+    /// Parts that were written without keeping sums: their records were read from the source once more, as it is now.
+    #[serde(default)]
+    pub reread: u64,
 }
 
 /// Values of one kind that the target keeps otherwise than they were written.

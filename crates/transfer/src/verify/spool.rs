@@ -15,19 +15,39 @@ pub(crate) fn path(folder: &Path, split: u32) -> PathBuf {
     folder.join(FOLDER).join(format!("{split:05}"))
 }
 
+/// Takes away the spool of one split, if there is one.
+pub(crate) fn remove(folder: &Path, split: u32) -> Result<(), TransferError> {
+    let path = path(folder, split);
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(TransferError::write(&path, &e)),
+        _ => Ok(()),
+    }
+}
+
 /// Writes one split's spool.
 pub(crate) struct Spool {
     path: PathBuf,
     out: BufWriter<File>,
+    /// The name that it gets when it is whole.
+    whole: Option<PathBuf>,
 }
 
 impl Spool {
-    /// Begins it anew.
+    /// Begins it, over one that is there.
     pub(crate) fn create(folder: &Path, split: u32) -> Result<Self, TransferError> {
-        let path = path(folder, split);
+        Self::at(folder, path(folder, split), None)
+    }
+
+    /// Begins one that is there only once it is whole.
+    pub(crate) fn begin(folder: &Path, split: u32) -> Result<Self, TransferError> {
+        let whole = path(folder, split);
+        Self::at(folder, whole.with_extension("part"), Some(whole))
+    }
+
+    fn at(folder: &Path, path: PathBuf, whole: Option<PathBuf>) -> Result<Self, TransferError> {
         let made = std::fs::create_dir_all(folder.join(FOLDER)).and_then(|()| File::create(&path));
         let out = BufWriter::with_capacity(1 << 16, made.map_err(|e| TransferError::write(&path, &e))?);
-        Ok(Self { path, out })
+        Ok(Self { path, out, whole })
     }
 
     pub(crate) fn add(&mut self, key: &str, seen: Seen) -> Result<(), TransferError> {
@@ -51,7 +71,10 @@ impl Spool {
 
     /// What was added survives a crash.
     pub(crate) fn end(mut self) -> Result<(), TransferError> {
-        self.out.flush().and_then(|()| self.out.get_ref().sync_data()).map_err(|e| TransferError::write(&self.path, &e))
+        let ended = self.out.flush().and_then(|()| self.out.get_ref().sync_data());
+        ended
+            .and_then(|()| self.whole.as_ref().map_or(Ok(()), |whole| std::fs::rename(&self.path, whole)))
+            .map_err(|e| TransferError::write(&self.path, &e))
     }
 }
 

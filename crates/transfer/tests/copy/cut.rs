@@ -32,6 +32,7 @@ fn copied(lab: &Lab, source: &dyn Source, sink: &dyn Sink, splits: &[Split]) -> 
         rejects: lab.path("rejects.jsonl"),
         settings: BTreeMap::new(),
         begin: Begin::Restart,
+        replace: false,
         verify: true,
         interval: Duration::from_millis(1),
     };
@@ -78,6 +79,7 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
         packing: Packing::Plain,
         key_field: Some("its key".to_owned()),
         fresh: true,
+        replace: false,
     })
     .unwrap();
     let outcome = copied(&lab, &source, &sink, &parts);

@@ -61,7 +61,7 @@ fn a_thousand_bad_records_are_told_and_the_others_arrive() {
         }
         assert_eq!((reject.error.as_str(), reject.tries), ("unreadable", 0));
     }
-    for why in ["broken JSON", "`_id` is missing", "expected a JSON object"] {
+    for why in ["broken JSON", "`_id` is missing", "a record is a JSON object"] {
         assert!(rejects.iter().any(|reject| reject.why.contains(why)), "{why}");
     }
 }
@@ -112,12 +112,10 @@ fn what_is_packed_is_never_empty() {
         let what = &report.damaged[0].what;
         assert!(what.starts_with(&path.display().to_string()) && what.contains("ends in the middle"), "{name}: {what}");
     }
-    // What a name says counts for no more than that, and what is plain may be empty.
-    for (name, text, read) in [("a.jsonl", "", 0), ("b.jsonl.gz", "{\"_id\":\"a\"}\n", 1)] {
-        let lab = Lab::new();
-        let report = lab.copy(&files(&[&lab.write(name, text)]), &store_sink(&memory(), Verb::Upsert)).unwrap();
-        assert_eq!((report.counts.read, report.counts.rejected), (read, 0), "{name}");
-    }
+    // What is plain may be empty.
+    let lab = Lab::new();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", "")]), &store_sink(&memory(), Verb::Upsert)).unwrap();
+    assert_eq!((report.counts.read, report.counts.rejected), (0, 0));
 }
 
 #[test]
@@ -180,6 +178,7 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
             rejects: lab.path("rejects.jsonl"),
             settings: BTreeMap::new(),
             begin: Begin::Fresh,
+            replace: false,
             verify: true,
             interval: std::time::Duration::from_secs(1),
         };

@@ -44,6 +44,7 @@ pub(super) fn sink_by(lab: &Lab, source: &dyn Source, name: &str, infer: &Infer)
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
         fresh: false,
+        replace: false,
     })
     .unwrap()
 }
@@ -73,7 +74,7 @@ fn each_format_gives_back_what_it_got() {
         assert!(tables || report.verified.unwrap().equal, "{name}");
         let again = memory();
         let types = if tables { types.clone() } else { ColumnTypes::default() };
-        let source = FileSource::open(&[lab.path(name)], FileSourceOptions { format: None, types }).unwrap();
+        let source = FileSource::open(&[lab.path(name)], FileSourceOptions { types, ..Default::default() }).unwrap();
         let lab = Lab::new();
         let report = lab.copy(&source, &store_sink(&again, Verb::Insert)).unwrap();
         assert_eq!((report.counts.written, report.counts.rejected), (5_000, 0), "{name}: {:?}", lab.rejects().first());
@@ -328,6 +329,7 @@ fn a_json_list_that_is_written_in_many_lines_is_one_line_of_csv() {
         packing: Packing::Plain,
         key_field: Some(KEY_FIELD.to_owned()),
         fresh: false,
+        replace: false,
     })
     .unwrap();
     lab.copy(&store_source(&store), &sink).unwrap();
@@ -378,7 +380,8 @@ fn rows_that_are_no_records_are_told() {
     let text = "_id,n,note\na,1,\"two\nlines\"\nb,x,\nc,2\nd,3,\"q\"\"q\",4\n,5,\ne,,last\n";
     let path = lab.write("a.csv", text);
     let types = "n=integer".parse().unwrap();
-    let source = FileSource::open(std::slice::from_ref(&path), FileSourceOptions { format: None, types }).unwrap();
+    let source =
+        FileSource::open(std::slice::from_ref(&path), FileSourceOptions { types, ..Default::default() }).unwrap();
     let store = memory();
     let report = lab.copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 4));
@@ -395,7 +398,7 @@ fn rows_that_are_no_records_are_told() {
     assert_eq!(rows[0], "{\"_id\":\"a\",\"n\":1,\"note\":\"two\\nlines\"}");
     assert_eq!(rows[1], "{\"_id\":\"e\",\"n\":null,\"note\":\"last\"}");
     let types = "m=integer".parse().unwrap();
-    let source = FileSource::open(&[path], FileSourceOptions { format: None, types }).unwrap();
+    let source = FileSource::open(&[path], FileSourceOptions { types, ..Default::default() }).unwrap();
     let error = Lab::new().copy(&source, &store_sink(&store, Verb::Upsert)).unwrap_err().to_string();
     assert!(error.contains("no column `m`") && error.contains("_id, n, note"), "{error}");
 }
@@ -435,4 +438,35 @@ fn a_parquet_file_that_is_cut_off_is_refused() {
     let cut = lab.write("cut.parquet", &whole[..whole.len() - 10]);
     let error = lab.copy(&files(&[&cut]), &store_sink(&store, Verb::Upsert)).unwrap_err();
     assert!(matches!(&error, TransferError::BadInput(text) if text.contains("no whole Parquet file")), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_packed_as_it_is_named_is_refused() {
+    let lab = Lab::new();
+    for (name, part) in [("a.jsonl.gz", "its name says gzip"), ("a.jsonl.zst", "its name says zstd")] {
+        let path = lab.write(name, lines(3));
+        let Err(TransferError::BadInput(told)) = FileSource::open(&[path], FileSourceOptions::default()) else {
+            panic!("taken")
+        };
+        assert!(told.contains(part) && told.contains("begins with `{"), "{told}");
+    }
+    // What ends before its first bytes could tell is cut off, and told so when it is read.
+    let path = lab.write("cut.jsonl.gz", [0x1f]);
+    FileSource::open(&[path], FileSourceOptions::default()).unwrap();
+}
+
+#[test]
+fn another_delimiter_is_taken_when_it_is_named_and_named_when_it_is_not() {
+    let lab = Lab::new();
+    let path = lab.write("a.csv", "_id;name\nk1;one\nk2;two\n");
+    let open = |delimiter| {
+        FileSource::open(std::slice::from_ref(&path), FileSourceOptions { delimiter, ..Default::default() }).unwrap()
+    };
+    let store = memory();
+    let error = lab.copy(&open(None), &store_sink(&store, Verb::Upsert)).unwrap_err();
+    assert!(matches!(&error, TransferError::BadInput(told) if told.contains("--delimiter ';'")), "{error}");
+    let other = Lab::new();
+    let report = other.copy(&open(Some(b';')), &store_sink(&store, Verb::Upsert)).unwrap();
+    assert_eq!((report.counts.written, report.counts.rejected), (2, 0));
+    assert_eq!(contents(&store)[0], r#"{"_id":"k1","name":"one"}"#);
 }

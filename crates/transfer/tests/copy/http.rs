@@ -72,6 +72,7 @@ fn parquet_is_read_by_ranges() {
         packing: Packing::Plain,
         key_field: Some(KEY_FIELD.to_owned()),
         fresh: false,
+        replace: false,
     });
     lab.copy(&input, &sink.unwrap()).unwrap();
     let port = serve(std::fs::read(lab.path("a.parquet")).unwrap()).unwrap();

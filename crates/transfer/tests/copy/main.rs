@@ -15,6 +15,7 @@ mod merges;
 mod once;
 mod one_by_one;
 mod own_members;
+mod overwrite;
 #[cfg(feature = "remote")]
 mod remote;
 mod resume;
@@ -91,6 +92,7 @@ impl Lab {
             rejects: self.path("rejects.jsonl"),
             settings: BTreeMap::new(),
             begin: self.begin,
+            replace: false,
             verify: self.verify,
             interval: Duration::from_secs(1),
         };
@@ -127,6 +129,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
         packing: Packing::of_name(name),
         key_field: Some(KEY_FIELD.to_owned()),
         fresh: false,
+        replace: false,
         place: Some(path.into()),
     })
     .unwrap()

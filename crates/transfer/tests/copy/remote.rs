@@ -48,6 +48,7 @@ impl Bucket {
             packing: if key.ends_with('/') { Packing::Plain } else { Packing::of_name(key) },
             key_field: Some(KEY_FIELD.to_owned()),
             fresh: false,
+            replace: true,
         })
     }
 
@@ -119,7 +120,7 @@ fn tables_are_read_and_written() {
     let store = memory();
     let types = "n=integer".parse().unwrap();
     let places = Place::find(&bucket.url("a.csv"), &ACCESS).unwrap();
-    let source = FileSource::open(&places, FileSourceOptions { format: None, types }).unwrap();
+    let source = FileSource::open(&places, FileSourceOptions { types, ..Default::default() }).unwrap();
     Lab::new().copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
     assert_eq!(contents(&store), sorted(text));
 }
@@ -230,6 +231,7 @@ fn a_target_that_cannot_be_written_is_refused_at_the_beginning() {
     let lab = Lab::new();
     let options = |url: &str| FileSinkOptions {
         fresh: false,
+        replace: false,
         place: Some(Place::of_url(url, &ACCESS).unwrap()),
         folder: false,
         parts: lab.path("parts"),
@@ -258,4 +260,40 @@ fn a_large_object_is_read_ahead_with_bounded_requests() {
     let requests = bucket.s3.requests() - before;
     // Two to look; of each part one, and no more than another for the rest of its last line.
     assert!(requests <= 2 + 2 * report.splits, "{requests} requests for {} parts", report.splits);
+}
+
+#[test]
+fn an_object_that_exists_is_overwritten_only_where_that_is_asked_for() {
+    let bucket = Bucket::new();
+    bucket.put("there.jsonl", &much(10));
+    bucket.put("out/part-00099.jsonl", &much(10));
+    let lab = Lab::new();
+    let options = |key: &str, replace| FileSinkOptions {
+        fresh: true,
+        replace,
+        place: Some(Place::of_url(&bucket.url(key), &ACCESS).unwrap()),
+        folder: key.ends_with('/'),
+        parts: lab.path("parts"),
+        format: Format::Jsonl,
+        columns: Columns::default(),
+        packing: Packing::Plain,
+        key_field: Some(KEY_FIELD.to_owned()),
+    };
+    for key in ["there.jsonl", "out/"] {
+        let Err(error) = FileSink::open(options(key, false)) else { panic!("taken") };
+        assert!(matches!(&error, TransferError::BadInput(told) if told.contains("--force")), "{error}");
+    }
+    let source = files(&[&lab.write("a.jsonl", lines(300))]);
+    for key in ["there.jsonl", "out/"] {
+        let copying = Lab::new();
+        copying.copy(&source, &FileSink::open(options(key, true)).unwrap()).unwrap();
+        let store = memory();
+        Lab::new().copy(&bucket.source(key).unwrap(), &store_sink(&store, Verb::Upsert)).unwrap();
+        assert_eq!(contents(&store), sorted(&lines(300)), "{key}: parts of the earlier copy are gone");
+    }
+    // One that appears during the copy stays.
+    let sink = FileSink::open(options("new.jsonl", false)).unwrap();
+    bucket.put("new.jsonl", &much(10));
+    let error = Lab::new().copy(&source, &sink).unwrap_err();
+    assert!(matches!(&error, TransferError::Target(told) if told.contains("appeared")), "{error}");
 }

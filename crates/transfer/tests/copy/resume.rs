@@ -93,3 +93,36 @@ fn a_file_of_rejects_that_is_there_is_not_touched() {
     assert!(matches!(&error, TransferError::BadInput(text) if text.contains("--rejects")), "{error}");
     assert_eq!(std::fs::read_to_string(lab.path("rejects.jsonl")).unwrap(), "of another copy\n");
 }
+
+#[test]
+fn what_was_written_without_verify_is_verified_by_a_resume() {
+    for harm in [false, true] {
+        let mut lab = Lab { parallel: 1, ..Lab::new() };
+        let text = format!(
+            "{}not a record\n{}",
+            lines(30_000),
+            lines(60_000).lines().skip(30_000).fold(String::new(), |all, line| all + line + "\n")
+        );
+        let path = lab.write("a.jsonl", text);
+        let (sound, dying) = dies_after(300);
+        lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Upsert)).unwrap_err();
+        if harm {
+            // A document that the first process has written is changed behind its back.
+            let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
+            assert!(log.lines().count() > 1, "a part is done");
+            let other = Lab::new();
+            let changed: String = lines(60_000)
+                .lines()
+                .step_by(1_000)
+                .fold(String::new(), |all, line| all + &line.replace("\"n\":", "\"m\":") + "\n");
+            let upserts = store_sink(&sound, Verb::Upsert);
+            other.copy(&files(&[&other.write("x.jsonl", changed)]), &upserts).unwrap();
+        }
+        (lab.begin, lab.verify) = (Begin::Resume, true);
+        let report = lab.copy(&files(&[&path]), &store_sink(&sound, Verb::Upsert)).unwrap();
+        let found = report.verified.unwrap();
+        assert!(found.reread > 0 && found.reread < report.splits, "{found:?}");
+        assert_eq!((found.written, found.equal), (60_000, !harm), "{found:?}");
+        assert_eq!(report.counts.rejected, 1);
+    }
+}

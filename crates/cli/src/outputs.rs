@@ -1,0 +1,110 @@
+//! Files that the user names to be written: nothing that is there is overwritten unless --force says so.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use storebench_transfer::put_file;
+
+use crate::failure::Failure;
+
+/// Refuses a file that exists, before any work. Devices and pipes are written to, and hold nothing.
+pub(crate) fn refuse_existing(file: &Path, force: bool) -> Result<(), Failure> {
+    match file.metadata() {
+        Ok(found) if found.is_dir() => {
+            Err(Failure::bad_input(format!("{} is a folder; name a file in it", file.display())))
+        }
+        Ok(found) if found.is_file() && !force => Err(exists(file)),
+        _ => Ok(()),
+    }
+}
+
+fn exists(file: &Path) -> Failure {
+    Failure::bad_input(format!("{} exists; name another file, or use --force to overwrite it", file.display()))
+}
+
+/// Writes a text whole: beside its place, then moved there.
+pub(crate) fn write_text(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let output = Output::create(file).map_err(|e| refused(file, &e))?;
+    let written = (&output.file).write_all(text.as_bytes());
+    match written {
+        Ok(()) => output.keep(force),
+        Err(e) => Err(output.discard(&e)),
+    }
+}
+
+/// A file that is being written, and appears when it is whole.
+pub(crate) struct Output {
+    pub(crate) file: File,
+    /// Where it is until then; none for what is no plain file, which is written to as it is.
+    part: Option<PathBuf>,
+    place: PathBuf,
+}
+
+impl Output {
+    pub(crate) fn create(file: &Path) -> io::Result<Self> {
+        // A link stays a link: what it points to is written.
+        let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        if place.metadata().is_ok_and(|found| !found.is_file()) {
+            return Ok(Self { file: OpenOptions::new().write(true).open(&place)?, part: None, place });
+        }
+        let mut name = place.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let part = place.with_file_name(name);
+        Ok(Self { file: File::create(&part)?, part: Some(part), place })
+    }
+
+    /// Moves it to its place. What appeared there meanwhile is not overwritten either.
+    pub(crate) fn keep(self, force: bool) -> Result<(), Failure> {
+        let Some(part) = &self.part else { return Ok(()) };
+        let moved = self.file.sync_data().and_then(|()| put_file(part, &self.place, force));
+        moved.map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let _ = self.discard(&e);
+                exists(&self.place)
+            }
+            _ => self.discard(&e),
+        })
+    }
+
+    /// Takes away what was written so far.
+    pub(crate) fn discard(&self, error: &io::Error) -> Failure {
+        if let Some(part) = &self.part {
+            // Only tidies up: the error that matters is the first one.
+            let _ = std::fs::remove_file(part);
+        }
+        Failure::spoiled(text(&self.place, error))
+    }
+}
+
+/// Why a file could not be begun.
+pub(crate) fn refused(file: &Path, error: &io::Error) -> Failure {
+    Failure::bad_input(text(file, error))
+}
+
+fn text(file: &Path, error: &io::Error) -> String {
+    format!("{}: cannot be written: {error}; use another path or free space", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_appears_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("out");
+        refuse_existing(&file, false).unwrap();
+        let output = Output::create(&file).unwrap();
+        std::fs::write(&file, "theirs").unwrap();
+        let told = output.keep(false).unwrap_err();
+        assert!(told.code == crate::failure::BAD_INPUT && told.message.contains("--force"), "{told:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"theirs");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the part is gone");
+        assert!(refuse_existing(&file, false).is_err() && refuse_existing(&file, true).is_ok());
+        write_text(&file, "ours", true).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"ours");
+        refuse_existing(Path::new("/dev/null"), false).unwrap();
+        write_text(Path::new("/dev/null"), "x", false).unwrap();
+    }
+}

@@ -1,0 +1,296 @@
+//! What a copy refuses before it writes anything: a target that is, or holds, what is read.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use storebench_core::store::{AnyStore, CollectionLayout, Existing, canonical, place_of, same_file};
+use storebench_core::workload::Body;
+use storebench_lab::results::redact_url;
+use storebench_transfer::Place;
+
+use crate::args::CopyArgs;
+use crate::endpoints::{Endpoint, find_files};
+use crate::failure::Failure;
+use crate::stores;
+
+/// Collections that are listed in an error, at most.
+const LISTED: usize = 30;
+
+/// The arguments with the one collection of the source, where none was named.
+///
+/// # Errors
+/// There are several, or none is told; the store's.
+pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result<Cow<'a, CopyArgs>, Failure> {
+    let Endpoint::Store(url) = from else { return Ok(Cow::Borrowed(args)) };
+    if args.from_collection.is_some() || args.query.is_some() {
+        return Ok(Cow::Borrowed(args));
+    }
+    let ask = |there: &str| {
+        let say = "say which collection to read: --from-collection NAME (or --query)";
+        Failure::bad_input(format!("{}: {say}{there}", redact_url(url)))
+    };
+    let mut there = match stores::open(url)?.collections() {
+        Ok(there) => there,
+        Err(storebench_core::store::StoreError::NotSupported(_)) => return Err(ask("")),
+        Err(error) => return Err(Failure::of_store(url, &error)),
+    };
+    there.sort_unstable();
+    match there.as_slice() {
+        [] => Err(ask("")),
+        [one] => Ok(Cow::Owned(CopyArgs { from_collection: Some(one.clone()), ..args.clone() })),
+        several => {
+            let more = several.len().saturating_sub(LISTED);
+            let mut names = several[..several.len() - more].join(", ");
+            if more > 0 {
+                names += &format!(" and {more} more");
+            }
+            Err(ask(&format!("; it has: {names}")))
+        }
+    }
+}
+
+/// Refuses a target that is the source, lies in it, or holds it; and a file of rejects that is either. `theirs` says
+/// whether the source's collection is one that Storebench did not make.
+///
+/// # Errors
+/// What is what, and what to do.
+pub(super) fn check_places(
+    args: &CopyArgs,
+    from: &Endpoint,
+    to: &Endpoint,
+    to_collection: Option<&str>,
+    theirs: bool,
+) -> Result<(), Failure> {
+    match (from, to) {
+        (Endpoint::Store(source), Endpoint::Store(target)) if args.query.is_none() => {
+            let source = (stores::open(source)?, collection(args.from_collection.as_deref(), theirs));
+            let target = (stores::open(target)?, collection(to_collection, args.into_existing));
+            if same_place(&source.0, &target.0) && source.0.full_name(&source.1) == target.0.full_name(&target.1) {
+                return Err(itself(
+                    &format!("{}, {}", source.0.describe().url, source.1.name),
+                    "write into another collection (--to-collection) or another store",
+                ));
+            }
+        }
+        (Endpoint::Remote(source), Endpoint::Remote(target)) => {
+            let (source, target) = (Place::shown(source), Place::shown(target));
+            if source == target {
+                return Err(itself(&source, "write to another place"));
+            }
+            if target.ends_with('/') && source.starts_with(&target) || holds_remote(&source, &target) {
+                return Err(within(&source, &target));
+            }
+        }
+        _ => {}
+    }
+    let (read, written) = (Local::of(from)?, Local::of(to)?);
+    if let (Some(read), Some(written)) = (&read, &written) {
+        read.check(written)?;
+    }
+    if let Some(rejects) = &args.rejects {
+        let is = |end: &Local| end.files.iter().any(|file| same_file(file, rejects)) || end.matches(rejects);
+        if read.as_ref().is_some_and(is) || written.as_ref().is_some_and(is) {
+            return Err(Failure::bad_input(format!(
+                "--rejects {} is among what is copied; name a file somewhere else",
+                rejects.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn collection(name: Option<&str>, theirs: bool) -> CollectionLayout {
+    let name = name.unwrap_or_default().to_owned();
+    let existing = theirs.then(|| Existing { name: name.clone(), key: None, body: None });
+    CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing }
+}
+
+/// Whether two stores keep their data at one place.
+fn same_place(a: &Arc<dyn AnyStore>, b: &Arc<dyn AnyStore>) -> bool {
+    match (a.paths().first(), b.paths().first()) {
+        (Some(a), Some(b)) => same_file(a, b),
+        _ => place_of(a, &a.describe().url) == place_of(b, &b.describe().url),
+    }
+}
+
+fn itself(place: &str, remedy: &str) -> Failure {
+    Failure::bad_input(format!(
+        "source and target are the same: {place}. A copy does not change what it reads; {remedy}, and put it in place of \
+         the old one afterwards"
+    ))
+}
+
+fn within(inner: &str, outer: &str) -> Failure {
+    Failure::bad_input(format!(
+        "{inner} lies within {outer}: the copy would read what it writes, or the next one would; write somewhere else"
+    ))
+}
+
+/// Whether a pattern or folder of objects takes in a target.
+fn holds_remote(source: &str, target: &str) -> bool {
+    if source.ends_with('/') {
+        return target.strip_prefix(source).is_some_and(|below| !is_hidden(Path::new(below)));
+    }
+    source.contains(['*', '?', '[']) && fits(source, Path::new(target))
+}
+
+fn is_hidden(below: &Path) -> bool {
+    below.components().any(|part| part.as_os_str().to_string_lossy().starts_with(['.', '_']))
+}
+
+fn fits(pattern: &str, path: &Path) -> bool {
+    let by = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches_path_with(path, by))
+}
+
+/// An end of a copy on this machine.
+struct Local {
+    shown: String,
+    /// Files that are read or written, as far as they are known; the folder of a store that is one.
+    files: Vec<PathBuf>,
+    /// The folder whose files are read, or that parts are written into.
+    folder: Option<PathBuf>,
+    /// The pattern of the files that are read.
+    pattern: Option<String>,
+}
+
+impl Local {
+    fn of(end: &Endpoint) -> Result<Option<Self>, Failure> {
+        let local = |shown: &str, files| Self { shown: shown.to_owned(), files, folder: None, pattern: None };
+        Ok(match end {
+            Endpoint::Standard | Endpoint::Remote(_) => None,
+            Endpoint::Store(url) => {
+                let files = stores::open(url)?.paths();
+                (!files.is_empty()).then(|| local(&redact_url(url), files))
+            }
+            Endpoint::Files(typed) => {
+                let path = Path::new(typed);
+                if typed.ends_with('/') || path.is_dir() {
+                    Some(Self { folder: Some(canonical(path)), ..local(typed, Vec::new()) })
+                } else if typed.contains(['*', '?', '[']) && !path.exists() {
+                    // A target is no pattern: then nothing fits.
+                    let files = find_files(typed).unwrap_or_else(|_| vec![path.to_owned()]);
+                    Some(Self { pattern: Some(whole_pattern(typed)), ..local(typed, files) })
+                } else {
+                    Some(local(typed, vec![path.to_owned()]))
+                }
+            }
+        })
+    }
+
+    /// Whether a later look at this source would find a file of this path.
+    fn matches(&self, path: &Path) -> bool {
+        let path = canonical(path);
+        let below = |folder: &PathBuf| path.strip_prefix(folder).is_ok_and(|below| !is_hidden(below));
+        self.folder.as_ref().is_some_and(below) || self.pattern.as_ref().is_some_and(|pattern| fits(pattern, &path))
+    }
+
+    fn check(&self, written: &Self) -> Result<(), Failure> {
+        if let Some(one) = self.files.iter().find(|read| written.files.iter().any(|file| same_file(read, file))) {
+            // Two collections of one database have been told apart.
+            let databases = self.shown.contains(':') && written.shown.contains(':');
+            if !databases {
+                return Err(itself(&one.display().to_string(), "write to another file"));
+            }
+        }
+        let target =
+            written.files.first().cloned().or_else(|| written.folder.as_ref().map(|folder| folder.join("part")));
+        if target.is_some_and(|target| self.matches(&target)) || self.folder.is_some() && self.folder == written.folder
+        {
+            return Err(within(&written.shown, &self.shown));
+        }
+        let read = self.files.iter().chain(&self.folder).map(|file| canonical(file));
+        let holds = |read: &PathBuf| {
+            let folders = written.folder.iter().cloned().chain(written.files.iter().map(|file| canonical(file)));
+            folders.into_iter().any(|folder| read != &folder && read.starts_with(folder))
+        };
+        match read.into_iter().find(holds) {
+            Some(read) => Err(within(&read.display().to_string(), &written.shown)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A pattern with the real name of the folder that it begins with.
+fn whole_pattern(typed: &str) -> String {
+    let first = typed.find(['*', '?', '[']).unwrap_or(typed.len());
+    let (folder, rest) = typed[..first].rfind('/').map_or((".", typed), |at| (&typed[..at.max(1)], &typed[at + 1..]));
+    let folder = canonical(Path::new(folder)).display().to_string();
+    format!("{}/{rest}", glob::Pattern::escape(folder.trim_end_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(from: &str, to: &str) -> Result<(), Failure> {
+        let end = |text: &str| Local::of(&Endpoint::of(text).unwrap()).unwrap().unwrap();
+        end(from).check(&end(to))
+    }
+
+    #[test]
+    fn a_target_is_neither_the_source_nor_within_it_nor_around_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::create_dir(path("data")).unwrap();
+        std::fs::create_dir(path("out")).unwrap();
+        for name in ["data/a.jsonl", "data/b.jsonl", "x.db"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        std::fs::hard_link(path("data/a.jsonl"), path("hard.jsonl")).unwrap();
+        std::os::unix::fs::symlink(path("data"), path("link")).unwrap();
+        let store = |name: &str| format!("sqlite:{}", path(name));
+        for (from, to) in [
+            (path("data/a.jsonl"), path("data/../data/a.jsonl")),
+            (path("data/a.jsonl"), path("hard.jsonl")),
+            (path("data/a.jsonl"), path("link/a.jsonl")),
+            (path("data/a.jsonl"), path("data/")),
+            (path("data/a.jsonl"), path("link")),
+            (path("data/a.jsonl"), store("hard.jsonl")),
+            (path("data/"), path("data/all.jsonl")),
+            (path("data/"), path("data/out/")),
+            (path("data/"), path("data/")),
+            (path("data"), store("link/new.db")),
+            (path("data/*.jsonl"), path("link/new.jsonl")),
+            (path("link/*.jsonl"), path("data/new.jsonl")),
+            (path("*/*.jsonl"), path("data/a.jsonl")),
+            (store("x.db"), path("x.db")),
+            (store("x.db"), format!("{}/", folder.path().display())),
+        ] {
+            let told = files(&from, &to).unwrap_err();
+            assert!(told.code == crate::failure::BAD_INPUT, "{from} → {to}: {told:?}");
+        }
+        for (from, to) in [
+            (path("data/a.jsonl"), path("data/c.jsonl")),
+            (path("data/"), path("data/_out/")),
+            (path("data/"), path("database.jsonl")),
+            (path("data/*.jsonl"), path("data/all.csv")),
+            (path("data/*.jsonl"), path("data/deep/all.jsonl")),
+            (path("data/"), path("out/")),
+            (store("x.db"), path("out/")),
+        ] {
+            files(&from, &to).unwrap_or_else(|told| panic!("{from} → {to}: {told:?}"));
+        }
+    }
+
+    #[test]
+    fn objects_are_told_apart_by_their_names() {
+        let check = |from: &str, to: &str| {
+            let args = ["storebench", "copy", from, to];
+            let crate::args::Verb::Copy(args) = <crate::args::Args as clap::Parser>::parse_from(args).verb else {
+                unreachable!()
+            };
+            check_places(&args, &Endpoint::of(from).unwrap(), &Endpoint::of(to).unwrap(), None, false).is_ok()
+        };
+        for (from, to) in [
+            ("s3://b/a.jsonl", "s3://b/a.jsonl?region=x"),
+            ("s3://b/data/", "s3://b/data/all.jsonl"),
+            ("s3://b/data/*.jsonl", "s3://b/data/all.jsonl"),
+            ("s3://b/data/a.jsonl", "s3://b/data/"),
+        ] {
+            assert!(!check(from, to), "{from} → {to}");
+        }
+        assert!(check("s3://b/data/a.jsonl", "s3://b/data/b.jsonl") && check("s3://b/data/", "s3://b/out/"));
+    }
+}

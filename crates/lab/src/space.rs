@@ -1,0 +1,136 @@
+//! Whether what is about to be written fits on its disks, and whether a plan ends in anybody's lifetime: looked at before
+//! anything is written.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use storebench_core::store::canonical;
+
+use crate::human::{bytes, duration};
+
+/// A plan that takes longer at the fast end of what stores do is taken for a slip of the pen.
+const LONGEST_S: f64 = 365.0 * 86_400.0;
+
+/// What is about to be written to one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// What it is, as in `the database of sqlite`.
+    pub what: String,
+    /// A file or folder, whether or not it is there yet.
+    pub path: PathBuf,
+    /// How many bytes it is estimated to take.
+    pub bytes: u64,
+}
+
+/// What is free on the disk below a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Free {
+    /// Tells disks apart.
+    pub disk: u64,
+    /// Bytes that this user may still write.
+    pub bytes: u64,
+}
+
+/// Looks at the disk that a path is on, or would be on once it is made; none where it cannot be told.
+pub fn free_at(path: &Path) -> Option<Free> {
+    let path = canonical(path);
+    let existing = path.ancestors().find(|path| path.exists())?;
+    let stat = rustix::fs::statvfs(existing).ok()?;
+    // Some file systems, of processes for one, count no blocks.
+    let counts = stat.f_blocks > 0;
+    counts.then_some(Free { disk: existing.metadata().ok()?.dev(), bytes: stat.f_bavail.saturating_mul(stat.f_frsize) })
+}
+
+/// Refuses what does not fit: places on one disk share what is free on it.
+///
+/// # Errors
+/// What is needed and what is free, where, and what to do.
+pub fn check_space(needs: &[Need], free_at: &dyn Fn(&Path) -> Option<Free>) -> Result<(), String> {
+    let mut disks: BTreeMap<u64, (Free, Vec<&Need>)> = BTreeMap::new();
+    for need in needs.iter().filter(|need| need.bytes > 0) {
+        if let Some(free) = free_at(&need.path) {
+            disks.entry(free.disk).or_insert_with(|| (free, Vec::new())).1.push(need);
+        }
+    }
+    for (free, needs) in disks.values() {
+        let all = needs.iter().fold(0_u64, |sum, need| sum.saturating_add(need.bytes));
+        if all > free.bytes {
+            let each: Vec<String> =
+                needs.iter().map(|need| format!("{} for {}", bytes(need.bytes as f64), need.what)).collect();
+            let path = needs.first().map(|need| need.path.display().to_string()).unwrap_or_default();
+            return Err(format!(
+                "not enough disk space: about {} needed ({}), {} free at {path}; nothing was written. Free some space, use \
+                 another disk, or go on with --anyway",
+                bytes(all as f64),
+                each.join(", "),
+                bytes(free.bytes as f64)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a plan that would take longer than a year even at the fast end of what stores do.
+///
+/// # Errors
+/// How long it would take, and what to do.
+pub fn check_time(least_s: f64) -> Result<(), String> {
+    if least_s <= LONGEST_S {
+        return Ok(());
+    }
+    Err(format!(
+        "this would take at least {}; lower the number of documents or operations, or go on with --anyway",
+        duration(least_s * 1e9)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(what: &str, path: &str, bytes: u64) -> Need {
+        Need { what: what.to_owned(), path: path.into(), bytes }
+    }
+
+    /// Two disks: `/a` with 100 GiB free, all else with 10 GiB.
+    fn free(path: &Path) -> Option<Free> {
+        let (disk, gib) = if path.starts_with("/a") { (1, 100) } else { (2, 10) };
+        (!path.starts_with("/unknown")).then_some(Free { disk, bytes: gib << 30 })
+    }
+
+    #[test]
+    fn what_shares_a_disk_shares_what_is_free() {
+        let fits = [need("the database", "/a/x", 90 << 30), need("the files", "/b/y", 9 << 30)];
+        assert_eq!(check_space(&fits, &free), Ok(()));
+        let told = check_space(&[need("the database", "/b/x", 6 << 30), need("the files", "/b/y", 5 << 30)], &free);
+        let told = told.unwrap_err();
+        for part in [
+            "11.0 GiB needed",
+            "6.00 GiB for the database",
+            "5.00 GiB for the files",
+            "10.0 GiB free at /b/x",
+            "--anyway",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert_eq!(check_space(&[need("the database", "/unknown/x", u64::MAX)], &free), Ok(()));
+        assert!(check_space(&[need("a", "/a/x", u64::MAX), need("b", "/a/y", u64::MAX)], &free).is_err());
+    }
+
+    #[test]
+    fn the_disk_below_what_is_not_there_yet_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = free_at(folder.path()).unwrap();
+        let new = free_at(&folder.path().join("new/deep/x.db")).unwrap();
+        assert_eq!(there.disk, new.disk);
+        assert!(new.bytes > 0);
+    }
+
+    #[test]
+    fn a_plan_of_centuries_is_refused_in_years() {
+        assert_eq!(check_time(300.0 * 86_400.0), Ok(()));
+        let told = check_time(20_161_290.0 * 3_600.0).unwrap_err();
+        assert!(told.contains("2,300 years") && told.contains("--anyway"), "{told}");
+    }
+}

@@ -1,0 +1,54 @@
+//! A whole file to its place, over what is there or not.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+/// Moves a file to its place on the same file system. Without `replace` what is there stays, also where it appeared
+/// only a moment ago.
+///
+/// # Errors
+/// The system's; of the kind `AlreadyExists` where something is there and may not be replaced.
+pub fn put_file(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
+    if replace {
+        return std::fs::rename(from, to);
+    }
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => by_reserving(from, to),
+        moved => Ok(moved?),
+    }
+}
+
+/// For file systems that cannot rename so: takes the name first, and then its own empty file's place.
+fn by_reserving(from: &Path, to: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).open(to)?;
+    std::fs::rename(from, to).inspect_err(|_| {
+        // Only tidies up; the error that matters is the first one.
+        let _ = std::fs::remove_file(to);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_stays_unless_it_may_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for put in [|from: &Path, to: &Path| put_file(from, to, false), by_reserving] {
+            std::fs::write(&from, "new").unwrap();
+            put(&from, &to).unwrap();
+            assert!(!from.exists() && std::fs::read(&to).unwrap() == b"new");
+            std::fs::write(&from, "newer").unwrap();
+            assert_eq!(put(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert!(from.exists() && std::fs::read(&to).unwrap() == b"new");
+            put_file(&from, &to, true).unwrap();
+            assert_eq!(std::fs::read(&to).unwrap(), b"newer");
+            std::fs::remove_file(&to).unwrap();
+        }
+    }
+}
