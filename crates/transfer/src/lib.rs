@@ -42,7 +42,7 @@ pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::infer_columns;
 pub use jq::{Jq, JqError};
-pub use manifest::{Counts, abandon, is_unfinished, settings_of};
+pub use manifest::{Counts, abandon, is_unfinished, settings_of, target_of};
 pub use measure::{Request, RequestKinds, Writes};
 pub use place::{Access, Place};
 pub use records::{Origin, Records};

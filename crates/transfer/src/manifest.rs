@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_core::store::CopyId;
 
 use crate::error::TransferError;
 use crate::source::Split;
@@ -26,11 +27,14 @@ pub(crate) struct Header {
     /// What told that the source is the same.
     pub(crate) source: String,
     pub(crate) splits: Vec<Split>,
+    /// The number that the target's collection is marked with; none where it carries no marker. Older logs have none.
+    #[serde(default)]
+    pub(crate) target: Option<CopyId>,
 }
 
 impl Header {
     pub(crate) fn new(settings: BTreeMap<String, String>, source: String, splits: Vec<Split>) -> Self {
-        Self { format: FORMAT.to_owned(), settings, source, splits }
+        Self { format: FORMAT.to_owned(), settings, source, splits, target: None }
     }
 }
 
@@ -92,15 +96,25 @@ impl Counts {
 }
 
 /// A line behind the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
-    /// All of a split is written and acknowledged.
-    Done { split: u32, counts: Counts },
+    /// All of a split is written and acknowledged; some of the keys that therefore are in the target.
+    Done {
+        split: u32,
+        counts: Counts,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keys: Vec<String>,
+    },
     /// The target was made what it is to be.
     Finished,
     /// Of a split whose records may not be written twice: some are about to be sent.
-    Sending { split: u32, partly: Partly },
+    Sending {
+        split: u32,
+        partly: Partly,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keys: Vec<String>,
+    },
 }
 
 /// How far a split is whose records may not be written twice.
@@ -124,6 +138,8 @@ pub(crate) struct Manifest {
     /// Splits that are done.
     pub(crate) done: BTreeMap<u32, Counts>,
     pub(crate) partly: BTreeMap<u32, Partly>,
+    /// Some of the keys that were written and acknowledged, by split.
+    pub(crate) keys: BTreeMap<u32, Vec<String>>,
     /// Whether the target was made what it is to be.
     pub(crate) finished: bool,
     _lock: File,
@@ -137,9 +153,18 @@ pub fn is_unfinished(folder: &Path) -> bool {
 /// What the unfinished copy in this folder was asked for, by flag; nothing where none is there, or its log cannot
 /// be read.
 pub fn settings_of(folder: &Path) -> Option<BTreeMap<String, String>> {
+    header_of(folder).map(|header| header.settings)
+}
+
+/// The number that the target of the unfinished copy in this folder is marked with.
+pub fn target_of(folder: &Path) -> Option<CopyId> {
+    header_of(folder)?.target
+}
+
+fn header_of(folder: &Path) -> Option<Header> {
     let mut line = String::new();
     BufReader::new(File::open(folder.join(LOG)).ok()?).read_line(&mut line).ok()?;
-    serde_json::from_str::<Header>(&line).ok().map(|header| header.settings)
+    serde_json::from_str(&line).ok()
 }
 
 /// Gives up the unfinished copy in this folder: nothing goes on with it any more.
@@ -169,8 +194,8 @@ impl Manifest {
         file.sync_all().map_err(failed)?;
         std::fs::rename(&part, &path).map_err(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        let (done, partly) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { path, file: Mutex::new(file), header, done, partly, finished: false, _lock: lock })
+        let (done, partly, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok(Self { path, file: Mutex::new(file), header, done, partly, keys, finished: false, _lock: lock })
     }
 
     /// Reads the log of a copy that did not end.
@@ -191,6 +216,12 @@ impl Manifest {
             return Err(broken(format!("its format is `{}`, this version reads `{FORMAT}`", header.format)));
         }
         let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
+        let mut written = BTreeMap::new();
+        let mut keep = |split, keys: Vec<String>| {
+            if !keys.is_empty() {
+                written.insert(split, keys);
+            }
+        };
         let mut whole = line.len() as u64;
         for number in 2.. {
             line.clear();
@@ -199,25 +230,27 @@ impl Manifest {
                 break;
             }
             match serde_json::from_slice(&line).map_err(|e| broken(format!("line {number} cannot be read: {e}")))? {
-                Entry::Done { split, counts } => {
+                Entry::Done { split, counts, keys } => {
                     done.insert(split, counts);
+                    keep(split, keys);
                     partly.remove(&split);
                 }
                 Entry::Finished => finished = true,
-                Entry::Sending { split, partly: at } => {
+                Entry::Sending { split, partly: at, keys } => {
                     partly.insert(split, at);
+                    keep(split, keys);
                 }
             }
             whole += line.len() as u64;
         }
         drop(lines);
         file.set_len(whole).map_err(failed)?;
-        Ok(Self { path, file: Mutex::new(file), header, done, partly, finished, _lock: lock })
+        Ok(Self { path, file: Mutex::new(file), header, done, partly, keys: written, finished, _lock: lock })
     }
 
     /// A split is done: once this returns, no resume reads it again.
-    pub(crate) fn done(&self, split: u32, counts: Counts) -> Result<(), TransferError> {
-        self.add(&Entry::Done { split, counts })
+    pub(crate) fn done(&self, split: u32, counts: Counts, keys: Vec<String>) -> Result<(), TransferError> {
+        self.add(&Entry::Done { split, counts, keys })
     }
 
     /// The target is what it is to be.
@@ -226,8 +259,8 @@ impl Manifest {
     }
 
     /// Records of a split are about to be sent that may not be sent twice; those before are settled.
-    pub(crate) fn sending(&self, split: u32, partly: Partly) -> Result<(), TransferError> {
-        self.add(&Entry::Sending { split, partly })
+    pub(crate) fn sending(&self, split: u32, partly: Partly, keys: Vec<String>) -> Result<(), TransferError> {
+        self.add(&Entry::Sending { split, partly, keys })
     }
 
     fn add(&self, entry: &Entry) -> Result<(), TransferError> {
@@ -270,7 +303,9 @@ mod tests {
 
     fn header() -> Header {
         let split = |number| Split { number, part: Part::File { file: number }, bytes: Some(7) };
-        Header::new([("from".to_owned(), "a".to_owned())].into(), "a 7".into(), (0..3).map(split).collect())
+        let splits = (0..3).map(split).collect();
+        let header = Header::new([("from".to_owned(), "a".to_owned())].into(), "a 7".into(), splits);
+        Header { target: Some(CopyId(u64::MAX)), ..header }
     }
 
     #[test]
@@ -278,11 +313,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let counts = Counts { read: 5, written: 4, rejected: 1, ..Counts::default() };
         let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
-        log.done(2, counts).unwrap();
+        log.done(2, counts, vec!["first".into(), "last".into()]).unwrap();
         let partly = Partly { settled: 10, doubtful: 10, last_bad: Some(3), counts };
-        log.sending(0, partly).unwrap();
-        log.sending(1, Partly::default()).unwrap();
-        log.done(1, counts).unwrap();
+        log.sending(0, partly, vec!["ninth".into()]).unwrap();
+        log.sending(1, Partly::default(), Vec::new()).unwrap();
+        log.done(1, counts, Vec::new()).unwrap();
         log.finished().unwrap();
         let Err(TransferError::BadInput(busy)) = Manifest::resume(folder.path()) else { panic!("not locked") };
         assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
@@ -292,13 +327,27 @@ mod tests {
         assert_eq!(log.header, header());
         assert_eq!(log.done, [(1, counts), (2, counts)].into());
         assert_eq!(log.partly, [(0, partly)].into());
+        assert_eq!(log.keys.into_values().flatten().collect::<Vec<_>>(), ["ninth", "first", "last"]);
+        assert_eq!(target_of(folder.path()), Some(CopyId(u64::MAX)));
+    }
+
+    #[test]
+    fn a_log_of_an_older_version_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = serde_json::to_value(header()).unwrap();
+        text.as_object_mut().unwrap().remove("target");
+        let done = serde_json::json!({ "done": { "split": 1, "counts": Counts::default() } });
+        std::fs::write(folder.path().join(LOG), format!("{text}\n{done}\n")).unwrap();
+        let log = Manifest::resume(folder.path()).unwrap();
+        assert_eq!((log.header.target, log.done.len()), (None, 1));
+        assert_eq!(log.keys.into_values().flatten().count(), 0);
     }
 
     #[test]
     fn a_line_that_was_cut_off_does_not_count_and_the_next_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
-        log.done(0, Counts::default()).unwrap();
+        log.done(0, Counts::default(), Vec::new()).unwrap();
         drop(log);
         let path = folder.path().join(LOG);
         let whole = std::fs::read(&path).unwrap();
@@ -307,7 +356,7 @@ mod tests {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let log = Manifest::resume(folder.path()).unwrap();
             assert!(log.done.is_empty(), "{cut}");
-            log.done(1, Counts::default()).unwrap();
+            log.done(1, Counts::default(), Vec::new()).unwrap();
             drop(log);
             assert_eq!(Manifest::resume(folder.path()).unwrap().done.len(), 1, "{cut}");
         }

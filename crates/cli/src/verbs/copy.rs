@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
-use storebench_core::store::{Existing, OpKind, RowsKind};
+use storebench_core::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
@@ -16,7 +16,7 @@ use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
     FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Shape, Sink, Source, StoreSink,
     StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, ViewSource, abandon,
-    copy as copy_all, infer_columns, is_unfinished, name_of, settings_of,
+    copy as copy_all, infer_columns, is_unfinished, name_of, settings_of, target_of,
 };
 
 use crate::allocator::keep_freed_memory;
@@ -67,6 +67,12 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
+    let marked = matches!(to, Endpoint::Store(_)) && !args.into_existing;
+    if args.resume && marked && target_of(&folder).is_none() {
+        progress.note(
+            "an older Storebench began this copy: whether its target is still the one that it wrote into is not checked",
+        );
+    }
     let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
     let CopyOutcome { report, record, .. } = outcome.map_err(failed)?;
@@ -345,6 +351,8 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     StoreSinkOptions {
         collection,
         existing,
+        copy: CopyId::draw(),
+        resumes: None,
         prepared: None,
         verb: args.op.into(),
         by_record: args.records.op_field.is_some(),
@@ -388,7 +396,9 @@ fn sink(
                 ))));
             }
             StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
-            return Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)));
+            let resumes = if begin(args) == Begin::Resume { target_of(copy) } else { None };
+            let options = StoreSinkOptions { resumes, ..sink_options(args, plan) };
+            return Ok(Ok(Box::new(StoreSink::open(store, options)?)));
         }
         Endpoint::Standard => None,
         Endpoint::Files(path) => match local_target(Path::new(path)) {

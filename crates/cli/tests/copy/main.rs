@@ -12,6 +12,8 @@ mod ends;
 mod guards;
 mod killed_server;
 mod limits;
+mod orders;
+mod owners;
 mod real_data;
 mod records;
 mod remote;

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply,
+    Capabilities, CollectionId, Completions, Description, Explanation, Layout, Namespace, OpError, OwnedReply, Owner,
     PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError,
     Token,
 };
@@ -85,6 +85,10 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
         self.inner.inspect()
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.inner.owner_of(collection)
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

@@ -18,6 +18,7 @@ mod null;
 mod operation;
 mod outcome;
 mod owned;
+mod ownership;
 mod rows;
 mod slow;
 
@@ -38,5 +39,6 @@ pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token, ViewRows};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
 pub use owned::OwnedReply;
+pub use ownership::{CopyId, Holdings, Owner, copied};
 pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
 pub use slow::{Servers, Slow, SlowOptions};

@@ -57,8 +57,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Prepare, ReadConsistency, Request,
-    Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Explanation, Layout, Namespace, OpKind, Owner, Prepare, ReadConsistency,
+    Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::workload::Body;
 
@@ -247,10 +247,16 @@ impl Store for CouchbaseStore {
         self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.namespace(&self.settings)))
     }
 
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.with_link(async |link, _| {
+            Ok(layout::look(link, &self.settings).await?.holdings(&self.settings).owner_of(collection))
+        })
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let ours = self.with_link(async |link, _| {
             layout::prepare(link, &self.settings, layout, how).await?;
-            Ok(layout::look(link, &self.settings).await?.namespace(&self.settings) == Namespace::Ours)
+            Ok(layout::look(link, &self.settings).await?.holdings(&self.settings).foreign.is_none())
         })?;
         let collections = layout.collections.iter().map(|collection| {
             let (scope, name) = layout::place(&self.settings, collection);

@@ -56,8 +56,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request,
-    RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError, Support, evenly,
+    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, OpKind, Owner, Prepare,
+    Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError, Support,
+    evenly,
 };
 
 use crate::net::{Address, Control, with_net_options};
@@ -315,6 +316,14 @@ impl Store for PostgresStore {
             let (mut connected, _) = self.enter().await?;
             let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
             Ok(found.namespace(&self.target, &self.schema))
+        })
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
+            Ok(found.holdings(&self.target, &self.schema).owner_of(collection))
         })
     }
 

@@ -45,8 +45,8 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Acknowledged, Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, Op,
-    OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats,
-    Store, StoreError, Support,
+    OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions,
+    Stats, Store, StoreError, Support,
 };
 
 use crate::http::{Client, HttpSession, common_headers};
@@ -290,6 +290,11 @@ impl Store for RavenStore {
         Ok(found.map_or(Namespace::Absent, |contents| contents.namespace()))
     }
 
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        let found = self.control.block_on(self.look())?;
+        Ok(found.and_then(|contents| contents.holdings().owner_of(collection)))
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let target = self.control.block_on(async {
             self.check_version().await?;
@@ -382,7 +387,7 @@ impl Store for RavenStore {
         self.set_ready(None);
         self.control.block_on(async {
             match self.look().await? {
-                Some(contents) => self.server.empty(&contents).await,
+                Some(contents) => self.server.empty(&contents, false).await,
                 None => Ok(()),
             }
         })

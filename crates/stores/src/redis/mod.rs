@@ -57,9 +57,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Explanation, Layout, LocalFuture, Namespace, Op, OpKind, Persisted,
-    Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store, StoreError,
-    Support,
+    Capabilities, CollectionId, Description, Explanation, Holdings, Layout, LocalFuture, Namespace, Op, OpKind, Owner,
+    Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store,
+    StoreError, Support,
 };
 
 use crate::net::{Control, with_net_options};
@@ -130,6 +130,10 @@ impl RedisStore {
         let reached = Reached::open(&self.settings, PATIENCE).await?;
         self.state().facts = Some(reached.facts.clone());
         Ok(reached)
+    }
+
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
@@ -222,7 +226,11 @@ impl Store for RedisStore {
     }
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
+        self.holdings().map(|holdings| holdings.namespace())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.holdings().map(|holdings| holdings.owner_of(collection))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -368,6 +376,6 @@ impl Store for RedisStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.state().ready = None;
-        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings).await })
+        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings, false).await })
     }
 }

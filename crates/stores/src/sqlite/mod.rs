@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, OpKind, Prepare,
-    ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
-    Support, evenly,
+    Capabilities, CollectionId, Description, Durability, Explanation, Layout, LocalFuture, Namespace, OpKind, Owner,
+    Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats, Store,
+    StoreError, Support, evenly,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
@@ -215,6 +215,10 @@ impl Store for SqliteStore {
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
         guarded(&self.path, || file::look(&self.path)).map(|found| found.namespace())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        guarded(&self.path, || file::look(&self.path)).map(|found| found.holdings().owner_of(collection))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

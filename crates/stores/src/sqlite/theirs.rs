@@ -29,8 +29,8 @@ pub(super) fn check_there(
         let existing = collection.existing.as_ref();
         let name = existing.map_or(&collection.name, |existing| &existing.name);
         let format = Format::of(collection.body, settings.jsonb);
-        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, _)| made == name);
-        if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
+        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, ..)| made == name);
+        if let Some((_, kept, _)) = made.filter(|(_, kept, _)| kept != format.name()) {
             return Err(kept_otherwise(path, name, kept, format));
         }
         let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
@@ -42,7 +42,7 @@ pub(super) fn check_there(
         if existing.is_none() && made.is_none() || probe.is_err() {
             let columns = sql::columns(&connection, name).unwrap_or_default();
             let mut there = contents.theirs.clone();
-            there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, _)| name.clone())));
+            there.extend(contents.marker.iter().flat_map(|m| m.collections.iter().map(|(name, ..)| name.clone())));
             let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
             let key = column(existing.and_then(|e| e.key.as_ref()), "key");
             let body = column(existing.and_then(|e| e.body.as_ref()), "body");

@@ -30,10 +30,14 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Prepares the store afresh. A store that cannot hold bytes or counters gets a layout without.
     pub(super) fn prepare(store: &'a dyn AnyStore, time: &Time) -> Result<Self, Stop> {
-        if let Namespace::Foreign(what) = store.inspect().map_err(|e| broken("inspect", &e))? {
-            return Err(Stop::failed(format!(
-                "the store holds {what}, which Storebench did not make; use an empty one"
-            )));
+        match store.inspect().map_err(|e| broken("inspect", &e))? {
+            Namespace::Foreign(what) => {
+                return Err(Stop::failed(format!(
+                    "the store holds {what}, which Storebench did not make; use an empty one"
+                )));
+            }
+            Namespace::Copied(what) => return Err(Stop::failed(format!("the store holds {what}; use an empty one"))),
+            Namespace::Absent | Namespace::Ours => {}
         }
         let capabilities = store.capabilities();
         let counters = capabilities.supports(OpKind::Counter).is_some();
