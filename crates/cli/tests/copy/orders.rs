@@ -283,7 +283,7 @@ impl<'a> Order<'a> {
                 }
             }
             _ => {
-                let (code, _) = self.run("verify study.toml -q", kill);
+                let (code, _) = self.run(&format!("verify {place} study.toml"), kill);
                 self.killed |= code.is_none();
             }
         }

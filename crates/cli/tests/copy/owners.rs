@@ -77,7 +77,7 @@ fn a_marker_of_an_older_version_is_read_as_the_users() {
     cli.write("cities.jsonl", &documents(30));
     cli.run("copy cities.jsonl sqlite:shop.db -q").code(0);
     let db = rusqlite::Connection::open(cli.path("shop.db")).unwrap();
-    db.execute("UPDATE storebench_marker SET detail = 'text' WHERE kind = 'collection'", []).unwrap();
+    db.execute("UPDATE storebench_marker SET detail = 'json' WHERE kind = 'collection'", []).unwrap();
     drop(db);
     cli.run("copy cities.jsonl fjall:shop -q").code(0);
     let marker = cli.path("shop").join("storebench.marker");
@@ -195,7 +195,7 @@ fn a_copy_does_not_go_on_in_a_table_of_yours_that_was_emptied() {
     db.execute_batch("CREATE TABLE cities (key TEXT PRIMARY KEY, body TEXT)").unwrap();
     drop(db);
     cli.write("cities.jsonl", &documents(DOCUMENTS));
-    let args = "copy cities.jsonl sqlite:shop.db --into-existing --to-key key --to-body body --batch 100 -p 1 -q";
+    let args = "copy cities.jsonl sqlite:shop.db --to-collection cities --into-existing --to-key key --to-body body --batch 100 -p 1 -q";
     let words: Vec<&str> = args.split(' ').chain(["--rate-docs", "6000"]).collect();
     let mut copy = begin(&cli, &words);
     while log_lines(&cli) < 2 {
@@ -270,7 +270,7 @@ fn an_sqlite_that_was_killed_with_its_marker_in_the_log_is_known_again() {
         let read = |path: &Path| (std::fs::read(path).unwrap(), std::fs::metadata(path).unwrap().modified().unwrap());
         let before = (read(&db), read(&wal));
         // A look, which refuses for another reason, changes nothing.
-        cli.run("run small.toml -q --keep --set phases.read.mix.read=1").code(2);
+        cli.run("bench sqlite:shop.db --durability none -q").code(2);
         assert!(before == (read(&db), read(&wal)), "{damage}: a look changed the files");
         cli.run("run small.toml -q").assert_measured();
         cli.run("run small.toml -q --remove-after").assert_measured();

@@ -114,11 +114,21 @@ impl Contents {
 }
 
 impl Found {
+    /// Whether it is a file with nothing in it, as after a kill between making the file and marking it: nobody
+    /// loses anything when it counts as Storebench's.
+    pub(super) fn blank(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Other => false,
+            Self::Empty => true,
+            Self::Database(contents) => contents.marker.is_none() && contents.theirs.is_empty(),
+        }
+    }
+
     pub(super) fn holdings(&self) -> Holdings {
         let contents = if let Self::Database(contents) = self { contents.marker.as_ref() } else { None };
         let collections = contents.iter().flat_map(|marker| &marker.collections);
         Holdings {
-            absent: matches!(self, Self::Nothing | Self::Empty),
+            absent: matches!(self, Self::Nothing) || self.blank(),
             foreign: self.foreign(),
             marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
         }
@@ -132,7 +142,7 @@ impl Found {
         match self {
             Self::Nothing | Self::Empty => None,
             Self::Other => Some("a file that is no redb database".to_owned()),
-            Self::Database(contents) if contents.ours() => None,
+            Self::Database(contents) if contents.ours() || self.blank() => None,
             Self::Database(Contents { theirs, marker }) => {
                 let mut text = match theirs.as_slice() {
                     [] => "a redb database without tables of others".to_owned(),

@@ -118,7 +118,9 @@ impl RedbStore {
         {
             let mut marker = transaction.open_table(MARKER).map_err(|e| self.failed(e))?;
             if contents.marker.is_none() {
-                marker.insert("file", if made_file { "made" } else { "found" }).map_err(|e| self.failed(e))?;
+                marker
+                    .insert("file", if made_file || found.blank() { "made" } else { "found" })
+                    .map_err(|e| self.failed(e))?;
             }
             for collection in &layout.collections {
                 let (name, kind) = (&collection.name, kind(collection.body));
@@ -305,7 +307,7 @@ impl Store for RedbStore {
             _ => found.holdings().allow(&self.path.display().to_string(), "another path", layout, how)?,
         }
         drop(self.set(None));
-        let fresh = how.empties() && matches!(found, Found::Database(_));
+        let fresh = how.empties() && matches!(found, Found::Database(_)) && !found.blank();
         if fresh {
             std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e))?;
         }
@@ -346,7 +348,7 @@ impl Store for RedbStore {
         if made_file {
             sync_parent(&self.path)?;
         }
-        let ours = made_file || matches!(namespace, Namespace::Ours | Namespace::Copied(_));
+        let ours = made_file || found.blank() || matches!(namespace, Namespace::Ours | Namespace::Copied(_));
         self.set(Some(Arc::new(Opened { handle, collections, ours })));
         Ok(())
     }
@@ -441,7 +443,7 @@ impl Store for RedbStore {
         drop(self.set(None));
         let Found::Database(contents) = &found else { return Ok(()) };
         let holdings = found.holdings();
-        if holdings.all_removable(false) {
+        if contents.marker.is_some() && holdings.all_removable(false) {
             return std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e));
         }
         let Some(marker) = &contents.marker else { return Ok(()) };

@@ -56,11 +56,17 @@ impl Contents {
         self.theirs.is_empty() && self.marker.as_ref().is_some_and(|m| m.made_file)
     }
 
+    /// Whether nothing is in it, as after a kill between making the file and marking it: nobody loses anything when
+    /// it counts as Storebench's.
+    fn blank(&self) -> bool {
+        self.marker.is_none() && self.theirs.is_empty() && !self.unmerged
+    }
+
     fn holdings(&self) -> Holdings {
         let collections = self.marker.iter().flat_map(|marker| &marker.collections);
         Holdings {
-            absent: false,
-            foreign: (!self.ours()).then(|| self.describe()),
+            absent: self.blank(),
+            foreign: (!self.ours() && !self.blank()).then(|| self.describe()),
             marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
         }
     }
@@ -90,6 +96,15 @@ impl Found {
             Self::Nothing | Self::Empty => Holdings { absent: true, ..Holdings::default() },
             Self::Other => Holdings { foreign: Some(foreign.to_owned()), ..Holdings::default() },
             Self::Database(contents) => contents.holdings(),
+        }
+    }
+
+    /// Whether the whole file is Storebench's, or nothing is in it.
+    pub(super) fn is_ours(&self) -> bool {
+        match self {
+            Self::Other => false,
+            Self::Nothing | Self::Empty => true,
+            Self::Database(contents) => contents.ours() || contents.blank(),
         }
     }
 
@@ -189,8 +204,10 @@ pub(super) fn prepare(
         }
         (how, found) => {
             found.holdings().allow(&path.display().to_string(), "another path", layout, how)?;
-            if let (true, Found::Database(_)) = (how.empties(), found) {
-                remove_files(path)?;
+            match found {
+                // Somebody may have opened it, to write into it next: so it stays the same file.
+                Found::Database(contents) if how.empties() && !contents.blank() => remove_files(path)?,
+                _ => {}
             }
         }
     }
@@ -199,7 +216,7 @@ pub(super) fn prepare(
         // The exclusive creation makes sure that it is ours.
         std::fs::File::create_new(path).map_err(|e| io_error(path, "make it", &e))?;
     }
-    let result = create(path, settings, layout, how, made, matches!(found, Found::Database(c) if c.ours()));
+    let result = create(path, settings, layout, how, made, found.is_ours());
     if made && result.is_err() {
         let _ = remove_files(path);
     }
@@ -238,7 +255,10 @@ fn create(
             ))
             .map_err(failed)?;
         transaction
-            .execute(&format!("INSERT INTO {MARKER} VALUES ('file', '', ?1)"), [if made { "made" } else { "found" }])
+            .execute(
+                &format!("INSERT INTO {MARKER} VALUES ('file', '', ?1)"),
+                [if made || ours { "made" } else { "found" }],
+            )
             .map_err(failed)?;
     }
     let collections = contents.marker.map(|m| m.collections).unwrap_or_default();
@@ -324,11 +344,11 @@ fn remove_files(path: &Path) -> Result<(), StoreError> {
 pub(super) fn remove(path: &Path, found: &Found) -> Result<(), StoreError> {
     let Found::Database(contents) = found else { return Ok(()) };
     let holdings = contents.holdings();
-    if holdings.all_removable(false) {
-        return remove_files(path);
-    }
     if contents.marker.is_none() {
         return Ok(());
+    }
+    if holdings.all_removable(false) {
+        return remove_files(path);
     }
     let failed = |e: rusqlite::Error| store_error(path, "remove Storebench's tables from it", &e);
     let mut connection = open_writable(path)?;

@@ -37,7 +37,6 @@ use crate::fair::FairLock;
 use crate::location::{guarded, path_of};
 use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
-use file::Found;
 use open::Still;
 pub(crate) use session::SqliteSession;
 use sql::{Format, Table};
@@ -224,14 +223,9 @@ impl Store for SqliteStore {
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let found = guarded(&self.path, || file::look(&self.path))?;
         file::prepare(&self.path, &self.settings, layout, how, &found)?;
-        let ours = match &found {
-            Found::Database(contents) => contents.ours(),
-            Found::Nothing => true,
-            _ => false,
-        };
         let format = |body| Format::of(body, self.settings.jsonb);
         let collections = layout.collections.iter().map(|c| (Table::of(c), c.body, format(c.body))).collect();
-        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
+        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours: found.is_ours() };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
         Ok(())
     }
