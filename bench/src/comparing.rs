@@ -35,6 +35,7 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
     };
     let stores = ["a", "b"].into_iter().zip(urls).map(open).collect::<Result<Vec<_>, _>>()?;
     let request = RunRequest {
+        anyway: true,
         name: "comparing".into(),
         arms: ArmRequest::of_stores(&study, &documents, 1.0, stores),
         study,

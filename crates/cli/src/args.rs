@@ -94,11 +94,15 @@ pub(crate) struct ResultArgs {
     #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
     pub(crate) out: PathBuf,
 
-    /// Add to a database that holds what Storebench did not make
+    /// Add to a database that holds data of yours, also what `copy` wrote; none of it is changed
     #[arg(long)]
     pub(crate) into_existing: bool,
 
-    /// Remove from the store, at the end, everything that Storebench made there
+    /// Delete what `storebench copy` wrote there, and begin with an empty place
+    #[arg(long, conflicts_with = "into_existing")]
+    pub(crate) discard_existing: bool,
+
+    /// Remove from the store, at the end, what studies made there; what `copy` wrote stays
     #[arg(long)]
     pub(crate) remove_after: bool,
 
@@ -136,7 +140,7 @@ pub(crate) struct RunArgs {
     pub(crate) stores: Vec<String>,
 
     /// Keep the documents that Storebench made there before, and load no others over them
-    #[arg(long, conflicts_with = "into_existing")]
+    #[arg(long, conflicts_with_all = ["into_existing", "discard_existing"])]
     pub(crate) keep: bool,
 
     /// Run the commands with which the study starts, stops and kills servers
@@ -185,7 +189,7 @@ pub(crate) struct BenchArgs {
     #[arg(
         long,
         value_name = "NAME",
-        conflicts_with_all = ["docs", "size", "compress_to", "from", "key", "batch", "no_load", "ledger", "check", "into_existing", "remove_after"],
+        conflicts_with_all = ["docs", "size", "compress_to", "from", "key", "batch", "no_load", "ledger", "check", "into_existing", "discard_existing", "remove_after"],
         help_heading = "Documents"
     )]
     pub(crate) existing: Option<String>,
@@ -223,7 +227,7 @@ pub(crate) struct BenchArgs {
     pub(crate) batch: u32,
 
     /// Measure the documents that an earlier bench or run loaded
-    #[arg(long, help_heading = "Load")]
+    #[arg(long, help_heading = "Load", conflicts_with = "discard_existing")]
     pub(crate) no_load: bool,
 
     /// Operations and their weights [default: read=95,update=5; with --existing read]
@@ -439,13 +443,17 @@ pub(crate) struct StoresArgs {
 /// Check that a store does what Storebench takes every store to do
 ///
 /// Runs the conformance suite: whether operations, errors, durability and reads mean here what they
-/// mean everywhere, for any store and any version of it. What Storebench made at this place before is
+/// mean everywhere, for any store and any version of it. What studies made at this place before is
 /// emptied, and removed at the end. A place that holds anything else is refused and left as it is.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = CONFORM_EXIT_CODES)]
 pub(crate) struct ConformArgs {
     /// The store, such as couchbase://USER@HOST/BUCKET (`storebench stores` lists them)
     pub(crate) url: String,
+
+    /// Delete what `storebench copy` wrote there, too
+    #[arg(long)]
+    pub(crate) discard_existing: bool,
 
     /// Print the table as one JSON document
     #[arg(long)]

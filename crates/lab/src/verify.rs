@@ -132,7 +132,7 @@ pub fn verify(
                 description.url
             )));
         }
-        Namespace::Ours | Namespace::Foreign(_) => {}
+        Namespace::Ours | Namespace::Copied(_) | Namespace::Foreign(_) => {}
     }
     if description.scheme == "null" {
         return Err(StoreError::NotSupported("null: keeps nothing, so there is nothing to verify".into()));

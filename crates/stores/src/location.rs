@@ -100,15 +100,6 @@ pub(crate) fn sync_parent(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses to touch what Storebench did not make.
-pub(crate) fn not_ours(path: &Path, found: &str) -> StoreError {
-    StoreError::NotOurs(format!(
-        "{} holds {found}, which Storebench did not make; nothing was touched. Use another path, or \
-         --into-existing to add to it",
-        path.display()
-    ))
-}
-
 /// Runs what an engine may answer with a panic when its files are damaged, and makes an error of it.
 pub(crate) fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_core::store::CopyId;
 
 use crate::error::TransferError;
 use crate::source::Split;
@@ -26,11 +27,14 @@ pub(crate) struct Header {
     /// What told that the source is the same.
     pub(crate) source: String,
     pub(crate) splits: Vec<Split>,
+    /// The number that the target's collection is marked with; none where it carries no marker. Older logs have none.
+    #[serde(default)]
+    pub(crate) target: Option<CopyId>,
 }
 
 impl Header {
     pub(crate) fn new(settings: BTreeMap<String, String>, source: String, splits: Vec<Split>) -> Self {
-        Self { format: FORMAT.to_owned(), settings, source, splits }
+        Self { format: FORMAT.to_owned(), settings, source, splits, target: None }
     }
 }
 
@@ -114,17 +118,24 @@ pub struct Damage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
-    /// All of a split that can be read is written and acknowledged.
+    /// All of a split that can be read is written and acknowledged; some of the keys that therefore are in the target.
     Done {
         split: u32,
         counts: Counts,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         damage: Option<Damage>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keys: Vec<String>,
     },
     /// The target was made what it is to be.
     Finished,
     /// Of a split whose records may not be written twice: some are about to be sent.
-    Sending { split: u32, partly: Partly },
+    Sending {
+        split: u32,
+        partly: Partly,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keys: Vec<String>,
+    },
 }
 
 /// How far a split is whose records may not be written twice.
@@ -150,6 +161,8 @@ pub(crate) struct Manifest {
     /// Those of them that could not be read to their end.
     pub(crate) damaged: Mutex<BTreeMap<u32, Damage>>,
     pub(crate) partly: BTreeMap<u32, Partly>,
+    /// Some of the keys that were written and acknowledged, by split.
+    pub(crate) keys: BTreeMap<u32, Vec<String>>,
     /// Whether the target was made what it is to be.
     pub(crate) finished: bool,
     _lock: File,
@@ -163,9 +176,18 @@ pub fn is_unfinished(folder: &Path) -> bool {
 /// What the unfinished copy in this folder was asked for, by flag; nothing where none is there, or its log cannot
 /// be read.
 pub fn settings_of(folder: &Path) -> Option<BTreeMap<String, String>> {
+    header_of(folder).map(|header| header.settings)
+}
+
+/// The number that the target of the unfinished copy in this folder is marked with.
+pub fn target_of(folder: &Path) -> Option<CopyId> {
+    header_of(folder)?.target
+}
+
+fn header_of(folder: &Path) -> Option<Header> {
     let mut line = String::new();
     BufReader::new(File::open(folder.join(LOG)).ok()?).read_line(&mut line).ok()?;
-    serde_json::from_str::<Header>(&line).ok().map(|header| header.settings)
+    serde_json::from_str(&line).ok()
 }
 
 /// Gives up the unfinished copy in this folder: nothing goes on with it any more.
@@ -195,9 +217,9 @@ impl Manifest {
         file.sync_all().map_err(failed)?;
         std::fs::rename(&part, &path).map_err(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        let (done, partly) = (BTreeMap::new(), BTreeMap::new());
+        let (done, partly, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (file, damaged) = (Mutex::new(file), Mutex::default());
-        Ok(Self { path, file, header, done, damaged, partly, finished: false, _lock: lock })
+        Ok(Self { path, file, header, done, damaged, partly, keys, finished: false, _lock: lock })
     }
 
     /// Reads the log of a copy that did not end.
@@ -219,6 +241,12 @@ impl Manifest {
         }
         let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
         let mut damaged = BTreeMap::new();
+        let mut written = BTreeMap::new();
+        let mut keep = |split, keys: Vec<String>| {
+            if !keys.is_empty() {
+                written.insert(split, keys);
+            }
+        };
         let mut whole = line.len() as u64;
         for number in 2.. {
             line.clear();
@@ -227,14 +255,16 @@ impl Manifest {
                 break;
             }
             match serde_json::from_slice(&line).map_err(|e| broken(format!("line {number} cannot be read: {e}")))? {
-                Entry::Done { split, counts, damage } => {
+                Entry::Done { split, counts, damage, keys } => {
                     done.insert(split, counts);
                     damaged.extend(damage.map(|damage| (split, damage)));
+                    keep(split, keys);
                     partly.remove(&split);
                 }
                 Entry::Finished => finished = true,
-                Entry::Sending { split, partly: at } => {
+                Entry::Sending { split, partly: at, keys } => {
                     partly.insert(split, at);
+                    keep(split, keys);
                 }
             }
             whole += line.len() as u64;
@@ -242,12 +272,18 @@ impl Manifest {
         drop(lines);
         file.set_len(whole).map_err(failed)?;
         let (file, damaged) = (Mutex::new(file), Mutex::new(damaged));
-        Ok(Self { path, file, header, done, damaged, partly, finished, _lock: lock })
+        Ok(Self { path, file, header, done, damaged, partly, keys: written, finished, _lock: lock })
     }
 
     /// A split is done: once this returns, no resume reads it again.
-    pub(crate) fn done(&self, split: u32, counts: Counts, damage: Option<Damage>) -> Result<(), TransferError> {
-        self.add(&Entry::Done { split, counts, damage: damage.clone() })?;
+    pub(crate) fn done(
+        &self,
+        split: u32,
+        counts: Counts,
+        damage: Option<Damage>,
+        keys: Vec<String>,
+    ) -> Result<(), TransferError> {
+        self.add(&Entry::Done { split, counts, damage: damage.clone(), keys })?;
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         damaged.extend(damage.map(|damage| (split, damage)));
         Ok(())
@@ -259,8 +295,8 @@ impl Manifest {
     }
 
     /// Records of a split are about to be sent that may not be sent twice; those before are settled.
-    pub(crate) fn sending(&self, split: u32, partly: Partly) -> Result<(), TransferError> {
-        self.add(&Entry::Sending { split, partly })
+    pub(crate) fn sending(&self, split: u32, partly: Partly, keys: Vec<String>) -> Result<(), TransferError> {
+        self.add(&Entry::Sending { split, partly, keys })
     }
 
     fn add(&self, entry: &Entry) -> Result<(), TransferError> {
@@ -303,7 +339,9 @@ mod tests {
 
     fn header() -> Header {
         let split = |number| Split { number, part: Part::File { file: number }, bytes: Some(7) };
-        Header::new([("from".to_owned(), "a".to_owned())].into(), "a 7".into(), (0..3).map(split).collect())
+        let splits = (0..3).map(split).collect();
+        let header = Header::new([("from".to_owned(), "a".to_owned())].into(), "a 7".into(), splits);
+        Header { target: Some(CopyId(u64::MAX)), ..header }
     }
 
     #[test]
@@ -312,11 +350,11 @@ mod tests {
         let counts = Counts { read: 5, written: 4, rejected: 1, ..Counts::default() };
         let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
         let damage = Damage { what: "cut".into(), records: 4 };
-        log.done(2, counts, Some(damage.clone())).unwrap();
+        log.done(2, counts, Some(damage.clone()), vec!["first".into(), "last".into()]).unwrap();
         let partly = Partly { settled: 10, doubtful: 10, last_bad: Some(3), counts };
-        log.sending(0, partly).unwrap();
-        log.sending(1, Partly::default()).unwrap();
-        log.done(1, counts, None).unwrap();
+        log.sending(0, partly, vec!["ninth".into()]).unwrap();
+        log.sending(1, Partly::default(), Vec::new()).unwrap();
+        log.done(1, counts, None, Vec::new()).unwrap();
         log.finished().unwrap();
         let Err(TransferError::BadInput(busy)) = Manifest::resume(folder.path()) else { panic!("not locked") };
         assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
@@ -327,13 +365,27 @@ mod tests {
         assert_eq!(log.done, [(1, counts), (2, counts)].into());
         assert_eq!(log.partly, [(0, partly)].into());
         assert_eq!(*log.damaged.lock().unwrap(), [(2, damage)].into());
+        assert_eq!(log.keys.into_values().flatten().collect::<Vec<_>>(), ["ninth", "first", "last"]);
+        assert_eq!(target_of(folder.path()), Some(CopyId(u64::MAX)));
+    }
+
+    #[test]
+    fn a_log_of_an_older_version_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = serde_json::to_value(header()).unwrap();
+        text.as_object_mut().unwrap().remove("target");
+        let done = serde_json::json!({ "done": { "split": 1, "counts": Counts::default() } });
+        std::fs::write(folder.path().join(LOG), format!("{text}\n{done}\n")).unwrap();
+        let log = Manifest::resume(folder.path()).unwrap();
+        assert_eq!((log.header.target, log.done.len()), (None, 1));
+        assert_eq!(log.keys.into_values().flatten().count(), 0);
     }
 
     #[test]
     fn a_line_that_was_cut_off_does_not_count_and_the_next_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let log = Manifest::begin(folder.path(), || Ok(header())).unwrap();
-        log.done(0, Counts::default(), None).unwrap();
+        log.done(0, Counts::default(), None, Vec::new()).unwrap();
         drop(log);
         let path = folder.path().join(LOG);
         let whole = std::fs::read(&path).unwrap();
@@ -342,7 +394,7 @@ mod tests {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let log = Manifest::resume(folder.path()).unwrap();
             assert!(log.done.is_empty(), "{cut}");
-            log.done(1, Counts::default(), None).unwrap();
+            log.done(1, Counts::default(), None, Vec::new()).unwrap();
             drop(log);
             assert_eq!(Manifest::resume(folder.path()).unwrap().done.len(), 1, "{cut}");
         }

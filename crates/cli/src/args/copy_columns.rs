@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use storebench_core::units::Count;
 
 /// Columns of the CSV, TSV, Parquet or Arrow file that is written.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Columns")]
 pub(crate) struct ColumnArgs {
     /// Find the columns of a CSV, TSV, Parquet or Arrow file in so many records, or in `all` [default: 10000]

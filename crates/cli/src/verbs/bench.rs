@@ -44,7 +44,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         study_file: None,
         overrides: Vec::new(),
         runs_dir: Some(args.result.out.clone()),
-        prepare: prepare_mode(args.result.into_existing, args.no_load),
+        prepare: prepare_mode(&args.result, args.no_load),
         remove_after: args.result.remove_after,
         anyway: args.result.anyway,
         // Nothing that flags ask for copies.

@@ -44,7 +44,16 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
     match found {
         Namespace::Absent => progress.note(&format!("{url} is made for the checks, and removed at the end")),
         Namespace::Ours => progress
-            .note(&format!("what Storebench made at {url} before is emptied for the checks, and removed at the end")),
+            .note(&format!("what studies made at {url} before is emptied for the checks, and removed at the end")),
+        Namespace::Copied(_) if args.discard_existing => {
+            progress.note(&format!("what `storebench copy` wrote at {url} is deleted for the checks"));
+        }
+        Namespace::Copied(what) => {
+            return Err(Failure::bad_input(format!(
+                "{url} holds {what}, and the checks need a place of their own; nothing was touched. Name an empty one, \
+                 or give --discard-existing to delete what is there"
+            )));
+        }
         Namespace::Foreign(what) => {
             return Err(Failure::bad_input(format!(
                 "{url} holds {what}, which Storebench did not make, and the checks need a place of their own; name an \
@@ -52,8 +61,9 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
             )));
         }
     }
+    let how = if args.discard_existing { Prepare::Discard } else { Prepare::Fresh };
     // What keeps every check from beginning is told once, not by each of them.
-    if let Err(error) = store.prepare(&one_collection(), Prepare::Fresh)
+    if let Err(error) = store.prepare(&one_collection(), how)
         && !matches!(error, StoreError::NotSupported(_) | StoreError::Failed(_))
     {
         return Err(Failure::of_store(&args.url, &error));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
-use storebench_core::store::{Existing, OpKind, RowsKind};
+use storebench_core::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count, duration, rate};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
@@ -17,7 +17,7 @@ use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
     FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Shape, Sink, Source, StoreSink,
     StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, ViewSource, abandon,
-    copy as copy_all, is_unfinished, name_of, settings_of,
+    copy as copy_all, is_unfinished, name_of, settings_of, target_of,
 };
 
 use crate::allocator::keep_freed_memory;
@@ -68,7 +68,8 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     if let Some(unfinished) = given_up {
         abandon(&unfinished).map_err(failed)?;
     }
-    let sink = sink(args, &plan, &to, files, &*source, &shape).map_err(failed)??;
+    let resumes = if begin == Begin::Resume { target_of(&folder) } else { None };
+    let sink = sink(args, &plan, &to, files, &*source, &shape, resumes).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,
@@ -92,6 +93,12 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     let mut progress = Progress::new(args.quiet);
     if args.resume && begin == Begin::Fresh {
         progress.note("no unfinished copy found; starting a new one");
+    }
+    let marked = matches!(to, Endpoint::Store(_)) && !args.into_existing;
+    if begin == Begin::Resume && marked && resumes.is_none() {
+        progress.note(
+            "an older Storebench began this copy: whether its target is still the one that it wrote into is not checked",
+        );
     }
     let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
@@ -411,6 +418,8 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     StoreSinkOptions {
         collection,
         existing,
+        copy: CopyId::draw(),
+        resumes: None,
         prepared: None,
         verb: args.op.into(),
         by_record: args.records.op_field.is_some(),
@@ -436,6 +445,7 @@ fn sink(
     files: Option<FileSinkOptions>,
     source: &dyn Source,
     shape: &Shape,
+    resumes: Option<CopyId>,
 ) -> Opened<Box<dyn Sink>> {
     if let Some(mut options) = files {
         if options.format.has_columns() {
@@ -456,7 +466,8 @@ fn sink(
         Err(failure) => return Ok(Err(failure)),
     };
     StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
-    Ok(Ok(Box::new(StoreSink::open(store, sink_options(args, plan))?)))
+    let options = StoreSinkOptions { resumes, ..sink_options(args, plan) };
+    Ok(Ok(Box::new(StoreSink::open(store, options)?)))
 }
 
 /// How files are written, but for their columns; none where the target is a store. A file that exists is refused.

@@ -115,8 +115,9 @@ fn trouble(result: &RunResult, code: u8) -> Option<String> {
 }
 
 /// How stores are made ready.
-pub(super) fn prepare_mode(into_existing: bool, keep: bool) -> PrepareMode {
-    match (into_existing, keep) {
+pub(super) fn prepare_mode(args: &ResultArgs, keep: bool) -> PrepareMode {
+    match (args.into_existing, keep) {
+        _ if args.discard_existing => PrepareMode::Discard,
         (true, true) => PrepareMode::KeepIntoExisting,
         (true, false) => PrepareMode::IntoExisting,
         (false, true) => PrepareMode::Keep,

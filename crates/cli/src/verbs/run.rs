@@ -55,7 +55,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         study_file: Some(opened.named),
         overrides: opened.overrides,
         runs_dir: Some(args.result.out.clone()),
-        prepare: prepare_mode(args.result.into_existing, args.keep),
+        prepare: prepare_mode(&args.result, args.keep),
         remove_after: args.result.remove_after,
         anyway: args.result.anyway,
         transfers: Some(Arc::new(Copies)),

@@ -69,6 +69,12 @@ impl Cli {
         Self { folder: tempfile::tempdir().unwrap(), runtime: tempfile::tempdir().unwrap() }
     }
 
+    /// In a folder in memory, where the machine has one: for tests that write much and ask nothing of the disk.
+    pub(crate) fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        Self { folder, ..Self::new() }
+    }
+
     /// With [`STUDY`] in `books.toml`.
     pub(crate) fn with_study() -> Self {
         let cli = Self::new();

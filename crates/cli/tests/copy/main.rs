@@ -14,6 +14,8 @@ mod input;
 mod killed_server;
 mod limits;
 mod nasty;
+mod orders;
+mod owners;
 mod places;
 mod real_data;
 mod records;

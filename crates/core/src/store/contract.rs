@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectionId, Completions, Durability, OpKind, ReadConsistency, Request, RowStream, Rows, RowsKind,
+    CollectionId, Completions, CopyId, Durability, OpKind, Owner, ReadConsistency, Request, RowStream, Rows, RowsKind,
     SAMPLES_A_RANGE, Token, evenly,
 };
 use crate::engine::Clock;
@@ -78,8 +78,11 @@ pub struct Existing {
 pub enum Namespace {
     /// Nothing: Storebench may make it.
     Absent,
-    /// Made by Storebench, carrying its marker: may be written, emptied and removed.
+    /// Made by studies, carrying Storebench's marker: may be written, emptied and removed.
     Ours,
+    /// Carries Storebench's marker and holds the user's data, which a copy wrote and this text names: a study writes
+    /// beside it only when the user insists, and empties it only with the flag that names the loss.
+    Copied(String),
     /// Holds something else, which this text names: written only when the user insists, never emptied.
     Foreign(String),
 }
@@ -87,13 +90,19 @@ pub enum Namespace {
 /// How a store is made ready for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prepare {
-    /// Remove what Storebench made here before, then make the layout anew.
+    /// Remove what studies made here before, then make the layout. What a copy wrote is refused.
     Fresh,
-    /// Keep documents that Storebench made; make what is missing of the layout.
+    /// As [`Fresh`](Self::Fresh), and remove what copies wrote here too: the user named that loss. What carries no
+    /// marker is refused.
+    Discard,
+    /// Keep documents that studies made; make what is missing of the layout. What a copy wrote is refused.
     Keep,
+    /// Make what is missing of the layout beside whatever is there, for data of the user's: each collection of the
+    /// layout is marked as the user's before the first record, also one that a study made.
+    Copy(CopyId),
     /// Write into a namespace that somebody else made: add the layout's collections to it, each with
-    /// Storebench's marker; a collection of that name that exists without the marker is refused, one
-    /// with the marker is kept as it is.
+    /// Storebench's marker; a collection of that name that exists without the marker or that a copy wrote is
+    /// refused, one that a study made is kept as it is.
     IntoExisting,
     /// Write into collections of somebody else: all of the layout's are [`Existing`] ones. Nothing is made,
     /// emptied, marked or altered but the documents that are written, and they get nothing of Storebench's
@@ -107,6 +116,11 @@ impl Prepare {
     /// Whether nothing is made: collections that are not there are refused.
     pub fn makes_nothing(self) -> bool {
         matches!(self, Prepare::ReadOnly | Prepare::WriteExisting)
+    }
+
+    /// Whether what was there before is removed.
+    pub fn empties(self) -> bool {
+        matches!(self, Prepare::Fresh | Prepare::Discard)
     }
 }
 
@@ -279,6 +293,12 @@ pub trait Store: Send + Sync + 'static {
     /// Looks at what is there, changing nothing.
     fn inspect(&self) -> Result<Namespace, StoreError>;
 
+    /// Whose the collection of this name is, by Storebench's marker; none where no marker names it. Changes nothing,
+    /// and needs no preparing.
+    fn owner_of(&self, _collection: &str) -> Result<Option<Owner>, StoreError> {
+        Err(StoreError::NotSupported("this store keeps no marker that could be asked".into()))
+    }
+
     /// Makes the store ready. The caller has inspected it; a driver still refuses to empty what is
     /// not ours.
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
@@ -365,7 +385,7 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Removes everything that Storebench made here, and only that.
+    /// Removes everything that studies made here, and only that: what a copy wrote stays.
     fn remove(&self) -> Result<(), StoreError>;
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Prepare,
-    Request, RowStream, Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Owner,
+    Prepare, Request, RowStream, Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
 };
 use crate::engine::{self, WorkerJob, WorkerReport};
 
@@ -20,6 +20,7 @@ pub trait AnyStore: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn runtime(&self) -> Runtime;
     fn inspect(&self) -> Result<Namespace, StoreError>;
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError>;
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError>;
     fn compact(&self) -> Result<(), StoreError>;
@@ -58,6 +59,9 @@ where
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
         Store::inspect(self)
+    }
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        Store::owner_of(self, collection)
     }
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         Store::prepare(self, layout, how)
@@ -129,6 +133,9 @@ impl Store for Erased {
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
         self.0.inspect()
+    }
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.0.owner_of(collection)
     }
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         self.0.prepare(layout, how)

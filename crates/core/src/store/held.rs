@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::{
     Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout, Namespace, OpError,
-    OwnedReply, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats, Store,
-    StoreError, Token,
+    OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats,
+    Store, StoreError, Token,
 };
 use crate::engine::Clock;
 
@@ -85,6 +85,10 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
         self.inner.inspect()
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.inner.owner_of(collection)
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

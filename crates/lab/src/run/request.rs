@@ -27,6 +27,8 @@ pub enum PrepareMode {
     IntoExisting,
     /// As `Keep`, also beside somebody else's data.
     KeepIntoExisting,
+    /// As `Fresh`, and delete what copies wrote there too.
+    Discard,
 }
 
 impl PrepareMode {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use storebench_core::documents::Documents;
 use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop, Written};
 use storebench_core::ledger::version_at;
-use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError, place_of};
+use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError, copied, place_of};
 use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study};
 
 use super::around::sum;
@@ -352,7 +352,7 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
     // The place of the store, and not that of the link to it, which is another in each run.
     description.url = request.links.shown(&description.url);
     // What there is when a later trial begins is then what an earlier one wrote.
-    let nothing_there = matches!(found, Namespace::Absent) && mode == PrepareMode::Fresh;
+    let nothing_there = matches!(found, Namespace::Absent) && matches!(mode, PrepareMode::Fresh | PrepareMode::Discard);
     let prepare = match (found, mode) {
         (Namespace::Absent, _) if request.study.reads_only() => {
             return Err(LabError::BadInput(format!(
@@ -362,7 +362,21 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
             )));
         }
         _ if request.study.reads_only() => Prepare::ReadOnly,
-        (Namespace::Foreign(_), PrepareMode::IntoExisting | PrepareMode::KeepIntoExisting) => Prepare::IntoExisting,
+        (Namespace::Foreign(_) | Namespace::Copied(_), PrepareMode::IntoExisting | PrepareMode::KeepIntoExisting) => {
+            Prepare::IntoExisting
+        }
+        (Namespace::Copied(what), PrepareMode::Fresh | PrepareMode::Keep) => {
+            let text = format!("{} {}", description.url, copied(&what, "another place"));
+            return Err(refused(StoreError::NotOurs(text)));
+        }
+        (Namespace::Copied(_), PrepareMode::Discard) if !loads(&request.study) => {
+            return Err(LabError::BadInput(format!(
+                "store `{name}`: --discard-existing would delete what is at {}, and nothing of this run loads documents \
+                 in its place; leave the flag out, or run a study that loads",
+                description.url
+            )));
+        }
+        (Namespace::Copied(_), PrepareMode::Discard) => Prepare::Discard,
         (Namespace::Foreign(what), PrepareMode::Keep) => {
             return Err(refused(StoreError::NotOurs(format!(
                 "{} holds {what}, which Storebench did not make; nothing was touched: to measure documents that \
@@ -370,7 +384,7 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
                 description.url
             ))));
         }
-        (Namespace::Foreign(what), PrepareMode::Fresh) => {
+        (Namespace::Foreign(what), PrepareMode::Fresh | PrepareMode::Discard) => {
             return Err(refused(StoreError::NotOurs(format!(
                 "{} holds {what}, which Storebench did not make; nothing was touched: name another place, or write \
                  beside it with --into-existing",

@@ -264,6 +264,49 @@ fn somebody_elses_data_stop_a_run_before_any_store_is_touched() {
 }
 
 #[test]
+fn what_a_copy_wrote_is_discarded_only_where_the_user_says_so() {
+    use storebench_core::store::{CollectionLayout, CopyId, Layout};
+    use storebench_core::workload::Body;
+    let copied = || {
+        let store = Staged::default();
+        let books = CollectionLayout { name: "books".into(), body: Body::Json, indexes: vec![], existing: None };
+        let layout = Layout { collections: vec![books] };
+        Store::prepare(&store.inner, &layout, Prepare::Copy(CopyId(7))).unwrap();
+        store
+    };
+    let reads = without_load("{ read = 1 }");
+    for (text, mode, expected) in [
+        (STUDY, PrepareMode::Fresh, None),
+        (STUDY, PrepareMode::Keep, None),
+        (STUDY, PrepareMode::Discard, Some(Prepare::Discard)),
+        // Its collection is called as the copy's.
+        (STUDY, PrepareMode::IntoExisting, None),
+        (&reads, PrepareMode::Discard, None),
+    ] {
+        let store = copied();
+        let (how, inner) = (Arc::clone(&store.how), store.inner.clone());
+        let mut request = request(text, vec![("memory", Arc::new(store))], None);
+        (request.prepare, request.remove_after) = (mode, true);
+        let told = quietly(&request).map(|outcome| outcome.result.trials[0].failure.is_none());
+        let left = Store::inspect(&inner).unwrap();
+        match expected {
+            Some(expected) => {
+                assert!(told.unwrap(), "{mode:?}");
+                assert_eq!((how.lock().unwrap().as_slice(), left), (&[expected][..], Namespace::Absent));
+            }
+            None => {
+                assert!(!told.as_ref().is_ok_and(|fine| *fine), "{mode:?}");
+                assert!(matches!(left, Namespace::Copied(_)), "{mode:?} {left:?}");
+                if let Err(error) = told {
+                    assert_eq!(error.exit_code(), 2);
+                    assert!(error.to_string().contains("--discard-existing"), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn what_a_store_cannot_do_stops_a_run_before_it_begins() {
     let text = STUDY.replace("mix = { read = 1 }\nrate", "mix = { seen = { op = \"view\", view = \"a/b\" } }\nrate");
     let store = Staged::default();

@@ -237,7 +237,7 @@ impl Session<'_> {
 
     fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
         let how = match arm.prepare {
-            Prepare::Fresh if kept => Prepare::Keep,
+            Prepare::Fresh | Prepare::Discard if kept => Prepare::Keep,
             how => how,
         };
         // Beside somebody else's data nothing is emptied but what an earlier block or run of ours put

@@ -4,7 +4,7 @@
 //! collection, [`MARKERS`], with one document, [`MARKER`]: it says that the scope is Storebench's, or,
 //! in a scope of somebody else's, which of its collections are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use couchbase::error::{Error, ErrorKind as Kind};
@@ -13,7 +13,7 @@ use couchbase::options::query_index_mgmt_options::{
     CreatePrimaryQueryIndexOptions, CreateQueryIndexOptions, GetAllQueryIndexesOptions,
 };
 use serde_json::{Value, json};
-use storebench_core::store::{CollectionLayout, Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{CollectionLayout, Holdings, Layout, Namespace, Owner, Prepare, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::errors::store_error;
@@ -34,22 +34,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(super) struct Found {
     /// The scope's collections; none when there is no scope.
     collections: Option<BTreeSet<String>>,
-    /// What the marker says: whether the scope is ours, and which collections are.
-    marker: Option<(bool, BTreeSet<String>)>,
+    /// What the marker says: whether Storebench made the scope, and which collections, with their owners.
+    marker: Option<(bool, BTreeMap<String, Owner>)>,
 }
 
 impl Found {
     /// Names of the collections that Storebench made.
     pub(super) fn made_here(self) -> Vec<String> {
-        self.marker.into_iter().flat_map(|(_, made)| made).collect()
+        self.marker.into_iter().flat_map(|(_, made)| made.into_keys()).collect()
     }
 
+    /// Whether Storebench made the scope, and nobody else has put something there.
     fn ours(&self) -> bool {
-        self.marker.as_ref().is_some_and(|(scope, _)| *scope)
+        self.marker.as_ref().is_some_and(|(scope, _)| *scope) && self.theirs().next().is_none()
+    }
+
+    fn theirs(&self) -> impl Iterator<Item = &String> {
+        self.collections.iter().flatten().filter(|name| *name != MARKERS && !self.made(name))
     }
 
     fn made(&self, collection: &str) -> bool {
-        self.ours() || self.marker.as_ref().is_some_and(|(_, made)| made.contains(collection))
+        self.marker.as_ref().is_some_and(|(_, made)| made.contains_key(collection))
     }
 
     fn has(&self, collection: &str) -> bool {
@@ -57,16 +62,20 @@ impl Found {
     }
 
     pub(super) fn namespace(&self, settings: &Settings) -> Namespace {
-        match &self.collections {
-            None => Namespace::Absent,
-            Some(_) if self.ours() => Namespace::Ours,
-            Some(all) => Namespace::Foreign(format!(
-                "the scope `{}` of bucket `{}` with {} collections",
+        self.holdings(settings).namespace()
+    }
+
+    pub(super) fn holdings(&self, settings: &Settings) -> Holdings {
+        let foreign = (self.collections.is_some() && !self.ours()).then(|| {
+            format!(
+                "the scope `{}` of bucket `{}`, with {} collections",
                 settings.scope,
                 settings.bucket,
-                all.iter().filter(|name| *name != MARKERS).count()
-            )),
-        }
+                self.collections.iter().flatten().filter(|name| *name != MARKERS).count()
+            )
+        });
+        let marked = self.marker.iter().flat_map(|(_, made)| made).map(|(name, owner)| (name.clone(), *owner));
+        Holdings { absent: self.collections.is_none(), foreign, marked: marked.collect() }
     }
 }
 
@@ -90,7 +99,7 @@ pub(super) async fn look(link: &Link, settings: &Settings) -> Result<Found, Stor
     Ok(Found { collections: Some(collections), marker })
 }
 
-async fn read_marker(link: &Link, settings: &Settings) -> Result<Option<(bool, BTreeSet<String>)>, StoreError> {
+async fn read_marker(link: &Link, settings: &Settings) -> Result<Option<(bool, BTreeMap<String, Owner>)>, StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(MARKERS);
     let reading = async {
         match collection.get(MARKER, None).await {
@@ -104,19 +113,24 @@ async fn read_marker(link: &Link, settings: &Settings) -> Result<Option<(bool, B
     if value["made_by"] != "storebench" {
         return Ok(None);
     }
-    let made =
-        value["collections"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).map(str::to_owned);
-    Ok(Some((value["scope"] == true, made.collect())))
+    // A list of names is what older versions wrote.
+    let names = value["collections"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut made: BTreeMap<String, Owner> = names.map(|name| (name.to_owned(), Owner::User(None))).collect();
+    for (name, mark) in value["collections"].as_object().into_iter().flatten() {
+        made.insert(name.clone(), Owner::read(mark.as_str().unwrap_or_default()).1);
+    }
+    Ok(Some((value["scope"] == true, made)))
 }
 
 async fn write_marker(
     link: &Link,
     settings: &Settings,
     scope: bool,
-    made: &BTreeSet<String>,
+    made: &BTreeMap<String, Owner>,
 ) -> Result<(), StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(MARKERS);
-    let marker = json!({ "made_by": "storebench", "scope": scope, "collections": made });
+    let marks: BTreeMap<&String, String> = made.iter().map(|(name, owner)| (name, owner.mark("collection"))).collect();
+    let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks });
     let writing = collection.upsert(MARKER, &marker, UpsertOptions::new());
     control("write Storebench's marker", writing).await.map(drop)
 }
@@ -145,10 +159,9 @@ pub(super) async fn prepare(
     }
     let mut found = look(link, settings).await?;
     let foreign = found.collections.is_some() && !found.ours();
-    if foreign && how != Prepare::IntoExisting {
-        return Err(not_ours(settings, &found));
-    }
-    if how == Prepare::Fresh && found.ours() {
+    let place = format!("bucket `{}`", settings.bucket);
+    found.holdings(settings).allow(&place, "another scope with scope=", layout, how)?;
+    if how.empties() && found.ours() {
         drop_scope(link, settings).await?;
         found = Found { collections: None, marker: None };
     }
@@ -165,12 +178,16 @@ pub(super) async fn prepare(
         control(&format!("make the scope `{}`", settings.scope), making).await?;
     }
     let mut made = found.marker.as_ref().map(|(_, made)| made.clone()).unwrap_or_default();
-    made.extend(layout.collections.iter().map(|c| c.name.clone()));
+    for collection in &layout.collections {
+        let owner = how.owner(made.get(&collection.name).copied());
+        made.insert(collection.name.clone(), owner);
+    }
     // The marker comes first: what is made after it is known to be ours, wherever this is interrupted.
     if !found.has(MARKERS) {
         create_collection(link, settings, MARKERS).await?;
     }
-    write_marker(link, settings, !foreign, &made).await?;
+    let made_scope = found.marker.as_ref().map_or(!foreign, |(scope, _)| *scope);
+    write_marker(link, settings, made_scope, &made).await?;
     for collection in layout.collections.iter().filter(|c| !found.has(&c.name)) {
         create_collection(link, settings, &collection.name).await?;
     }
@@ -179,17 +196,6 @@ pub(super) async fn prepare(
         make_indexes(link, settings, collection, key_index).await?;
     }
     Ok(())
-}
-
-fn not_ours(settings: &Settings, found: &Found) -> StoreError {
-    let what = match found.namespace(settings) {
-        Namespace::Foreign(what) => what,
-        _ => format!("the scope `{}`", settings.scope),
-    };
-    StoreError::NotOurs(format!(
-        "{what} is there, which Storebench did not make: it neither empties nor writes it; name another scope with \
-         scope=, or allow it with --into-existing"
-    ))
 }
 
 async fn existing_is_fine(making: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
@@ -308,20 +314,24 @@ pub(super) fn place<'a>(settings: &'a Settings, layout: &'a CollectionLayout) ->
     }
 }
 
-/// Removes what Storebench made, and only that.
+/// Removes what studies made, and only that.
 pub(super) async fn remove(link: &Link, settings: &Settings) -> Result<(), StoreError> {
     let found = look(link, settings).await?;
-    if found.ours() {
+    let Some((scope, made)) = &found.marker else { return Ok(()) };
+    let holdings = found.holdings(settings);
+    if *scope && holdings.all_removable(false) {
         return drop_scope(link, settings).await;
     }
-    let Some((_, made)) = &found.marker else { return Ok(()) };
     let manager = link.bucket.collections();
+    let left: BTreeMap<String, Owner> =
+        made.iter().filter(|(_, owner)| owner.is_user()).map(|(name, owner)| (name.clone(), *owner)).collect();
     // The marker goes last: until then it says what is ours.
-    for name in made.iter().filter(|name| found.has(name)).map(String::as_str).chain([MARKERS]) {
+    let markers = left.is_empty().then_some(MARKERS);
+    for name in holdings.removable(false).filter(|name| found.has(name)).chain(markers) {
         let what = format!("remove the collection `{}.{name}`", settings.scope);
         control(&what, manager.drop_collection(&settings.scope, name, None)).await?;
     }
-    Ok(())
+    if markers.is_none() { write_marker(link, settings, *scope, &left).await } else { Ok(()) }
 }
 
 async fn drop_scope(link: &Link, settings: &Settings) -> Result<(), StoreError> {

@@ -57,7 +57,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, OpKind, Prepare,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, OpKind, Owner, Prepare,
     ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::workload::Body;
@@ -284,11 +284,17 @@ impl Store for CouchbaseStore {
         self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.made_here()))
     }
 
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.with_link(async |link, _| {
+            Ok(layout::look(link, &self.settings).await?.holdings(&self.settings).owner_of(collection))
+        })
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let ours = self.with_link(async |link, topology| {
             let key_index = self.may_make_indexes(topology, layout, how).await?;
             layout::prepare(link, &self.settings, layout, how, key_index).await?;
-            Ok(layout::look(link, &self.settings).await?.namespace(&self.settings) == Namespace::Ours)
+            Ok(layout::look(link, &self.settings).await?.holdings(&self.settings).foreign.is_none())
         })?;
         let collections = layout.collections.iter().map(|collection| {
             let (scope, name) = layout::place(&self.settings, collection);

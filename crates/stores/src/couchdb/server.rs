@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use storebench_core::store::StoreError;
+use storebench_core::store::{Owner, StoreError};
 
 use crate::http::{Client, Method, Response};
 use crate::net::Host;
@@ -133,18 +133,22 @@ impl Server {
         Ok(Some(names))
     }
 
-    /// Whether a database carries Storebench's marker.
-    pub(super) async fn is_ours(&self, database: &str) -> Result<bool, StoreError> {
+    /// Whose a database is that carries Storebench's marker.
+    pub(super) async fn owner(&self, database: &str) -> Result<Option<Owner>, StoreError> {
         let response = self.call(Method::Get, &Self::path(database, MARKER), None).await?;
         match response.status {
-            200 => Ok(response.json()["made_by"] == "storebench"),
-            404 | 401 | 403 => Ok(false),
+            200 => {
+                let marker = response.json();
+                let owner = Owner::read(marker["made_for"].as_str().unwrap_or_default()).1;
+                Ok((marker["made_by"] == "storebench").then_some(owner))
+            }
+            404 | 401 | 403 => Ok(None),
             _ => Err(self.unexpected(&format!("look for Storebench's marker in `{database}`"), &response)),
         }
     }
 
     /// Makes a database and marks it.
-    pub(super) async fn create(&self, database: &str) -> Result<(), StoreError> {
+    pub(super) async fn create(&self, database: &str, owner: Owner) -> Result<(), StoreError> {
         let begun = Instant::now();
         loop {
             let response = self.call(Method::Put, &Self::path(database, ""), None).await?;
@@ -157,8 +161,18 @@ impl Server {
                 _ => return Err(self.unexpected(&format!("make the database `{database}`"), &response)),
             }
         }
-        let marker = json!({ "made_by": "storebench" });
-        let response = self.call(Method::Put, &Self::path(database, MARKER), Some(&marker)).await?;
+        self.mark(database, owner).await
+    }
+
+    /// Marks a database, in place of the mark that is there.
+    pub(super) async fn mark(&self, database: &str, owner: Owner) -> Result<(), StoreError> {
+        let path = Self::path(database, MARKER);
+        let mut marker = json!({ "made_by": "storebench", "made_for": owner.mark("collection") });
+        let there = self.call(Method::Get, &path, None).await?;
+        if there.is_success() {
+            marker["_rev"] = there.json()["_rev"].clone();
+        }
+        let response = self.call(Method::Put, &path, Some(&marker)).await?;
         if response.is_success() {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind,
-    Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Namespace,
+    Op, OpKind, Owner, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::workload::Body;
 
@@ -118,8 +118,8 @@ impl CouchStore {
     }
 
     /// What a copy calls a database: one of `ours` as the collection that it was made for.
-    fn collection_of(&self, database: &str, ours: &[String]) -> String {
-        let made = ours.iter().any(|name| name == database);
+    fn collection_of(&self, database: &str, ours: &[(String, Owner)]) -> String {
+        let made = ours.iter().any(|(name, _)| name == database);
         let Some(short) = database.strip_prefix(&self.prefix).filter(|_| made) else { return database.to_owned() };
         let mut name = String::new();
         let mut capital = false;
@@ -133,8 +133,8 @@ impl CouchStore {
         name
     }
 
-    /// Databases of our names: with the marker, and without.
-    async fn look(&self, server: &Server) -> Result<(Vec<String>, Vec<String>), StoreError> {
+    /// Databases of our names: with the marker and their owners, and without.
+    async fn look(&self, server: &Server) -> Result<(Marked, Vec<String>), StoreError> {
         let names = server.databases(&self.prefix).await?;
         let names = names.ok_or_else(|| {
             StoreError::Unreachable(format!(
@@ -144,7 +144,10 @@ impl CouchStore {
         })?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for name in names {
-            if server.is_ours(&name).await? { ours.push(name) } else { theirs.push(name) }
+            match server.owner(&name).await? {
+                Some(owner) => ours.push((name, owner)),
+                None => theirs.push(name),
+            }
         }
         Ok((ours, theirs))
     }
@@ -190,12 +193,13 @@ impl CouchStore {
     /// Makes the databases and indexes. Refuses before it touches anything.
     async fn make(&self, server: &Server, collections: &[Prepared], how: Prepare) -> Result<(), StoreError> {
         let (ours, theirs) = self.look(server).await?;
+        let beside = matches!(how, Prepare::IntoExisting | Prepare::Copy(_));
         let in_the_way = match how {
-            Prepare::IntoExisting => theirs.iter().find(|name| collections.iter().any(|c| c.database == **name)),
+            _ if beside => theirs.iter().find(|name| collections.iter().any(|c| c.database == **name)),
             _ => theirs.first(),
         };
         if let Some(database) = in_the_way {
-            let remedy = if how == Prepare::IntoExisting {
+            let remedy = if beside {
                 "rename the collection, or use another ?prefix="
             } else {
                 "use another ?prefix=, or --into-existing to add beside it"
@@ -206,14 +210,24 @@ impl CouchStore {
                 self.address.shown
             )));
         }
-        if how == Prepare::Fresh {
-            for database in &ours {
+        let mut databases = Layout { collections: collections.iter().map(|c| c.layout.clone()).collect() };
+        for (layout, Prepared { database, .. }) in databases.collections.iter_mut().zip(collections) {
+            layout.name.clone_from(database);
+        }
+        let holdings = holdings(&ours, &[]);
+        holdings.allow(&self.address.shown, "another ?prefix=", &databases, how)?;
+        if how.empties() {
+            for (database, _) in &ours {
                 server.remove(database).await?;
             }
         }
         for Prepared { database, layout } in collections {
-            if how == Prepare::Fresh || !ours.contains(database) {
-                server.create(database).await?;
+            let before = holdings.owner_of(database).filter(|_| !how.empties());
+            let owner = how.owner(before);
+            match before {
+                None => server.create(database, owner).await?,
+                Some(before) if before != owner => server.mark(database, owner).await?,
+                Some(_) => {}
             }
             for fields in &layout.indexes {
                 server.index(database, &index_name(fields), fields).await?;
@@ -244,8 +258,19 @@ impl CouchStore {
     async fn databases(&self, server: &Server) -> Result<Vec<String>, StoreError> {
         match self.ready() {
             Ok(ready) => Ok(ready.collections.into_iter().map(|c| c.database).collect()),
-            Err(_) => Ok(self.look(server).await?.0),
+            Err(_) => Ok(self.look(server).await?.0.into_iter().map(|(database, _)| database).collect()),
         }
+    }
+}
+
+/// Databases with their owners.
+type Marked = Vec<(String, Owner)>;
+
+fn holdings(ours: &Marked, theirs: &[String]) -> Holdings {
+    Holdings {
+        absent: ours.is_empty() && theirs.is_empty(),
+        foreign: theirs.first().map(|database| format!("the database `{database}`")),
+        marked: ours.clone(),
     }
 }
 
@@ -327,11 +352,7 @@ impl Store for CouchStore {
                 return Ok(Namespace::Absent);
             }
             let (ours, theirs) = self.look(&server).await?;
-            Ok(match (ours.is_empty(), theirs.first()) {
-                (_, Some(database)) => Namespace::Foreign(format!("the database `{database}`")),
-                (true, None) => Namespace::Absent,
-                (false, None) => Namespace::Ours,
-            })
+            Ok(holdings(&ours, &theirs).namespace())
         })
     }
 
@@ -350,6 +371,12 @@ impl Store for CouchStore {
             let (ours, _) = self.look(&server).await?;
             Ok(names.iter().map(|name| self.collection_of(name, &ours)).collect())
         })
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        let layout =
+            CollectionLayout { name: collection.into(), body: Body::Json, indexes: Vec::new(), existing: None };
+        self.control.block_on(async { self.server(PATIENCE).owner(&self.database(&layout)).await })
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -517,7 +544,7 @@ impl Store for CouchStore {
             let server = self.server(PATIENCE);
             self.greet(&server).await?;
             let (ours, _) = self.look(&server).await?;
-            for database in &ours {
+            for database in holdings(&ours, &[]).removable(false) {
                 server.remove(database).await?;
             }
             Ok(())

@@ -6,7 +6,7 @@
 //! storebench 1
 //! folder made
 //! database made
-//! collection users json
+//! collection users json; study
 //! index users#country
 //! ```
 
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use storebench_core::store::{Namespace, StoreError};
+use storebench_core::store::{Holdings, Namespace, Owner, StoreError};
 
 use crate::location::{check_parent, io_error, sync_parent};
 
@@ -30,8 +30,8 @@ pub(super) struct Marker {
     pub(super) made_folder: bool,
     /// Whether Storebench made the database in it.
     pub(super) made_database: bool,
-    /// Collections made here, each with what its bodies are.
-    pub(super) collections: Vec<(String, String)>,
+    /// Collections made here, each with what its bodies are and with its owner.
+    pub(super) collections: Vec<(String, String, Owner)>,
     /// Keyspaces of indexes made here.
     pub(super) indexes: Vec<String>,
 }
@@ -56,15 +56,24 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn namespace(&self) -> Namespace {
+    pub(super) fn holdings(&self) -> Holdings {
         let what = if self.is_database { "a fjall database" } else { "files of others" };
-        match (&self.marker, self.theirs.as_slice()) {
-            (None, []) if !self.is_database => Namespace::Absent,
-            (Some(marker), []) if marker.made_database => Namespace::Ours,
-            (_, []) => Namespace::Foreign(what.to_owned()),
-            (_, [one]) => Namespace::Foreign(format!("{what} with `{one}`")),
-            (_, [first, rest @ ..]) => Namespace::Foreign(format!("{what} with `{first}` and {} more", rest.len())),
+        let collections = self.marker.iter().flat_map(|marker| &marker.collections);
+        Holdings {
+            absent: self.marker.is_none() && self.theirs.is_empty() && !self.is_database,
+            foreign: match (&self.marker, self.theirs.as_slice()) {
+                (None, []) if !self.is_database => None,
+                (Some(marker), []) if marker.made_database => None,
+                (_, []) => Some(what.to_owned()),
+                (_, [one]) => Some(format!("{what} with `{one}`")),
+                (_, [first, rest @ ..]) => Some(format!("{what} with `{first}` and {} more", rest.len())),
+            },
+            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
         }
+    }
+
+    pub(super) fn namespace(&self) -> Namespace {
+        self.holdings().namespace()
     }
 }
 
@@ -129,10 +138,13 @@ pub(super) fn read_marker(path: &Path) -> Result<Option<Marker>, StoreError> {
     }
     let mut marker = Marker::default();
     for line in lines {
-        match line.split(' ').collect::<Vec<_>>().as_slice() {
+        match line.splitn(3, ' ').collect::<Vec<_>>().as_slice() {
             ["folder", how] => marker.made_folder = *how == "made",
             ["database", how] => marker.made_database = *how == "made",
-            ["collection", name, kind] => marker.collections.push(((*name).to_owned(), (*kind).to_owned())),
+            ["collection", name, mark] => {
+                let (kind, owner) = Owner::read(mark);
+                marker.collections.push(((*name).to_owned(), kind.to_owned(), owner));
+            }
             ["index", ..] => marker.indexes.push(line["index ".len()..].to_owned()),
             _ => {}
         }
@@ -145,8 +157,8 @@ pub(super) fn write_marker(path: &Path, marker: &Marker) -> Result<(), StoreErro
     let word = |made| if made { "made" } else { "found" };
     let mut text =
         format!("{FIRST_LINE}\nfolder {}\ndatabase {}\n", word(marker.made_folder), word(marker.made_database));
-    for (name, kind) in &marker.collections {
-        text += &format!("collection {name} {kind}\n");
+    for (name, kind, owner) in &marker.collections {
+        text += &format!("collection {name} {}\n", owner.mark(kind));
     }
     for name in &marker.indexes {
         text += &format!("index {name}\n");

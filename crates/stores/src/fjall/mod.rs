@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use storebench_core::store::{
-    Capabilities, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Prepare, ReadConsistency,
+    Capabilities, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Owner, Prepare, ReadConsistency,
     Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
 
 use crate::index_entry::Index;
-use crate::location::{guarded, io_text, not_ours, path_of};
+use crate::location::{guarded, io_text, path_of};
 use crate::registry::{OptionHelp, Options, Scheme};
 use folder::Marker;
 pub(crate) use session::FjallSession;
@@ -121,7 +121,7 @@ impl FjallStore {
         if write {
             let before = folder::read_marker(&self.path)?.unwrap_or_default();
             let new =
-                |name: &String| !before.collections.iter().any(|(n, _)| n == name) && !before.indexes.contains(name);
+                |name: &String| !before.collections.iter().any(|(n, ..)| n == name) && !before.indexes.contains(name);
             let taken = names.iter().flat_map(|(name, indexes)| std::iter::once(name).chain(indexes));
             if let Some(theirs) = taken.filter(|name| new(name)).find(|name| database.keyspace_exists(name)) {
                 return Err(StoreError::NotOurs(format!(
@@ -134,9 +134,13 @@ impl FjallStore {
         // All of them are checked before the first is made.
         for (collection, (name, indexes)) in layout.collections.iter().zip(&names) {
             let kind = kind(collection.body);
-            match marker.collections.iter().find(|(made, _)| made == name) {
-                Some((_, kept)) if kept == kind => {}
-                Some((_, kept)) => {
+            match marker.collections.iter_mut().find(|(made, ..)| made == name) {
+                Some((_, kept, owner)) if kept == kind => {
+                    if write {
+                        *owner = how.owner(Some(*owner));
+                    }
+                }
+                Some((_, kept, _)) => {
                     return Err(StoreError::NotSupported(format!(
                         "{}: the collection `{name}` is kept as {kept} there and would be {kind} now; load it anew",
                         self.path.display()
@@ -146,10 +150,10 @@ impl FjallStore {
                     return Err(StoreError::NotSupported(format!(
                         "{}: there is no collection `{name}` to read; it has: {}",
                         self.path.display(),
-                        marker.collections.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+                        marker.collections.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")
                     )));
                 }
-                None => marker.collections.push((name.clone(), kind.to_owned())),
+                None => marker.collections.push((name.clone(), kind.to_owned(), how.owner(None))),
             }
             for index in indexes {
                 if write && !marker.indexes.contains(index) {
@@ -311,7 +315,11 @@ impl Store for FjallStore {
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         let marker = folder::look(&self.path)?.marker;
-        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, _)| name).collect())
+        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, ..)| name).collect())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        folder::look(&self.path).map(|found| found.holdings().owner_of(collection))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -331,18 +339,18 @@ impl Store for FjallStore {
             (Prepare::ReadOnly, _) => {
                 return Err(StoreError::Unreachable(format!("{}: there is no database to read", self.path.display())));
             }
-            (Prepare::Fresh | Prepare::Keep, Namespace::Foreign(text)) => return Err(not_ours(&self.path, text)),
-            (Prepare::IntoExisting, Namespace::Foreign(text)) if !found.is_database => {
+            (Prepare::IntoExisting | Prepare::Copy(_), Namespace::Foreign(text)) if !found.is_database => {
                 return Err(StoreError::NotOurs(format!(
                     "{} holds {text} and is no fjall database, so nothing can be added to it; use another path",
                     self.path.display()
                 )));
             }
-            _ => {}
+            _ => found.holdings().allow(&self.path.display().to_string(), "another path", layout, how)?,
         }
         self.set(None);
         guarded(&self.path, || {
-            let mut marker = if how == Prepare::Fresh && namespace == Namespace::Ours {
+            let emptied = how.empties() && found.exists && namespace != Namespace::Absent;
+            let mut marker = if emptied {
                 folder::empty(&self.path)?;
                 Marker { made_database: true, ..found.marker.clone().unwrap_or_default() }.without_contents()
             } else {
@@ -357,8 +365,7 @@ impl Store for FjallStore {
             }
             if how != Prepare::ReadOnly && marker.made_database {
                 // Before the engine's files, so that what a crash leaves is known to be ours.
-                let known =
-                    if how == Prepare::Fresh { marker.clone() } else { found.marker.clone().unwrap_or(marker.clone()) };
+                let known = if emptied { marker.clone() } else { found.marker.clone().unwrap_or(marker.clone()) };
                 folder::write_marker(&self.path, &known)?;
             }
             let opened = self.open_layout(layout, how, &mut marker)?;
@@ -452,13 +459,18 @@ impl Store for FjallStore {
         self.set(None);
         let found = folder::look(&self.path)?;
         let Some(marker) = &found.marker else { return Ok(()) };
-        if marker.made_database {
+        let users: Vec<&String> =
+            marker.collections.iter().filter(|(.., owner)| owner.is_user()).map(|(name, ..)| name).collect();
+        if marker.made_database && users.is_empty() {
             folder::empty(&self.path)?;
             return folder::remove_marker(&self.path, marker.made_folder);
         }
+        let is_users = |name: &String| users.iter().any(|user| name.split('#').next() == Some(user));
+        let ours =
+            marker.collections.iter().map(|(name, ..)| name).chain(&marker.indexes).filter(|name| !is_users(name));
         guarded(&self.path, || {
             let database = self.open_database()?;
-            for name in marker.collections.iter().map(|(name, _)| name).chain(&marker.indexes) {
+            for name in ours {
                 if database.keyspace_exists(name) {
                     database
                         .keyspace(name, || self.options())
@@ -468,7 +480,13 @@ impl Store for FjallStore {
             }
             database.persist(PersistMode::SyncAll).map_err(|e| self.error("sync it", &e))
         })?;
-        folder::remove_marker(&self.path, false)
+        if users.is_empty() {
+            return folder::remove_marker(&self.path, false);
+        }
+        let mut left = marker.clone();
+        left.collections.retain(|(name, ..)| is_users(name));
+        left.indexes.retain(|name| is_users(name));
+        folder::write_marker(&self.path, &left)
     }
 }
 

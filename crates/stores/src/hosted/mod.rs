@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Prepare,
-    Request, Runtime, SessionOptions, Stats, Store, StoreError,
+    AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Owner,
+    Prepare, Request, Runtime, SessionOptions, Stats, Store, StoreError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -160,6 +160,13 @@ impl Store for HostedStore {
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
         self.ask(&Call::Inspect, |gave| match gave {
             Gave::Namespace(namespace) => Some(namespace),
+            _ => None,
+        })
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.ask(&Call::OwnerOf(collection), |gave| match gave {
+            Gave::Owner(owner) => Some(owner),
             _ => None,
         })
     }

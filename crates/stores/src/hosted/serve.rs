@@ -103,7 +103,7 @@ impl Host {
     fn ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if !*prepared {
-            self.store.prepare(layout, if how == Prepare::Fresh { Prepare::Keep } else { how })?;
+            self.store.prepare(layout, if how.empties() { Prepare::Keep } else { how })?;
             *prepared = true;
         }
         Ok(())
@@ -131,6 +131,7 @@ impl Host {
         let prepared = |now| *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(match call {
             Call::Inspect => Gave::Namespace(store.inspect()?),
+            Call::OwnerOf(collection) => Gave::Owner(store.owner_of(collection)?),
             Call::Describe => wire::version(store.describe()),
             Call::Prepare(layout, how) => {
                 store.prepare(&layout, how)?;

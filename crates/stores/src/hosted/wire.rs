@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use storebench_core::store::{
     Batch, BatchBuf, BulkWrite, CollectionId, Description, Durability, ErrorKind, Explanation, Layout, Namespace, Op,
-    OpError, Prepare, ReadConsistency, Reject, Reply, Request, Stats, StoreError, ViewRows,
+    OpError, Owner, Prepare, ReadConsistency, Reject, Reply, Request, Stats, StoreError, ViewRows,
 };
 
 /// The longest frame that is believed.
@@ -41,6 +41,7 @@ impl Promises {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Call<'a> {
     Inspect,
+    OwnerOf(&'a str),
     Describe,
     Prepare(Layout, Prepare),
     Settle(Duration),
@@ -59,6 +60,7 @@ pub(super) enum Call<'a> {
 pub(super) enum Gave {
     Nothing,
     Namespace(Namespace),
+    Owner(Option<Owner>),
     Version(String),
     Whether(bool),
     Stats(Stats),

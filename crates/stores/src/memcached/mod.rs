@@ -36,8 +36,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Durability, Layout, Namespace, OpKind, Prepare, ReadConsistency, Runtime,
-    SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Durability, Holdings, Layout, Namespace, OpKind, Owner, Prepare,
+    ReadConsistency, Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::workload::Body;
 
@@ -102,6 +102,10 @@ impl MemcachedStore {
         let (connection, version) = Connection::open(&self.settings.address, PATIENCE).await?;
         self.state().version = Some(version);
         Ok(connection)
+    }
+
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
@@ -173,7 +177,11 @@ impl Store for MemcachedStore {
     }
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
+        self.holdings().map(|holdings| holdings.namespace())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.holdings().map(|holdings| holdings.owner_of(collection))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -319,6 +327,6 @@ impl Store for MemcachedStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.state().ready = None;
-        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings).await })
+        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings, false).await })
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{Holdings, Layout, Owner, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::control::{Connection, find};
@@ -25,8 +25,8 @@ pub(super) struct Marker {
     /// Whether everything was removed, as far as that could be: the server lists no keys.
     pub(super) removed: bool,
     pub(super) generation: String,
-    /// Collections made here, each with what it holds.
-    pub(super) collections: BTreeMap<String, String>,
+    /// Collections made here, each with what it holds and with its owner.
+    pub(super) collections: BTreeMap<String, (String, Owner)>,
 }
 
 impl Marker {
@@ -37,8 +37,8 @@ impl Marker {
             if self.removed { "removed" } else { "there" },
             self.generation
         );
-        for (name, body) in &self.collections {
-            text += &format!("collection {name} {body}\n");
+        for (name, (body, owner)) in &self.collections {
+            text += &format!("collection {name} {}\n", owner.mark(body));
         }
         text
     }
@@ -50,13 +50,14 @@ impl Marker {
         }
         let mut marker = Self::default();
         for line in lines {
-            let mut words = line.split(' ');
+            let mut words = line.splitn(3, ' ');
             match (words.next()?, words.next()?) {
                 ("made", made) => marker.alone = made == "alone",
                 ("state", state) => marker.removed = state == "removed",
                 ("generation", generation) => marker.generation = generation.to_owned(),
                 ("collection", name) => {
-                    marker.collections.insert(name.to_owned(), words.next()?.to_owned());
+                    let (body, owner) = Owner::read(words.next()?);
+                    marker.collections.insert(name.to_owned(), (body.to_owned(), owner));
                 }
                 _ => {}
             }
@@ -124,11 +125,14 @@ pub(super) async fn list(connection: &mut Connection, mut each: impl FnMut(Vec<u
 }
 
 /// Looks at what is there, changing nothing.
-pub(super) async fn inspect(connection: &mut Connection, settings: &Settings) -> Result<Namespace, StoreError> {
+pub(super) async fn inspect(connection: &mut Connection, settings: &Settings) -> Result<Holdings, StoreError> {
     let marker = marker(connection, settings).await?;
+    let there = marker.iter().filter(|marker| !marker.removed);
+    let collections = there.flat_map(|marker| &marker.collections);
+    let marked = collections.map(|(name, (_, owner))| (name.clone(), *owner)).collect();
+    let holdings = Holdings { absent: false, foreign: None, marked };
     match &marker {
-        Some(marker) if marker.alone && marker.removed => return Ok(Namespace::Absent),
-        Some(marker) if marker.alone => return Ok(Namespace::Ours),
+        Some(marker) if marker.alone => return Ok(Holdings { absent: marker.removed, ..holdings }),
         _ => {}
     }
     let stats = connection.stats("").await?;
@@ -140,21 +144,12 @@ pub(super) async fn inspect(connection: &mut Connection, settings: &Settings) ->
             items = listed;
         }
     }
-    match marker {
-        None if items == 0 => Ok(Namespace::Absent),
-        None => Ok(Namespace::Foreign(format!("a cache of {items} items and no marker `{}:marker`", settings.prefix))),
-        Some(_) => {
-            Ok(Namespace::Foreign(format!("a cache of {items} items, some of which were there before Storebench")))
-        }
-    }
-}
-
-fn not_ours(settings: &Settings, found: &str) -> StoreError {
-    StoreError::NotOurs(format!(
-        "{} holds {found}, which Storebench did not make; nothing was touched. Use another server, or \
-         --into-existing to add to it",
-        settings.address.shown
-    ))
+    let foreign = match marker {
+        None if items == 0 => return Ok(Holdings { absent: true, ..holdings }),
+        None => format!("a cache of {items} items and no marker `{}:marker`", settings.prefix),
+        Some(_) => format!("a cache of {items} items, some of which were there before Storebench"),
+    };
+    Ok(Holdings { foreign: Some(foreign), ..holdings })
 }
 
 /// Makes the layout. Gives the generation of its documents' keys.
@@ -175,17 +170,13 @@ pub(super) async fn prepare(
         )));
     }
     let found = inspect(connection, settings).await?;
-    match (&found, how) {
-        (Namespace::Foreign(what), Prepare::Fresh | Prepare::Keep) => return Err(not_ours(settings, what)),
-        (Namespace::Ours, Prepare::Fresh) => {
-            wipe(connection, settings).await?;
-            marker = None;
-        }
-        _ => {}
+    found.allow(&settings.address.shown, "another server", layout, how)?;
+    if how.empties() {
+        wipe(connection, settings, true).await?;
+        marker = None;
     }
     // A generation of its own begins anew, whatever lies there: so nothing of others is in its keys.
-    let fresh =
-        || Marker { alone: !matches!(found, Namespace::Foreign(_)), generation: new_generation(), ..Marker::default() };
+    let fresh = || Marker { alone: found.foreign.is_none(), generation: new_generation(), ..Marker::default() };
     let mut marker = marker.filter(|marker| !marker.removed).unwrap_or_else(fresh);
     for collection in &layout.collections {
         let wanted = match collection.body {
@@ -193,7 +184,10 @@ pub(super) async fn prepare(
             Body::Bytes => "bytes",
             Body::Counter => "counter",
         };
-        let made = marker.collections.entry(collection.name.clone()).or_insert_with(|| wanted.to_owned());
+        let before = marker.collections.get(&collection.name).map(|(_, owner)| *owner);
+        let new = || (wanted.to_owned(), how.owner(None));
+        let (made, owner) = marker.collections.entry(collection.name.clone()).or_insert_with(new);
+        *owner = how.owner(before);
         if made != wanted {
             return Err(StoreError::NotSupported(format!(
                 "collection `{}` was made for {made}, and the study wants {wanted}; load it afresh, or use another \
@@ -218,18 +212,36 @@ fn new_generation() -> String {
     String::from_utf8(digits).unwrap_or_default()
 }
 
-/// Removes everything that Storebench made here, and only that. Where the server lists no keys, the
-/// marker stays and says so: what it held is never found again, and goes when its room is needed.
-pub(super) async fn wipe(connection: &mut Connection, settings: &Settings) -> Result<(), StoreError> {
-    let Some(marker) = marker(connection, settings).await? else { return Ok(()) };
+/// Removes everything that studies made here, and what copies wrote if `discard`, and only that. Where the server
+/// lists no keys, the marker stays and says so: what it held is never found again, and goes when its room is needed.
+pub(super) async fn wipe(connection: &mut Connection, settings: &Settings, discard: bool) -> Result<(), StoreError> {
+    let Some(mut marker) = marker(connection, settings).await? else { return Ok(()) };
+    let all = marker.clone();
+    marker.collections.retain(|_, (_, owner)| owner.is_user() && !discard);
+    let stays = !marker.collections.is_empty();
+    if stays && marker.collections.len() == all.collections.len() {
+        return Ok(());
+    }
     let prefix = format!("{}:{}:", settings.prefix, marker.generation).into_bytes();
+    // Behind a collection's name stands one of these, see `keys::write`.
+    let goes = |key: &[u8]| {
+        let name = key.strip_prefix(prefix.as_slice()).and_then(|rest| rest.split(|byte| b":;".contains(byte)).next());
+        name.is_some_and(|name| !marker.collections.keys().any(|user| user.as_bytes() == name))
+    };
     let mut ours = Vec::new();
     let listed = list(connection, |key| {
-        if key.starts_with(&prefix) {
+        if goes(&key) {
             ours.push(key);
         }
     })
     .await?;
+    if stays && !listed {
+        return Err(StoreError::NotSupported(format!(
+            "{} lists no keys, so what a study wrote beside the data of a copy cannot be removed; start it without -X \
+             and with its LRU crawler",
+            connection.host
+        )));
+    }
     for page in ours.chunks(500) {
         let mut requests = Vec::new();
         for key in page {
@@ -245,8 +257,11 @@ pub(super) async fn wipe(connection: &mut Connection, settings: &Settings) -> Re
             }
         }
     }
+    if stays {
+        return write_marker(connection, settings, &marker).await;
+    }
     if !listed {
-        return write_marker(connection, settings, &Marker { removed: true, ..marker }).await;
+        return write_marker(connection, settings, &Marker { removed: true, ..all }).await;
     }
     let answer = connection.ask(format!("md {}:marker\r\n", settings.prefix).as_bytes()).await?;
     match meta::answer(format!("{answer}\r\n").as_bytes()) {
@@ -265,7 +280,9 @@ mod tests {
             alone: true,
             removed: false,
             generation: new_generation(),
-            collections: [("a".to_owned(), "json".to_owned()), ("b-c".to_owned(), "counter".to_owned())].into(),
+            collections: [("a", "json", Owner::Study), ("b-c", "counter", Owner::User(None))]
+                .map(|(name, body, owner)| (name.to_owned(), (body.to_owned(), owner)))
+                .into(),
         };
         assert_eq!(Marker::read(&marker.write()), Some(marker.clone()));
         let removed = Marker { removed: true, alone: false, ..marker };

@@ -60,8 +60,8 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout,
-    Namespace, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats,
-    Store, StoreError, Support, evenly,
+    Namespace, OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions,
+    Stats, Store, StoreError, Support, evenly,
 };
 
 use crate::net::Control;
@@ -280,6 +280,13 @@ impl Store for MongoStore {
         })
     }
 
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.control.block_on(async {
+            let mut desk = self.desk().await?;
+            Ok(namespace::look(&mut desk).await?.holdings(&self.target.database).owner_of(collection))
+        })
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let collections = self.control.block_on(async {
             let mut desk = self.desk().await?;
@@ -418,7 +425,7 @@ impl Store for MongoStore {
         self.control.block_on(async {
             let mut desk = self.desk().await?;
             let contents = namespace::look(&mut desk).await?;
-            namespace::remove(&mut desk, &contents).await
+            namespace::remove(&mut desk, &contents, false).await
         })
     }
 }

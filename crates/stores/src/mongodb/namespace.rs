@@ -3,7 +3,7 @@
 //! The marker is the collection `storebench_marker`. It says whether Storebench made the database,
 //! and names the collections that Storebench made in it.
 
-use storebench_core::store::{CollectionLayout, Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{CollectionLayout, Holdings, Layout, Namespace, Owner, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
@@ -21,25 +21,30 @@ const NAMESPACE_EXISTS: i64 = 48;
 pub(super) struct Contents {
     /// Whether Storebench made the database; none without its marker.
     made: Option<bool>,
-    /// Collections made here, each with what its documents are.
-    ours: Vec<(String, String)>,
+    /// Collections made here, each with what its documents are and with its owner.
+    ours: Vec<(String, String, Owner)>,
     /// Collections and views that Storebench did not make.
     theirs: Vec<String>,
 }
 
 impl Contents {
     pub(super) fn namespace(&self, database: &str) -> Namespace {
-        match (self.made, self.theirs.as_slice()) {
-            (None, []) => Namespace::Absent,
-            (Some(true), []) => Namespace::Ours,
-            (_, []) => Namespace::Foreign(format!(
-                "a database `{database}` that others made, empty but for Storebench's marker"
-            )),
-            (_, [one]) => Namespace::Foreign(format!("the database `{database}` with the collection `{one}`")),
-            (_, [first, .., last]) => Namespace::Foreign(format!(
-                "the database `{database}` with {} collections (`{first}` to `{last}`)",
-                self.theirs.len()
-            )),
+        self.holdings(database).namespace()
+    }
+
+    pub(super) fn holdings(&self, database: &str) -> Holdings {
+        Holdings {
+            absent: self.made.is_none() && self.theirs.is_empty(),
+            foreign: match (self.made, self.theirs.as_slice()) {
+                (None | Some(true), []) => None,
+                (_, []) => Some(format!("a database `{database}` that others made, with Storebench's marker")),
+                (_, [one]) => Some(format!("the database `{database}` with the collection `{one}`")),
+                (_, [first, .., last]) => Some(format!(
+                    "the database `{database}` with {} collections (`{first}` to `{last}`)",
+                    self.theirs.len()
+                )),
+            },
+            marked: self.ours.iter().map(|(name, _, owner)| (name.clone(), *owner)).collect(),
         }
     }
 
@@ -50,7 +55,7 @@ impl Contents {
 
     /// Names of the collections that Storebench made.
     pub(super) fn made_here(&self) -> impl Iterator<Item = &str> {
-        self.ours.iter().map(|(name, _)| name.as_str())
+        self.ours.iter().map(|(name, ..)| name.as_str())
     }
 }
 
@@ -77,7 +82,10 @@ pub(super) async fn look(desk: &mut Desk<'_>) -> Result<Contents, StoreError> {
             let text = |name| record.and_then(|r| r.get(name)).and_then(|value| value.as_str());
             match (text(KEY), text("made")) {
                 (Some(DATABASE), made) => contents.made = Some(made == Some("new")),
-                (Some(name), Some(made)) => contents.ours.push((name.to_owned(), made.to_owned())),
+                (Some(name), Some(made)) => {
+                    let (format, owner) = Owner::read(made);
+                    contents.ours.push((name.to_owned(), format.to_owned(), owner));
+                }
                 _ => {}
             }
         }
@@ -117,17 +125,12 @@ pub(super) async fn prepare(desk: &mut Desk<'_>, layout: &Layout, how: Prepare) 
         return readable(desk, layout, &contents, how == Prepare::WriteExisting).await;
     }
     let database = desk.target.database.clone();
-    if how != Prepare::IntoExisting
-        && let Namespace::Foreign(what) = contents.namespace(&database)
-    {
-        return Err(not_ours(&place, &what));
-    }
-    let contents = match how {
-        Prepare::Fresh => {
-            remove(desk, &contents).await?;
-            Contents::default()
-        }
-        _ => contents,
+    contents.holdings(&database).allow(&place, "another database", layout, how)?;
+    let contents = if how.empties() {
+        remove(desk, &contents, true).await?;
+        Contents::default()
+    } else {
+        contents
     };
     // All that could stand in the way is looked at before anything is made.
     for collection in &layout.collections {
@@ -145,8 +148,12 @@ pub(super) async fn prepare(desk: &mut Desk<'_>, layout: &Layout, how: Prepare) 
         mark(desk, DATABASE, made).await?;
     }
     for collection in &layout.collections {
-        if !contents.made_here().any(|made| made == collection.name) {
-            make(desk, collection).await?;
+        let before = contents.ours.iter().find(|(made, ..)| *made == collection.name).map(|(.., owner)| *owner);
+        let owner = how.owner(before);
+        match before {
+            None => make(desk, collection, owner).await?,
+            Some(before) if before != owner => mark_again(desk, collection, owner).await?,
+            Some(_) => {}
         }
         make_indexes(desk, collection).await?;
     }
@@ -196,8 +203,8 @@ fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
 
 fn check_format(place: &str, contents: &Contents, collection: &CollectionLayout) -> Result<(), StoreError> {
     let wanted = format_of(collection.body);
-    match contents.ours.iter().find(|(name, _)| *name == collection.name) {
-        Some((name, kept)) if kept != wanted => Err(StoreError::NotSupported(format!(
+    match contents.ours.iter().find(|(name, ..)| *name == collection.name) {
+        Some((name, kept, _)) if kept != wanted => Err(StoreError::NotSupported(format!(
             "{place}: the collection `{name}` is kept as {kept} there and would be {wanted} now; load it anew"
         ))),
         _ => Ok(()),
@@ -218,12 +225,31 @@ async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<(), StoreEr
     desk.done("write Storebench's marker", PATIENCE, command).await.map(drop)
 }
 
+/// Writes another owner into the mark of a collection.
+async fn mark_again(desk: &mut Desk<'_>, collection: &CollectionLayout, owner: Owner) -> Result<(), StoreError> {
+    let command = |out: &mut Vec<u8>| {
+        bson::text(out, "update", MARKER);
+        bson::nested(out, ARRAY, "updates", |out| {
+            bson::nested(out, DOCUMENT, "0", |out| {
+                bson::nested(out, DOCUMENT, "q", |out| bson::text(out, KEY, &collection.name));
+                bson::nested(out, DOCUMENT, "u", |out| {
+                    bson::nested(out, DOCUMENT, "$set", |out| {
+                        bson::text(out, "made", &owner.mark(format_of(collection.body)));
+                    });
+                });
+            });
+        });
+        majority(out);
+    };
+    desk.done("write Storebench's marker", PATIENCE, command).await.map(drop)
+}
+
 /// What marks and unmarks must not be lost in an election.
 fn majority(out: &mut Vec<u8>) {
     bson::nested(out, DOCUMENT, "writeConcern", |out| bson::text(out, "w", "majority"));
 }
 
-async fn make(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Result<(), StoreError> {
+async fn make(desk: &mut Desk<'_>, collection: &CollectionLayout, owner: Owner) -> Result<(), StoreError> {
     let name = &collection.name;
     let target = desk.target;
     let command = |out: &mut Vec<u8>| {
@@ -238,7 +264,7 @@ async fn make(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Result<(), 
             told.control(&desk.place(), &format!("make the collection `{name}`"))
         });
     }
-    mark(desk, name, format_of(collection.body)).await
+    mark(desk, name, &owner.mark(format_of(collection.body))).await
 }
 
 async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Result<(), StoreError> {
@@ -382,12 +408,13 @@ async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> 
     }
 }
 
-/// Removes what Storebench made, and only that.
-pub(super) async fn remove(desk: &mut Desk<'_>, contents: &Contents) -> Result<(), StoreError> {
+/// Removes what studies made, and what copies wrote if `discard`, and only that.
+pub(super) async fn remove(desk: &mut Desk<'_>, contents: &Contents, discard: bool) -> Result<(), StoreError> {
     if contents.made.is_none() {
         return Ok(());
     }
-    for (name, _) in &contents.ours {
+    let going = || contents.ours.iter().filter(|(.., owner)| discard || !owner.is_user());
+    for (name, ..) in going() {
         drop_collection(desk, name).await?;
         // At once, so that nobody's later collection of this name is taken for ours.
         let command = |out: &mut Vec<u8>| {
@@ -401,6 +428,9 @@ pub(super) async fn remove(desk: &mut Desk<'_>, contents: &Contents) -> Result<(
             majority(out);
         };
         desk.done("write Storebench's marker", PATIENCE, command).await?;
+    }
+    if going().count() < contents.ours.len() {
+        return Ok(());
     }
     drop_collection(desk, MARKER).await
 }

@@ -1,9 +1,9 @@
 //! What is in a database: whose it is, making and removing what is ours.
 //!
 //! The marker is a comment that begins with `storebench: `, on the schema where Storebench made it,
-//! and on each table and function that it made. Nothing is ever dropped with CASCADE.
+//! and on each table and function that it made; that of a table ends with its owner. Nothing is ever dropped with CASCADE.
 
-use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{Holdings, Layout, Namespace, Owner, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::channel::Channel;
@@ -18,8 +18,8 @@ pub(super) struct Found {
     schema: bool,
     /// Whether it carries the marker.
     marked: bool,
-    /// Tables of ours in the schema, with their comments.
-    ours: Vec<(String, String)>,
+    /// Tables of ours in the schema, with what their comments say of their form, and their owners.
+    ours: Vec<(String, String, Owner)>,
     /// Whether the function that merges is there and ours.
     merge: bool,
     /// What others have in the schema.
@@ -32,18 +32,27 @@ impl Found {
     /// Tables as a copy names them: those of others with their schema.
     pub(super) fn names(&self, schema: &str) -> Vec<String> {
         let theirs = self.theirs.iter().filter(|name| !name.ends_with("()")).map(|name| format!("{schema}.{name}"));
-        self.ours.iter().map(|(name, _)| name.clone()).chain(theirs).chain(self.elsewhere.iter().cloned()).collect()
+        self.ours.iter().map(|(name, ..)| name.clone()).chain(theirs).chain(self.elsewhere.iter().cloned()).collect()
+    }
+
+    pub(super) fn namespace(&self, target: &Target, schema: &str) -> Namespace {
+        self.holdings(target, schema).namespace()
     }
 
     /// Whose the namespace is. A database that holds somebody else's tables is not ours to write
     /// into, unless the schema there carries the marker already.
-    pub(super) fn namespace(&self, target: &Target, schema: &str) -> Namespace {
-        let place = format!("the database `{}`", target.database);
-        if self.schema && self.marked && self.theirs.is_empty() {
-            return Namespace::Ours;
+    pub(super) fn holdings(&self, target: &Target, schema: &str) -> Holdings {
+        Holdings {
+            absent: !self.schema && self.elsewhere.is_empty(),
+            foreign: self.foreign(target, schema),
+            marked: self.ours.iter().map(|(name, _, owner)| (name.clone(), *owner)).collect(),
         }
-        if !self.schema && self.elsewhere.is_empty() {
-            return Namespace::Absent;
+    }
+
+    fn foreign(&self, target: &Target, schema: &str) -> Option<String> {
+        let place = format!("the database `{}`", target.database);
+        if self.schema && self.marked && self.theirs.is_empty() || !self.schema && self.elsewhere.is_empty() {
+            return None;
         }
         let what = if !self.theirs.is_empty() {
             format!("{place} with {} in the schema `{schema}`", several(&self.theirs))
@@ -52,7 +61,7 @@ impl Found {
         } else {
             format!("{place} with {}", several(&self.elsewhere))
         };
-        Namespace::Foreign(what)
+        Some(what)
     }
 }
 
@@ -108,7 +117,10 @@ pub(super) async fn look(target: &Target, channel: &mut Channel, schema: &str) -
         let marked = comment.starts_with(MARK);
         match (kind.as_str(), marked) {
             ("s", _) => (found.schema, found.marked) = (true, marked),
-            ("t", true) => found.ours.push((name.clone(), comment.clone())),
+            ("t", true) => {
+                let (form, owner) = Owner::read(comment);
+                found.ours.push((name.clone(), form.to_owned(), owner));
+            }
             ("t", false) => found.theirs.push(name.clone()),
             ("f", true) if name == MERGE => found.merge = true,
             ("f", _) => found.theirs.push(format!("{name}()")),
@@ -120,18 +132,6 @@ pub(super) async fn look(target: &Target, channel: &mut Channel, schema: &str) -
     Ok(found)
 }
 
-/// What may be done with what was found.
-fn allowed(target: &Target, schema: &str, how: Prepare, found: &Found) -> Result<(), StoreError> {
-    match (how, found.namespace(target, schema)) {
-        (Prepare::Fresh | Prepare::Keep, Namespace::Foreign(what)) => Err(StoreError::NotOurs(format!(
-            "{} holds {what}, which Storebench did not make; nothing was touched. Name a database of its own, or give \
-             --into-existing to add to this one",
-            target.place()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Makes the layout in one transaction.
 pub(super) async fn prepare(
     target: &Target,
@@ -141,12 +141,12 @@ pub(super) async fn prepare(
     how: Prepare,
     found: &Found,
 ) -> Result<(), StoreError> {
-    allowed(target, schema, how, found)?;
     let place = target.place();
+    found.holdings(target, schema).allow(&place, "another database or another ?schema=", layout, how)?;
     let mut sql = String::from("BEGIN;\n");
-    let mut ours: Vec<(String, String)> = found.ours.clone();
-    if how == Prepare::Fresh {
-        for (name, _) in ours.drain(..) {
+    let mut ours: Vec<(String, String, Owner)> = found.ours.clone();
+    if how.empties() {
+        for (name, ..) in ours.drain(..) {
             sql += &format!("DROP TABLE {}.{};\n", identifier(schema), identifier(&name));
         }
     }
@@ -177,14 +177,18 @@ pub(super) async fn prepare(
                  Rename the collection, or use another ?schema="
             )));
         }
-        let kept = ours.iter().find(|(made, _)| made == name);
-        if let Some((_, mark)) = kept {
+        let kept = ours.iter().find(|(made, ..)| made == name);
+        let before = kept.map(|(.., owner)| *owner);
+        let owner = how.owner(before);
+        if let Some((_, mark, _)) = kept {
             check_kept(&place, name, mark, body)?;
         } else {
             let (column, ..) = Table::column(body);
             sql +=
                 &format!("CREATE TABLE {} (key text COLLATE \"C\" PRIMARY KEY, doc {column} NOT NULL);\n", table.place);
-            sql += &format!("COMMENT ON TABLE {} IS '{}';\n", table.place, Table::mark(body));
+        }
+        if before != Some(owner) {
+            sql += &format!("COMMENT ON TABLE {} IS '{}';\n", table.place, owner.mark(&Table::mark(body)));
         }
         for fields in &collection.indexes {
             let (index, create) = sql::create_index(name, &table.place, fields);
@@ -241,8 +245,8 @@ fn check_kept(place: &str, name: &str, mark: &str, body: Body) -> Result<(), Sto
 pub(super) fn check_readable(target: &Target, schema: &str, layout: &Layout, found: &Found) -> Result<(), StoreError> {
     for collection in layout.collections.iter().filter(|c| c.existing.is_none()) {
         let name = &collection.name;
-        match found.ours.iter().find(|(made, _)| made == name) {
-            Some((_, mark)) => check_kept(&target.place(), name, mark, collection.body)?,
+        match found.ours.iter().find(|(made, ..)| made == name) {
+            Some((_, mark, _)) => check_kept(&target.place(), name, mark, collection.body)?,
             None => {
                 return Err(StoreError::Unreachable(format!(
                     "{}: there is no collection `{name}` in the schema `{schema}` to read; load it first, or say with \
@@ -255,7 +259,7 @@ pub(super) fn check_readable(target: &Target, schema: &str, layout: &Layout, fou
     Ok(())
 }
 
-/// Removes what Storebench made in the schema, and the schema if Storebench made it and it is empty.
+/// Removes what studies made in the schema, and the schema if Storebench made it and it is empty.
 pub(super) async fn remove(
     target: &Target,
     channel: &mut Channel,
@@ -267,13 +271,15 @@ pub(super) async fn remove(
     }
     let schema_name = identifier(schema);
     let mut sql = String::from("BEGIN;\n");
-    for (name, _) in &found.ours {
+    let holdings = found.holdings(target, schema);
+    for name in holdings.removable(false) {
         sql += &format!("DROP TABLE {schema_name}.{};\n", identifier(name));
     }
-    if found.merge {
+    let users = found.ours.iter().any(|(.., owner)| owner.is_user());
+    if found.merge && !users {
         sql += &format!("DROP FUNCTION {schema_name}.{MERGE}(jsonb, jsonb);\n");
     }
-    if found.marked && found.theirs.is_empty() {
+    if found.marked && found.theirs.is_empty() && !users {
         sql += &format!("DROP SCHEMA {schema_name};\n");
     }
     sql += "COMMIT";

@@ -59,8 +59,8 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, OpKind,
-    Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError,
-    Support, evenly,
+    Owner, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store,
+    StoreError, Support, evenly,
 };
 
 use crate::net::{Address, Control, with_net_options};
@@ -336,6 +336,14 @@ impl Store for PostgresStore {
             let (mut connected, _) = self.enter().await?;
             let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
             Ok(found.names(&self.schema))
+        })
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
+            Ok(found.holdings(&self.target, &self.schema).owner_of(collection))
         })
     }
 

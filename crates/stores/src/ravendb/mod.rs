@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use storebench_core::store::{
     Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout,
-    LocalFuture, Namespace, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
+    LocalFuture, Namespace, Op, OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
     Runtime, SessionOptions, Stats, Store, StoreError, Support,
 };
 
@@ -321,6 +321,11 @@ impl Store for RavenStore {
         Ok(found.map_or(Vec::new(), |contents| contents.names()))
     }
 
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        let found = self.control.block_on(self.look())?;
+        Ok(found.and_then(|contents| contents.holdings().owner_of(collection)))
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let target = self.control.block_on(async {
             self.check_version().await?;
@@ -413,7 +418,7 @@ impl Store for RavenStore {
         self.set_ready(None);
         self.control.block_on(async {
             match self.look().await? {
-                Some(contents) => self.server.empty(&contents).await,
+                Some(contents) => self.server.empty(&contents, false).await,
                 None => Ok(()),
             }
         })

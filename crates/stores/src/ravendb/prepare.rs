@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use storebench_core::store::{CollectionLayout, Existing, Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{CollectionLayout, Existing, Layout, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::names::{self, Naming};
@@ -37,19 +37,13 @@ impl Server {
             };
             return self.as_it_is(layout, contents, how == Prepare::ReadOnly).await;
         }
-        if matches!(how, Prepare::Fresh | Prepare::Keep)
-            && let Some(Namespace::Foreign(text)) = found.as_ref().map(Contents::namespace)
-        {
-            return Err(StoreError::NotOurs(format!(
-                "{} is {text}, which Storebench did not make; nothing was touched. Use another database, or \
-                 --into-existing to add to it",
-                self.shown()
-            )));
+        if let Some(contents) = &found {
+            contents.holdings().allow(&self.shown(), "another database", layout, how)?;
         }
-        if how == Prepare::Fresh
+        if how.empties()
             && let Some(contents) = &found
         {
-            self.empty(contents).await?;
+            self.empty(contents, true).await?;
             found = self.look().await?;
         }
         let (contents, made) = match found {
@@ -59,7 +53,7 @@ impl Server {
                 (Contents::default(), true)
             }
         };
-        let marker = self.mark(layout, &contents, made).await?;
+        let marker = self.mark(layout, how, &contents, made).await?;
         let indexes: Vec<Value> = layout
             .collections
             .iter()
@@ -158,15 +152,15 @@ impl Server {
     }
 
     /// Writes the marker with what the layout adds, before anything else is written.
-    async fn mark(&self, layout: &Layout, contents: &Contents, made: bool) -> Result<Marker, StoreError> {
+    async fn mark(&self, layout: &Layout, how: Prepare, contents: &Contents, made: bool) -> Result<Marker, StoreError> {
         let new = contents.marker.is_none();
         let mut marker = contents.marker.clone().unwrap_or(Marker { made_database: made, collections: Vec::new() });
         let before = marker.clone();
         for collection in &layout.collections {
             let body = body_name(collection.body);
-            match marker.collections.iter().find(|(name, _)| *name == collection.name) {
-                Some((_, kept)) if kept == body => {}
-                Some((name, kept)) => {
+            match marker.collections.iter_mut().find(|(name, ..)| *name == collection.name) {
+                Some((_, kept, owner)) if kept == body => *owner = how.owner(Some(*owner)),
+                Some((name, kept, _)) => {
                     return Err(StoreError::NotSupported(format!(
                         "{}: the collection `{name}` is kept as {kept} there and would be {body} now; load it anew, \
                          or rename it",
@@ -175,7 +169,7 @@ impl Server {
                 }
                 None => {
                     self.refuse_theirs(&collection.name, contents).await?;
-                    marker.collections.push((collection.name.clone(), body.to_owned()));
+                    marker.collections.push((collection.name.clone(), body.to_owned(), how.owner(None)));
                 }
             }
         }
@@ -230,10 +224,12 @@ impl Server {
         self.call(Method::Post, &self.path("/bulk_docs"), Some(&body), doing).await.map(drop)
     }
 
-    /// Removes what Storebench made: the database, or its documents and indexes in one of others.
-    pub(super) async fn empty(&self, contents: &Contents) -> Result<(), StoreError> {
+    /// Removes what studies made, and what copies wrote if `discard`: the database, or documents and indexes in one
+    /// that holds more.
+    pub(super) async fn empty(&self, contents: &Contents, discard: bool) -> Result<(), StoreError> {
         let Some(marker) = &contents.marker else { return Ok(()) };
-        if marker.made_database && contents.namespace() == Namespace::Ours {
+        let holdings = contents.holdings();
+        if marker.made_database && holdings.all_removable(discard) {
             let body = json!({
                 "DatabaseNames": [self.database], "HardDelete": true, "TimeToWaitForConfirmation": "00:00:30",
             });
@@ -243,7 +239,8 @@ impl Server {
                 });
             return removed.await;
         }
-        for (name, _) in &marker.collections {
+        let going: Vec<&str> = holdings.removable(discard).collect();
+        for name in &going {
             loop {
                 let ids = self.ids_with_prefix(&format!("{name}/"), AT_ONCE).await?;
                 if ids.is_empty() {
@@ -254,7 +251,11 @@ impl Server {
                 self.command(&commands, "remove Storebench's documents").await?;
             }
         }
-        for index in contents.indexes.iter().filter(|index| index.starts_with(INDEX_PREFIX)) {
+        let of_going = |index: &&String| {
+            let collection = index.strip_prefix(INDEX_PREFIX).and_then(|rest| rest.split('/').next());
+            collection.is_some_and(|name| going.contains(&name))
+        };
+        for index in contents.indexes.iter().filter(of_going) {
             let mut request = self.client.request();
             request.begin(Method::Delete).raw(&self.path("/indexes?name=")).segment(index);
             let response = self.client.send(&mut request).await?;
@@ -263,6 +264,14 @@ impl Server {
             }
         }
         // The marker goes last: what an interrupted removal leaves is still ours.
+        if going.len() < marker.collections.len() {
+            let mut left = marker.clone();
+            left.collections.retain(|(name, ..)| !going.contains(&name.as_str()));
+            let command = json!({
+                "Type": "PUT", "Id": MARKER_ID, "ChangeVector": null, "Document": left.document(),
+            });
+            return self.command(&[command], "write Storebench's marker").await;
+        }
         let marker = json!({ "Type": "DELETE", "Id": MARKER_ID, "ChangeVector": null });
         self.command(&[marker], "remove Storebench's marker").await
     }
@@ -279,7 +288,7 @@ impl Server {
             };
             let name = self.their_collection(existing, contents)?;
             let ours = contents.marker.iter().flat_map(|marker| &marker.collections);
-            if !read_only && ours.map(|(name, _)| names::collection(name)).any(|ours| ours == name) {
+            if !read_only && ours.map(|(name, ..)| names::collection(name)).any(|ours| ours == name) {
                 return Err(StoreError::NotSupported(format!(
                     "{}: Storebench made the collection `{name}`, and names its documents in a way of its own; leave \
                      --into-existing out",
@@ -304,9 +313,9 @@ impl Server {
     fn check_ours(&self, collection: &CollectionLayout, contents: &Contents) -> Result<(), StoreError> {
         let mut ours = contents.marker.iter().flat_map(|marker| &marker.collections);
         let body = body_name(collection.body);
-        match ours.find(|(name, _)| *name == collection.name) {
-            Some((_, kept)) if kept == body => Ok(()),
-            Some((name, kept)) => Err(StoreError::NotSupported(format!(
+        match ours.find(|(name, ..)| *name == collection.name) {
+            Some((_, kept, _)) if kept == body => Ok(()),
+            Some((name, kept, _)) => Err(StoreError::NotSupported(format!(
                 "{}: the collection `{name}` is kept as {kept} there, and not as {body}; load it anew, or rename it",
                 self.shown()
             ))),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use storebench_core::store::{Namespace, Stats, StoreError};
+use storebench_core::store::{Holdings, Namespace, Owner, Stats, StoreError};
 use storebench_core::workload::Body;
 
 use super::errors::store_error;
@@ -37,8 +37,8 @@ pub(super) struct Server {
 pub(super) struct Marker {
     /// Whether it made the database itself.
     pub(super) made_database: bool,
-    /// Names and what a document is.
-    pub(super) collections: Vec<(String, String)>,
+    /// Names, what a document is, and owners.
+    pub(super) collections: Vec<(String, String, Owner)>,
 }
 
 /// What is in a database.
@@ -56,15 +56,22 @@ impl Marker {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             made_database: document["database"] == "made",
-            collections: collections.map(|c| (text(&c["name"]), text(&c["body"]))).collect(),
+            collections: collections
+                .map(|c| {
+                    let mark = text(&c["body"]);
+                    let (body, owner) = Owner::read(&mark);
+                    (text(&c["name"]), body.to_owned(), owner)
+                })
+                .collect(),
         }
     }
 
     pub(super) fn document(&self) -> Value {
+        let collections = self.collections.iter();
         let collections: Vec<Value> =
-            self.collections.iter().map(|(name, body)| json!({ "name": name, "body": body })).collect();
+            collections.map(|(name, body, owner)| json!({ "name": name, "body": owner.mark(body) })).collect();
         json!({
-            "about": "Storebench made what is listed here and may empty and remove it",
+            "about": "Storebench made what is listed here. It may empty and remove what it made for a study",
             "database": if self.made_database { "made" } else { "found" },
             "collections": collections,
             "@metadata": { "@collection": MARKER_COLLECTION },
@@ -72,14 +79,14 @@ impl Marker {
     }
 
     fn has(&self, raven_collection: &str) -> bool {
-        self.collections.iter().any(|(name, _)| names::collection(name).eq_ignore_ascii_case(raven_collection))
+        self.collections.iter().any(|(name, ..)| names::collection(name).eq_ignore_ascii_case(raven_collection))
     }
 }
 
 impl Contents {
     /// Names of all collections.
     pub(super) fn names(&self) -> Vec<String> {
-        let ours = self.marker.iter().flat_map(|marker| &marker.collections).map(|(name, _)| name);
+        let ours = self.marker.iter().flat_map(|marker| &marker.collections).map(|(name, ..)| name);
         self.theirs().map(|(name, _)| name).chain(ours).cloned().collect()
     }
 
@@ -94,10 +101,24 @@ impl Contents {
     }
 
     pub(super) fn namespace(&self) -> Namespace {
+        self.holdings().namespace()
+    }
+
+    pub(super) fn holdings(&self) -> Holdings {
+        let collections = self.marker.iter().flat_map(|marker| &marker.collections);
+        let foreign = self.foreign();
+        Holdings {
+            absent: self.marker.is_none() && foreign.is_none(),
+            foreign,
+            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
+        }
+    }
+
+    fn foreign(&self) -> Option<String> {
         let theirs: Vec<&(String, u64)> = self.theirs().collect();
         let indexes = self.their_indexes().count();
         if theirs.is_empty() && indexes == 0 {
-            return if self.marker.is_some() { Namespace::Ours } else { Namespace::Absent };
+            return None;
         }
         let documents: u64 = theirs.iter().map(|(_, count)| count).sum();
         let mut text = match theirs.as_slice() {
@@ -111,7 +132,7 @@ impl Contents {
         if let Some(marker) = &self.marker {
             text += &format!(" beside {} of Storebench's", marker.collections.len());
         }
-        Namespace::Foreign(text)
+        Some(text)
     }
 }
 
@@ -359,7 +380,10 @@ mod tests {
 
     #[test]
     fn whose_a_database_is() {
-        let marker = |made| Marker { made_database: made, collections: vec![("users-books".into(), "json".into())] };
+        let marker = |made| Marker {
+            made_database: made,
+            collections: vec![("users-books".into(), "json".into(), Owner::Study)],
+        };
         let contents = |marker: Option<Marker>, names: &[&str], indexes: &[&str]| Contents {
             marker,
             collections: names.iter().map(|name| ((*name).to_owned(), 2)).collect(),

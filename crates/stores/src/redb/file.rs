@@ -1,7 +1,7 @@
 //! The database file: what is in it, whose it is, making and removing it.
 //!
 //! The marker is the table `storebench_marker`, text to text: `file` to `made` or `found`,
-//! `collection NAME` to what its bodies are, `index TABLE` to nothing.
+//! `collection NAME` to what its bodies are and its owner, `index TABLE` to nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use redb::{
     Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable,
     TableDefinition, TableError, TableHandle,
 };
-use storebench_core::store::{Namespace, StoreError};
+use storebench_core::store::{Holdings, Namespace, Owner, StoreError};
 use storebench_core::units::ByteSize;
 
 use super::backend::{Overlay, SyncedOnDemand};
@@ -100,25 +100,49 @@ pub(super) struct Contents {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marker {
     pub(super) made_file: bool,
-    /// Collections, each with what its bodies are.
-    pub(super) collections: Vec<(String, String)>,
+    /// Collections, each with what its bodies are and with its owner.
+    pub(super) collections: Vec<(String, String, Owner)>,
     /// Tables of indexes.
     pub(super) indexes: Vec<String>,
 }
 
 impl Contents {
-    /// Whether the whole file is Storebench's.
+    /// Whether Storebench made the whole file, be it for studies or for the user's data.
     pub(super) fn ours(&self) -> bool {
         self.theirs.is_empty() && self.marker.as_ref().is_some_and(|m| m.made_file)
     }
 }
 
 impl Found {
-    pub(super) fn namespace(&self) -> Namespace {
+    /// Whether it is a file with nothing in it, as after a kill between making the file and marking it: nobody
+    /// loses anything when it counts as Storebench's.
+    pub(super) fn blank(&self) -> bool {
         match self {
-            Self::Nothing | Self::Empty => Namespace::Absent,
-            Self::Other => Namespace::Foreign("a file that is no redb database".to_owned()),
-            Self::Database(contents) if contents.ours() => Namespace::Ours,
+            Self::Nothing | Self::Other => false,
+            Self::Empty => true,
+            Self::Database(contents) => contents.marker.is_none() && contents.theirs.is_empty(),
+        }
+    }
+
+    pub(super) fn holdings(&self) -> Holdings {
+        let contents = if let Self::Database(contents) = self { contents.marker.as_ref() } else { None };
+        let collections = contents.iter().flat_map(|marker| &marker.collections);
+        Holdings {
+            absent: matches!(self, Self::Nothing) || self.blank(),
+            foreign: self.foreign(),
+            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
+        }
+    }
+
+    pub(super) fn namespace(&self) -> Namespace {
+        self.holdings().namespace()
+    }
+
+    fn foreign(&self) -> Option<String> {
+        match self {
+            Self::Nothing | Self::Empty => None,
+            Self::Other => Some("a file that is no redb database".to_owned()),
+            Self::Database(contents) if contents.ours() || self.blank() => None,
             Self::Database(Contents { theirs, marker }) => {
                 let mut text = match theirs.as_slice() {
                     [] => "a redb database without tables of others".to_owned(),
@@ -130,7 +154,7 @@ impl Found {
                 if let Some(marker) = marker {
                     text += &format!(" beside {} of Storebench's", marker.collections.len());
                 }
-                Namespace::Foreign(text)
+                Some(text)
             }
         }
     }
@@ -182,7 +206,10 @@ fn contents(path: &Path, handle: &Handle) -> Result<Contents, StoreError> {
                 let (name, detail) = row.map_err(|e| failed(e.into()))?;
                 match name.value().split_once(' ') {
                     None => marker.made_file = detail.value() == "made",
-                    Some(("collection", name)) => marker.collections.push((name.to_owned(), detail.value().to_owned())),
+                    Some(("collection", name)) => {
+                        let (kind, owner) = Owner::read(detail.value());
+                        marker.collections.push((name.to_owned(), kind.to_owned(), owner));
+                    }
                     Some(("index", name)) => marker.indexes.push(name.to_owned()),
                     Some(_) => {}
                 }
@@ -194,7 +221,7 @@ fn contents(path: &Path, handle: &Handle) -> Result<Contents, StoreError> {
     };
     let ours = |name: &String| {
         marker.as_ref().is_some_and(|m| {
-            name == MARKER.name() || m.indexes.contains(name) || m.collections.iter().any(|(made, _)| made == name)
+            name == MARKER.name() || m.indexes.contains(name) || m.collections.iter().any(|(made, ..)| made == name)
         })
     };
     let theirs = names.iter().filter(|name| !ours(name)).cloned().collect();

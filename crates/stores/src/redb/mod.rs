@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use redb::{ReadableTableMetadata, TableDefinition, TableHandle};
 use storebench_core::store::{
-    Capabilities, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Prepare, ReadConsistency,
+    Capabilities, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Owner, Prepare, ReadConsistency,
     Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
 
 use crate::index_entry::Index;
-use crate::location::{guarded, io_error, not_ours, path_of, sync_parent};
+use crate::location::{guarded, io_error, path_of, sync_parent};
 use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
 use file::{Found, Handle, MARKER};
@@ -102,7 +102,14 @@ impl RedbStore {
     }
 
     /// Makes what is missing of the layout, in one transaction.
-    fn make(&self, handle: &Handle, layout: &Layout, found: &Found, made_file: bool) -> Result<(), StoreError> {
+    fn make(
+        &self,
+        handle: &Handle,
+        layout: &Layout,
+        how: Prepare,
+        found: &Found,
+        made_file: bool,
+    ) -> Result<(), StoreError> {
         let Handle::Write(database) = handle else { return Ok(()) };
         let nothing = file::Contents::default();
         let contents = if let Found::Database(contents) = found { contents } else { &nothing };
@@ -111,7 +118,9 @@ impl RedbStore {
         {
             let mut marker = transaction.open_table(MARKER).map_err(|e| self.failed(e))?;
             if contents.marker.is_none() {
-                marker.insert("file", if made_file { "made" } else { "found" }).map_err(|e| self.failed(e))?;
+                marker
+                    .insert("file", if made_file || found.blank() { "made" } else { "found" })
+                    .map_err(|e| self.failed(e))?;
             }
             for collection in &layout.collections {
                 let (name, kind) = (&collection.name, kind(collection.body));
@@ -121,8 +130,9 @@ impl RedbStore {
                         "Storebench keeps the table name `{name}` for itself; rename the collection"
                     )));
                 }
-                let kept = known.collections.iter().find(|(made, _)| made == name);
-                if let Some((_, kept)) = kept.filter(|(_, kept)| kept != kind) {
+                let kept = known.collections.iter().find(|(made, ..)| made == name);
+                let owner = how.owner(kept.map(|(.., owner)| *owner));
+                if let Some((_, kept, _)) = kept.filter(|(_, kept, _)| kept != kind) {
                     return Err(StoreError::NotSupported(format!(
                         "{}: the collection `{name}` is kept as {kept} there and would be {kind} now; load it anew",
                         self.path.display()
@@ -133,7 +143,9 @@ impl RedbStore {
                     let table = transaction.open_table(opened.documents()).map_err(|e| self.failed(e))?;
                     table.is_empty().map_err(|e| self.failed(e))?
                 };
-                marker.insert(format!("collection {name}").as_str(), kind).map_err(|e| self.failed(e))?;
+                marker
+                    .insert(format!("collection {name}").as_str(), owner.mark(kind).as_str())
+                    .map_err(|e| self.failed(e))?;
                 for fields in &collection.indexes {
                     let index = index_table(name, fields);
                     self.check_theirs(contents, &index)?;
@@ -275,31 +287,34 @@ impl Store for RedbStore {
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         let Found::Database(contents) = self.look()? else { return Ok(Vec::new()) };
-        Ok(contents.marker.into_iter().flat_map(|marker| marker.collections).map(|(name, _)| name).collect())
+        Ok(contents.marker.into_iter().flat_map(|marker| marker.collections).map(|(name, ..)| name).collect())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.look().map(|found| found.holdings().owner_of(collection))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_existing("redb", layout)?;
         let found = self.look()?;
         let namespace = found.namespace();
-        match (how, &found, &namespace) {
-            (Prepare::ReadOnly, Found::Nothing | Found::Empty | Found::Other, _) => {
+        match (how, &found) {
+            (Prepare::ReadOnly, Found::Nothing | Found::Empty | Found::Other) => {
                 return Err(StoreError::Unreachable(format!(
                     "{}: there is no redb database to read",
                     self.path.display()
                 )));
             }
-            (_, Found::Other, _) => {
+            (_, Found::Other) => {
                 return Err(StoreError::NotOurs(format!(
                     "{} is a file that is no redb database; nothing was touched. Use another path",
                     self.path.display()
                 )));
             }
-            (Prepare::Fresh | Prepare::Keep, _, Namespace::Foreign(text)) => return Err(not_ours(&self.path, text)),
-            _ => {}
+            _ => found.holdings().allow(&self.path.display().to_string(), "another path", layout, how)?,
         }
         drop(self.set(None));
-        let fresh = how == Prepare::Fresh && namespace == Namespace::Ours;
+        let fresh = how.empties() && matches!(found, Found::Database(_)) && !found.blank();
         if fresh {
             std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e))?;
         }
@@ -325,7 +340,7 @@ impl Store for RedbStore {
         } else {
             let handle = file::open_writable(&self.path, self.cache, made_file);
             let made = handle.and_then(|handle| {
-                guarded(&self.path, || self.make(&handle, layout, &found, made_file)).map(|()| handle)
+                guarded(&self.path, || self.make(&handle, layout, how, &found, made_file)).map(|()| handle)
             });
             match made {
                 Ok(handle) => handle,
@@ -340,7 +355,7 @@ impl Store for RedbStore {
         if made_file {
             sync_parent(&self.path)?;
         }
-        let ours = made_file || namespace == Namespace::Ours;
+        let ours = made_file || found.blank() || matches!(namespace, Namespace::Ours | Namespace::Copied(_));
         self.set(Some(Arc::new(Opened { handle, collections, ours })));
         Ok(())
     }
@@ -434,21 +449,31 @@ impl Store for RedbStore {
         let found = self.look()?;
         drop(self.set(None));
         let Found::Database(contents) = &found else { return Ok(()) };
-        if contents.ours() {
+        let holdings = found.holdings();
+        if contents.marker.is_some() && holdings.all_removable(false) {
             return std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e));
         }
         let Some(marker) = &contents.marker else { return Ok(()) };
         let failed = |e: redb::Error| store_error(&self.path, "remove Storebench's tables from it", e);
         let Handle::Write(database) = file::open_writable(&self.path, self.cache, false)? else { return Ok(()) };
         let transaction = database.begin_write().map_err(|e| failed(e.into()))?;
-        for (name, _) in &marker.collections {
-            let table: TableDefinition<'_, &str, &[u8]> = TableDefinition::new(name);
-            transaction.delete_table(table).map_err(|e| failed(e.into()))?;
+        let removable: Vec<&str> = holdings.removable(false).collect();
+        {
+            let mut marks = transaction.open_table(MARKER).map_err(|e| failed(e.into()))?;
+            for name in &removable {
+                let table: TableDefinition<'_, &str, &[u8]> = TableDefinition::new(name);
+                transaction.delete_table(table).map_err(|e| failed(e.into()))?;
+                marks.remove(format!("collection {name}").as_str()).map_err(|e| failed(e.into()))?;
+            }
+            let of_removed = |index: &&String| index.split('#').next().is_some_and(|name| removable.contains(&name));
+            for name in marker.indexes.iter().filter(of_removed) {
+                transaction.delete_table(entries(name)).map_err(|e| failed(e.into()))?;
+                marks.remove(format!("index {name}").as_str()).map_err(|e| failed(e.into()))?;
+            }
         }
-        for name in &marker.indexes {
-            transaction.delete_table(entries(name)).map_err(|e| failed(e.into()))?;
+        if removable.len() == holdings.marked.len() {
+            transaction.delete_table(MARKER).map_err(|e| failed(e.into()))?;
         }
-        transaction.delete_table(MARKER).map_err(|e| failed(e.into()))?;
         transaction.commit().map_err(|e| failed(e.into()))
     }
 }

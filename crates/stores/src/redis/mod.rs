@@ -59,9 +59,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Op, OpKind,
-    Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Stats, Store,
-    StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Namespace,
+    Op, OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
+    SessionOptions, Stats, Store, StoreError, Support,
 };
 
 use crate::net::{Control, with_net_options};
@@ -132,6 +132,10 @@ impl RedisStore {
         let reached = Reached::open(&self.settings, PATIENCE).await?;
         self.state().facts = Some(reached.facts.clone());
         Ok(reached)
+    }
+
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
@@ -226,13 +230,17 @@ impl Store for RedisStore {
     }
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
+        self.holdings().map(|holdings| holdings.namespace())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.holdings().map(|holdings| holdings.owner_of(collection))
     }
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         let marker =
             self.control.block_on(async { namespace::marker(&mut self.reach().await?, &self.settings).await })?;
-        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, _)| name).collect())
+        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, ..)| name).collect())
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -384,6 +392,6 @@ impl Store for RedisStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.state().ready = None;
-        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings).await })
+        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings, false).await })
     }
 }

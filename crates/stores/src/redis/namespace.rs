@@ -1,11 +1,11 @@
 //! What is in the database: whose it is, making it ready and removing what is ours.
 //!
 //! The marker is a hash under `PREFIX:marker`. It says whether Storebench found the database empty,
-//! and names the collections that Storebench made. A document is a string under
+//! and names the collections that Storebench made, with their owners. A document is a string under
 //! `PREFIX:COLLECTION:KEY`; the order of a collection, where it is kept, a sorted set under
 //! `PREFIX:COLLECTION/order`. A collection's name has neither `:` nor `/`, so that no key is two things.
 
-use storebench_core::store::{CollectionLayout, Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{CollectionLayout, Holdings, Layout, Owner, Prepare, StoreError};
 use storebench_core::workload::Body;
 
 use super::reach::Reached;
@@ -32,8 +32,8 @@ pub(super) struct Collection {
 pub(super) struct Marker {
     /// Whether the database was empty when Storebench came.
     pub(super) alone: bool,
-    /// Collections made here, each with its format.
-    pub(super) collections: Vec<(String, String)>,
+    /// Collections made here, each with its format and its owner.
+    pub(super) collections: Vec<(String, String, Owner)>,
 }
 
 fn marker_key(settings: &Settings) -> Vec<u8> {
@@ -81,7 +81,10 @@ pub(super) async fn marker(reached: &mut Reached, settings: &Settings) -> Result
     for pair in parts.chunks_exact(2) {
         let [Some(name), Some(value)] = [pair[0].text(), pair[1].text()] else { continue };
         match name.strip_prefix("collection:") {
-            Some(collection) => marker.collections.push((collection.to_owned(), value)),
+            Some(collection) => {
+                let (format, owner) = Owner::read(&value);
+                marker.collections.push((collection.to_owned(), format.to_owned(), owner));
+            }
             None if name == "made" => marker.alone = value == "alone",
             None => {}
         }
@@ -90,10 +93,13 @@ pub(super) async fn marker(reached: &mut Reached, settings: &Settings) -> Result
 }
 
 /// Looks at what is there, changing nothing.
-pub(super) async fn inspect(reached: &mut Reached, settings: &Settings) -> Result<Namespace, StoreError> {
+pub(super) async fn inspect(reached: &mut Reached, settings: &Settings) -> Result<Holdings, StoreError> {
     let marker = marker(reached, settings).await?;
+    let collections = marker.iter().flat_map(|marker| &marker.collections);
+    let marked = collections.map(|(name, _, owner)| (name.clone(), *owner)).collect();
+    let holdings = Holdings { absent: false, foreign: None, marked };
     if marker.as_ref().is_some_and(|marker| marker.alone) {
-        return Ok(Namespace::Ours);
+        return Ok(holdings);
     }
     let mut keys = 0;
     let mut alive = false;
@@ -107,14 +113,15 @@ pub(super) async fn inspect(reached: &mut Reached, settings: &Settings) -> Resul
         Some(_) => "a cluster".to_owned(),
         None => format!("database {}", settings.database),
     };
-    match marker {
-        Some(marker) => Ok(Namespace::Foreign(format!(
+    let foreign = match marker {
+        Some(marker) => format!(
             "{place} with {keys} keys, of which {} collections are Storebench's and the others were there before",
             marker.collections.len()
-        ))),
-        None if !alive => Ok(Namespace::Absent),
-        None => Ok(Namespace::Foreign(format!("{place} with {keys} keys and no marker `{}:marker`", settings.prefix))),
-    }
+        ),
+        None if !alive => return Ok(Holdings { absent: true, ..holdings }),
+        None => format!("{place} with {keys} keys and no marker `{}:marker`", settings.prefix),
+    };
+    Ok(Holdings { foreign: Some(foreign), ..holdings })
 }
 
 fn not_ours(settings: &Settings, found: &str) -> StoreError {
@@ -138,7 +145,7 @@ pub(super) async fn prepare(
     if how == Prepare::ReadOnly {
         let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
         let mut ours = layout.collections.iter().filter(|c| c.existing.is_none());
-        return match ours.find(|c| !made.iter().any(|(name, _)| *name == c.name)) {
+        return match ours.find(|c| !made.iter().any(|(name, ..)| *name == c.name)) {
             None => Ok(()),
             Some(collection) => Err(StoreError::NotSupported(format!(
                 "{} has no collection `{}` that Storebench made; load it first, or say what the keys of yours begin with",
@@ -154,48 +161,51 @@ pub(super) async fn prepare(
     }
     let found = inspect(reached, settings).await?;
     let mut marker = marker(reached, settings).await?;
-    match (&found, how) {
-        (Namespace::Foreign(what), Prepare::Fresh | Prepare::Keep) => return Err(not_ours(settings, what)),
-        (Namespace::Ours, Prepare::Fresh) => {
-            wipe(reached, settings).await?;
-            marker = None;
-        }
-        _ => {}
+    found.allow(&settings.address.shown, "another database", layout, how)?;
+    if how.empties() {
+        wipe(reached, settings, true).await?;
+        marker = None;
     }
     let alone = match &marker {
         Some(marker) => marker.alone,
-        None => !matches!(found, Namespace::Foreign(_)),
+        None => found.foreign.is_none(),
     };
     let kept = marker.map(|marker| marker.collections).unwrap_or_default();
-    let mut missing = Vec::new();
+    let (mut missing, mut marks) = (Vec::new(), Vec::new());
     for collection in &layout.collections {
         let wanted = format_of(collection.body, settings.ordered);
-        match kept.iter().find(|(name, _)| *name == collection.name) {
-            Some((_, format)) if *format == wanted => {}
-            Some((name, format)) => {
+        let found = kept.iter().find(|(name, ..)| *name == collection.name);
+        let before = found.map(|(.., owner)| *owner);
+        let owner = how.owner(before);
+        if before != Some(owner) {
+            marks.push((collection.name.clone(), owner.mark(&wanted)));
+        }
+        match found {
+            Some((_, format, _)) if *format == wanted => {}
+            Some((name, format, _)) => {
                 return Err(StoreError::NotSupported(format!(
                     "collection `{name}` was made as `{format}`, and the study wants `{wanted}`; load it afresh, or use \
                      another prefix="
                 )));
             }
-            None => missing.push((collection.name.clone(), wanted)),
+            None => missing.push(collection.name.clone()),
         }
     }
     if !alone && !missing.is_empty() {
         refuse_others(reached, settings, &missing).await?;
     }
-    write_marker(reached, settings, alone, &missing).await
+    write_marker(reached, settings, alone, &marks).await
 }
 
 /// Refuses to take for somebody else's what Storebench made: its order would miss what is written.
 async fn refuse_ours(reached: &mut Reached, settings: &Settings, layout: &Layout) -> Result<(), StoreError> {
     let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
     for existing in layout.collections.iter().filter_map(|c| c.existing.as_ref()) {
-        let within = |(name, _): &&(String, String)| {
+        let within = |(name, ..): &&(String, String, Owner)| {
             let ours = format!("{}:{name}", settings.prefix);
             ours.starts_with(&existing.name) || existing.name.starts_with(&ours)
         };
-        if let Some((name, _)) = made.iter().find(within) {
+        if let Some((name, ..)) = made.iter().find(within) {
             return Err(StoreError::NotSupported(format!(
                 "{}: keys that begin with `{}` may be those of the collection `{name}`, which Storebench made; leave \
                  --into-existing out and name the collection",
@@ -207,11 +217,7 @@ async fn refuse_ours(reached: &mut Reached, settings: &Settings, layout: &Layout
 }
 
 /// Refuses collections whose keys exist though Storebench did not make them.
-async fn refuse_others(
-    reached: &mut Reached,
-    settings: &Settings,
-    missing: &[(String, String)],
-) -> Result<(), StoreError> {
+async fn refuse_others(reached: &mut Reached, settings: &Settings, missing: &[String]) -> Result<(), StoreError> {
     let pattern = format!("{}:*", settings.prefix);
     for node in reached.each() {
         let mut cursor = 0;
@@ -219,7 +225,7 @@ async fn refuse_others(
             let (next, keys) = node.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
             for key in keys {
                 if let Some(name) = collection_of(settings, &key)
-                    && missing.iter().any(|(collection, _)| collection == name)
+                    && missing.iter().any(|collection| collection == name)
                 {
                     return Err(not_ours(
                         settings,
@@ -246,8 +252,8 @@ async fn write_marker(
     let names: Vec<String> = collections.iter().map(|(name, _)| format!("collection:{name}")).collect();
     let made: &[u8] = if alone { b"alone" } else { b"beside" };
     let mut words: Vec<&[u8]> = vec![b"HSET", &key, b"made", made];
-    for (name, (_, format)) in names.iter().zip(collections) {
-        words.extend([name.as_bytes(), format.as_bytes()]);
+    for (name, (_, mark)) in names.iter().zip(collections) {
+        words.extend([name.as_bytes(), mark.as_bytes()]);
     }
     let node = reached.node_of(&key);
     match node.call(&words).await? {
@@ -269,12 +275,13 @@ fn collection_of<'k>(settings: &Settings, key: &'k [u8]) -> Option<&'k str> {
     std::str::from_utf8(&rest[..end]).ok()
 }
 
-/// Removes everything that Storebench made here, the marker last, and only that.
-pub(super) async fn wipe(reached: &mut Reached, settings: &Settings) -> Result<(), StoreError> {
+/// Removes everything that studies made here, and what copies wrote if `discard`, the marker last, and only that.
+pub(super) async fn wipe(reached: &mut Reached, settings: &Settings, discard: bool) -> Result<(), StoreError> {
     let Some(marker) = marker(reached, settings).await? else { return Ok(()) };
-    let ours = |key: &Vec<u8>| {
-        collection_of(settings, key).is_some_and(|name| marker.collections.iter().any(|(made, _)| made == name))
-    };
+    let goes = |owner: Owner| discard || !owner.is_user();
+    let going: Vec<&str> =
+        marker.collections.iter().filter(|(.., owner)| goes(*owner)).map(|(name, ..)| name.as_str()).collect();
+    let ours = |key: &Vec<u8>| collection_of(settings, key).is_some_and(|name| going.contains(&name));
     let pattern = format!("{}:*", settings.prefix);
     for node in reached.each() {
         let mut cursor = 0;
@@ -298,6 +305,12 @@ pub(super) async fn wipe(reached: &mut Reached, settings: &Settings) -> Result<(
         }
     }
     let key = marker_key(settings);
+    if going.len() < marker.collections.len() {
+        let fields: Vec<String> = going.iter().map(|name| format!("collection:{name}")).collect();
+        let mut words: Vec<&[u8]> = vec![b"HDEL", &key];
+        words.extend(fields.iter().map(String::as_bytes));
+        return if fields.is_empty() { Ok(()) } else { reached.node_of(&key).ask(&words).await.map(drop) };
+    }
     reached.node_of(&key).ask(&[b"UNLINK", &key]).await.map(drop)
 }
 

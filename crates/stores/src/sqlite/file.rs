@@ -1,19 +1,19 @@
 //! The database file: what is in it, whose it is, making and removing it.
 //!
 //! The marker is the table `storebench_marker`. It says whether Storebench made the file, and names
-//! the collections Storebench made in it.
+//! the collections Storebench made in it, each with its format and its owner.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, params};
-use storebench_core::store::{Layout, Namespace, Prepare, StoreError};
+use storebench_core::store::{Holdings, Layout, Namespace, Owner, Prepare, StoreError};
 
 use super::Settings;
 use super::errors::store_error;
 use super::open::{beside, has_bytes, open_untouched, open_writable};
 use super::sql::{self, Format};
 use super::theirs::{check_there, check_writable};
-use crate::location::{check_parent, io_error, kind_of, not_ours};
+use crate::location::{check_parent, io_error, kind_of};
 
 const MARKER: &str = "storebench_marker";
 
@@ -46,20 +46,35 @@ pub(super) struct Contents {
 pub(super) struct Marker {
     /// Whether Storebench made the file.
     pub(super) made_file: bool,
-    /// Collections made here, each with the name of its format.
-    pub(super) collections: Vec<(String, String)>,
+    /// Collections made here, each with the name of its format and its owner.
+    pub(super) collections: Vec<(String, String, Owner)>,
 }
 
 impl Contents {
-    /// Whether the whole file is Storebench's.
+    /// Whether Storebench made the whole file, be it for studies or for the user's data.
     pub(super) fn ours(&self) -> bool {
         self.theirs.is_empty() && self.marker.as_ref().is_some_and(|m| m.made_file)
     }
 
     /// Names of all tables and views but Storebench's marker.
     pub(super) fn names(&self) -> Vec<String> {
-        let made = self.marker.iter().flat_map(|marker| marker.collections.iter().map(|(name, _)| name));
+        let made = self.marker.iter().flat_map(|marker| marker.collections.iter().map(|(name, ..)| name));
         self.theirs.iter().chain(made).cloned().collect()
+    }
+
+    /// Whether nothing is in it, as after a kill between making the file and marking it: nobody loses anything when
+    /// it counts as Storebench's.
+    fn blank(&self) -> bool {
+        self.marker.is_none() && self.theirs.is_empty() && !self.unmerged
+    }
+
+    fn holdings(&self) -> Holdings {
+        let collections = self.marker.iter().flat_map(|marker| &marker.collections);
+        Holdings {
+            absent: self.blank(),
+            foreign: (!self.ours() && !self.blank()).then(|| self.describe()),
+            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
+        }
     }
 
     fn describe(&self) -> String {
@@ -81,13 +96,27 @@ impl Contents {
 }
 
 impl Found {
-    pub(super) fn namespace(&self) -> Namespace {
+    pub(super) fn holdings(&self) -> Holdings {
         match self {
-            Self::Nothing | Self::Empty => Namespace::Absent,
-            Self::Other(what) => Namespace::Foreign(format!("{what}, not an SQLite database")),
-            Self::Database(contents) if contents.ours() => Namespace::Ours,
-            Self::Database(contents) => Namespace::Foreign(contents.describe()),
+            Self::Nothing | Self::Empty => Holdings { absent: true, ..Holdings::default() },
+            Self::Other(what) => {
+                Holdings { foreign: Some(format!("{what}, not an SQLite database")), ..Holdings::default() }
+            }
+            Self::Database(contents) => contents.holdings(),
         }
+    }
+
+    /// Whether the whole file is Storebench's, or nothing is in it.
+    pub(super) fn is_ours(&self) -> bool {
+        match self {
+            Self::Other(_) => false,
+            Self::Nothing | Self::Empty => true,
+            Self::Database(contents) => contents.ours() || contents.blank(),
+        }
+    }
+
+    pub(super) fn namespace(&self) -> Namespace {
+        self.holdings().namespace()
     }
 }
 
@@ -140,14 +169,17 @@ fn contents(connection: &Connection, unmerged: bool) -> rusqlite::Result<Content
             let (kind, name, detail): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
             match kind.as_str() {
                 "file" => marker.made_file = detail == "made",
-                "collection" => marker.collections.push((name, detail)),
+                "collection" => {
+                    let (format, owner) = Owner::read(&detail);
+                    marker.collections.push((name, format.to_owned(), owner));
+                }
                 _ => {}
             }
         }
         found.marker = Some(marker);
     }
     let made = |name: &String| {
-        name == MARKER || found.marker.as_ref().is_some_and(|m| m.collections.iter().any(|(c, _)| c == name))
+        name == MARKER || found.marker.as_ref().is_some_and(|m| m.collections.iter().any(|(c, ..)| c == name))
     };
     found.theirs = names.iter().filter(|name| !made(name)).cloned().collect();
     Ok(found)
@@ -171,42 +203,45 @@ pub(super) fn prepare(
             theirs.name
         )));
     }
-    let foreign = |found: &Found| match found.namespace() {
-        Namespace::Foreign(text) => Err(not_ours(path, &text)),
-        _ => Ok(()),
-    };
     match (how, found) {
         (Prepare::ReadOnly, Found::Database(contents)) => return check_there(path, settings, layout, contents, true),
         (Prepare::WriteExisting, Found::Database(contents)) => {
             check_there(path, settings, layout, contents, false)?;
             return check_writable(path, settings, layout, contents);
         }
-        (_, Found::Other(what)) => return Err(not_a_database(path, what)),
         (Prepare::ReadOnly | Prepare::WriteExisting, _) => {
             return Err(StoreError::Unreachable(format!("{}: there is no SQLite database", path.display())));
         }
-        (Prepare::Fresh, _) => {
-            foreign(found)?;
-            if let Found::Database(_) = found {
-                remove_files(path)?;
+        (_, Found::Other(what)) => return Err(not_a_database(path, what)),
+        (how, found) => {
+            found.holdings().allow(&path.display().to_string(), "another path", layout, how)?;
+            match found {
+                // Somebody may have opened it, to write into it next: so it stays the same file.
+                Found::Database(contents) if how.empties() && !contents.blank() => remove_files(path)?,
+                _ => {}
             }
         }
-        (Prepare::Keep, _) => foreign(found)?,
-        (Prepare::IntoExisting, _) => {}
     }
     let made = !path.exists();
     if made {
         // The exclusive creation makes sure that it is ours.
         std::fs::File::create_new(path).map_err(|e| io_error(path, "make it", &e))?;
     }
-    let result = create(path, settings, layout, made, matches!(found, Found::Database(c) if c.ours()));
+    let result = create(path, settings, layout, how, made, found.is_ours());
     if made && result.is_err() {
         let _ = remove_files(path);
     }
     result
 }
 
-fn create(path: &Path, settings: &Settings, layout: &Layout, made: bool, ours: bool) -> Result<(), StoreError> {
+fn create(
+    path: &Path,
+    settings: &Settings,
+    layout: &Layout,
+    how: Prepare,
+    made: bool,
+    ours: bool,
+) -> Result<(), StoreError> {
     let mut connection = open_writable(path)?;
     let failed = |e: rusqlite::Error| store_error(path, "make the collections in it", &e);
     if made || ours {
@@ -231,16 +266,22 @@ fn create(path: &Path, settings: &Settings, layout: &Layout, made: bool, ours: b
             ))
             .map_err(failed)?;
         transaction
-            .execute(&format!("INSERT INTO {MARKER} VALUES ('file', '', ?1)"), [if made { "made" } else { "found" }])
+            .execute(
+                &format!("INSERT INTO {MARKER} VALUES ('file', '', ?1)"),
+                [if made || ours { "made" } else { "found" }],
+            )
             .map_err(failed)?;
     }
     let collections = contents.marker.map(|m| m.collections).unwrap_or_default();
     for collection in &layout.collections {
         let name = &collection.name;
         let format = Format::of(collection.body, settings.jsonb);
-        match collections.iter().find(|(made, _)| made == name) {
-            Some((_, kept)) if kept == format.name() => {}
-            Some((_, kept)) => {
+        let found = collections.iter().find(|(made, ..)| made == name);
+        let before = found.map(|(.., owner)| *owner);
+        let owner = how.owner(before);
+        match found {
+            Some((_, kept, _)) if kept == format.name() => {}
+            Some((_, kept, _)) => {
                 return Err(kept_otherwise(path, name, kept, format));
             }
             None => {
@@ -253,13 +294,15 @@ fn create(path: &Path, settings: &Settings, layout: &Layout, made: bool, ours: b
                     )));
                 }
                 transaction.execute_batch(&sql::create_table(name, format)).map_err(failed)?;
-                transaction
-                    .execute(
-                        &format!("INSERT INTO {MARKER} VALUES ('collection', ?1, ?2)"),
-                        params![name, format.name()],
-                    )
-                    .map_err(failed)?;
             }
+        }
+        if before != Some(owner) {
+            transaction
+                .execute(
+                    &format!("INSERT OR REPLACE INTO {MARKER} VALUES ('collection', ?1, ?2)"),
+                    params![name, owner.mark(format.name())],
+                )
+                .map_err(failed)?;
         }
         for fields in &collection.indexes {
             transaction.execute_batch(&sql::create_index(name, fields)?).map_err(failed)?;
@@ -308,19 +351,27 @@ fn remove_files(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes what Storebench made: the file, or its tables in a file of others.
+/// Removes what studies made: the file, or their tables in a file that holds more.
 pub(super) fn remove(path: &Path, found: &Found) -> Result<(), StoreError> {
     let Found::Database(contents) = found else { return Ok(()) };
-    if contents.ours() {
+    let holdings = contents.holdings();
+    if contents.marker.is_none() {
+        return Ok(());
+    }
+    if holdings.all_removable(false) {
         return remove_files(path);
     }
-    let Some(marker) = &contents.marker else { return Ok(()) };
     let failed = |e: rusqlite::Error| store_error(path, "remove Storebench's tables from it", &e);
     let mut connection = open_writable(path)?;
     let transaction = connection.transaction().map_err(failed)?;
-    for (name, _) in &marker.collections {
+    for name in holdings.removable(false) {
         transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", sql::identifier(name))).map_err(failed)?;
+        transaction
+            .execute(&format!("DELETE FROM {MARKER} WHERE kind = 'collection' AND name = ?1"), [name])
+            .map_err(failed)?;
     }
-    transaction.execute_batch(&format!("DROP TABLE {MARKER}")).map_err(failed)?;
+    if !holdings.marked.iter().any(|(_, owner)| owner.is_user()) {
+        transaction.execute_batch(&format!("DROP TABLE {MARKER}")).map_err(failed)?;
+    }
     transaction.commit().map_err(failed)
 }

@@ -27,8 +27,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use storebench_core::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, LocalFuture, Namespace,
-    OpKind, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats,
-    Store, StoreError, Support, evenly,
+    OpKind, Owner, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
+    Stats, Store, StoreError, Support, evenly,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
@@ -234,17 +234,16 @@ impl Store for SqliteStore {
         }
     }
 
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        guarded(&self.path, || file::look(&self.path)).map(|found| found.holdings().owner_of(collection))
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let found = guarded(&self.path, || file::look(&self.path))?;
         file::prepare(&self.path, &self.settings, layout, how, &found)?;
-        let ours = match &found {
-            Found::Database(contents) => contents.ours(),
-            Found::Nothing => true,
-            _ => false,
-        };
         let format = |body| Format::of(body, self.settings.jsonb);
         let collections = layout.collections.iter().map(|c| (Table::of(c), c.body, format(c.body))).collect();
-        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
+        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours: found.is_ours() };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
         Ok(())
     }

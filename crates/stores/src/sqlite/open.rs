@@ -27,8 +27,8 @@ pub(super) fn has_bytes(path: &Path) -> bool {
 ///
 /// Without a log beside it the file is opened as immutable. With a log, SQLite reads the log along
 /// through the `-shm` that lies there, opened for reading only. Where that cannot be (a log without
-/// its `-shm`, or one whose `-shm` only its writer can set up; a rollback journal of a crash), what
-/// is in the file itself is shown, and the second value is true.
+/// its `-shm`, or one whose `-shm` only its writer can set up, as after a kill), it reads the log along through an index
+/// in memory. With a rollback journal of a crash, what is in the file itself is shown, and the second value is true.
 pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreError> {
     let [wal, shm, journal] = beside(path);
     let log = has_bytes(&wal);
@@ -38,7 +38,21 @@ pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreErr
             return Ok((connection, has_bytes(&journal)));
         }
     }
+    if log && let Some(connection) = open_with_log(path) {
+        return Ok((connection, has_bytes(&journal)));
+    }
     Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
+}
+
+/// Opens a database that nobody has open, with the log that a killed process left beside it. The index of the log is
+/// kept in memory (`locking_mode=EXCLUSIVE`), no lock is taken, and nothing is merged: neither file is written.
+fn open_with_log(path: &Path) -> Option<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags_and_vfs(path, flags, c"unix-none").ok()?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).ok()?;
+    connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(())).ok()?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).ok()?;
+    Some(connection)
 }
 
 /// A file that is read without SQLite's locks, as it was when it was opened.
@@ -78,14 +92,11 @@ pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), S
         }
     }
     if has_bytes(&wal) {
-        return match open_untouched(path)? {
-            (connection, false) => Ok((connection, None)),
-            (_, true) => Err(StoreError::NotSupported(format!(
-                "{}: beside it lies a log of writes that are not merged into it and cannot be read along; open it once \
-                 with sqlite3, which merges them",
-                path.display()
-            ))),
-        };
+        return Err(StoreError::NotSupported(format!(
+            "{}: beside it lies a log of writes that are not merged into it and cannot be read along; open it once \
+             with sqlite3, which merges them",
+            path.display()
+        )));
     }
     // Without locks SQLite opens no database whose writes go through a log, whether there is one now or not.
     let logs = || {

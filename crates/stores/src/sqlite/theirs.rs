@@ -29,8 +29,8 @@ pub(super) fn check_there(
         let existing = collection.existing.as_ref();
         let name = existing.map_or(&collection.name, |existing| &existing.name);
         let format = Format::of(collection.body, settings.jsonb);
-        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, _)| made == name);
-        if let Some((_, kept)) = made.filter(|(_, kept)| kept != format.name()) {
+        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, ..)| made == name);
+        if let Some((_, kept, _)) = made.filter(|(_, kept, _)| kept != format.name()) {
             return Err(kept_otherwise(path, name, kept, format));
         }
         let probe = connection.prepare(&Table::of(collection).probe()).map(drop);

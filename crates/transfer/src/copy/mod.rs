@@ -268,6 +268,9 @@ pub fn copy(
     }
     let rejects = Rejects::new(request.rejects.clone());
     let manifest = open_manifest(request, &rejects)?;
+    if request.begin == Begin::Resume {
+        still_there(request.sink, &manifest)?;
+    }
     let before = manifest.done.values().chain(manifest.partly.values().map(|p| &p.counts)).fold(
         Counts::default(),
         |mut sum, counts| {
@@ -450,8 +453,27 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
             Some(splits) => splits.to_vec(),
             None => request.source.splits(request.parallel)?,
         };
-        Ok(Header::new(request.settings.clone(), request.source.fingerprint(), splits))
+        let header = Header::new(request.settings.clone(), request.source.fingerprint(), splits);
+        Ok(Header { target: request.sink.mark(), ..header })
     })
+}
+
+/// Whether what an earlier process wrote is in the target still: a few keys of each split that is done are read.
+fn still_there(sink: &dyn Sink, manifest: &Manifest) -> Result<(), TransferError> {
+    let keys: Vec<&str> = manifest.keys.values().flatten().map(String::as_str).collect();
+    if keys.is_empty() || !sink.keeps_keys() {
+        return Ok(());
+    }
+    let missing = sink.missing(&keys)?;
+    let Some(first) = missing.first() else { return Ok(()) };
+    Err(TransferError::Target(format!(
+        "{}: of {} records that this copy wrote before and that were looked up, {} are not there any more, such as \
+         `{first}`; was the target deleted, or restored from an older state? Nothing was written now. Use --restart to \
+         copy everything again",
+        sink.describe(),
+        keys.len(),
+        missing.len()
+    )))
 }
 
 fn same_settings(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<(), TransferError> {

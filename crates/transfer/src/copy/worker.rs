@@ -66,6 +66,10 @@ struct Worker<'a> {
     /// What was written, to be verified.
     spool: Option<Spool>,
     refused: Vec<usize>,
+    /// Whether a few keys go into the log, by which a resume knows the target again, and the first and last of them
+    /// that the target has acknowledged.
+    keeps_keys: bool,
+    keys: [String; 2],
     /// Members that are the target's own.
     own: &'static [&'static str],
 }
@@ -89,6 +93,8 @@ impl<'a> Worker<'a> {
             spare: Vec::new(),
             spool: None,
             refused: Vec::new(),
+            keeps_keys: shared.request.sink.keeps_keys(),
+            keys: Default::default(),
             own: shared.request.sink.own_members(),
         }
     }
@@ -160,7 +166,7 @@ impl<'a> Worker<'a> {
                     let counts = Counts { read: self.counts.read - records.len() as u64, ..self.counts };
                     let doubtful = records.len() as u64;
                     let partly = Partly { settled, doubtful, last_bad: self.last_bad, counts };
-                    self.shared.manifest.sending(self.split.number, partly)?;
+                    self.shared.manifest.sending(self.split.number, partly, self.acknowledged())?;
                     settled = end;
                 }
                 writer.put(records)?;
@@ -197,7 +203,7 @@ impl<'a> Worker<'a> {
             // Everything that was sent has ended, so nothing is in doubt.
             let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
             self.shared.rejects.sync()?;
-            self.shared.manifest.sending(self.split.number, partly)?;
+            self.shared.manifest.sending(self.split.number, partly, self.acknowledged())?;
         }
         Ok(())
     }
@@ -211,7 +217,7 @@ impl<'a> Worker<'a> {
         let part = matches!(self.split.part, Part::RowGroup { .. });
         let within = if part { " (in one part of the file, whose other parts are read)" } else { "" };
         let damage = damage.map(|what| Damage { what: what + within, records: self.counts.written });
-        self.shared.manifest.done(self.split.number, self.counts, damage)?;
+        self.shared.manifest.done(self.split.number, self.counts, damage, self.acknowledged())?;
         let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         // What an earlier process did was counted when the copy was taken up again.
         *total += self.counts.since(self.partly.counts);
@@ -259,8 +265,33 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Keys of the split that must be in the target from now on.
+    fn acknowledged(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.keys.iter().filter(|key| !key.is_empty()).cloned().collect();
+        keys.dedup();
+        keys
+    }
+
+    /// Remembers the first and the last key that were written.
+    fn keep_keys(&mut self, ended: &Ended) {
+        if !self.keeps_keys {
+            return;
+        }
+        let written = |position: &usize| {
+            !ended.expired.contains(position) && !ended.refused.iter().any(|refusal| refusal.position == *position)
+        };
+        let Some(last) = (0..ended.records.len()).rev().find(written) else { return };
+        let Some((key, ..)) = ended.records.get(last) else { return };
+        if self.keys[0].is_empty() {
+            self.keys[0].push_str(key);
+        }
+        self.keys[1].clear();
+        self.keys[1].push_str(key);
+    }
+
     fn settle(&mut self) -> Result<(), TransferError> {
         for ended in std::mem::take(&mut self.ended) {
+            self.keep_keys(&ended);
             let sent = ended.sent();
             let mut bytes = sent.bytes();
             for refusal in &ended.refused {

@@ -21,7 +21,7 @@ pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 
 use std::task::{Context, Poll};
 
-use storebench_core::store::{AnyStore, ErrorKind, LocalFuture};
+use storebench_core::store::{AnyStore, CopyId, ErrorKind, LocalFuture};
 
 use crate::error::TransferError;
 use crate::measure::{Request, Writes};
@@ -126,6 +126,29 @@ pub trait Sink: Send + Sync {
     /// Whether a field that is null can be told from one that is not there.
     fn keeps_nulls(&self) -> bool {
         true
+    }
+
+    /// What is sent in place of a document, by its key and text; none where it is sent as it is.
+    fn rewrites(&self) -> Box<dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + '_> {
+        Box::new(|_, _| None)
+    }
+
+    /// The number by which a copy that goes on knows the target again; none where the target carries none.
+    fn mark(&self) -> Option<CopyId> {
+        None
+    }
+
+    /// Whether a key that was written must be there when the copy goes on: nothing that the copy does takes it away.
+    fn keeps_keys(&self) -> bool {
+        false
+    }
+
+    /// Those of these keys that are not in the target.
+    ///
+    /// # Errors
+    /// The target's.
+    fn missing(&self, _keys: &[&str]) -> Result<Vec<String>, TransferError> {
+        Ok(Vec::new())
     }
 
     /// What reads back what was written.

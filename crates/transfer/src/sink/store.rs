@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use storebench_core::store::{
-    AnyStore, BulkWrite, CollectionId, CollectionLayout, Durability, Existing, Layout, LocalFuture, Namespace, OpKind,
-    Prepare, StoreError,
+    AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability, Existing, Layout, LocalFuture, OpKind,
+    Owner, Prepare, StoreError,
 };
 use storebench_core::workload::Body;
 
 use super::order::InOrder;
-use super::reserved::OwnMembers;
+use super::reserved::{Fate, OwnMembers, Reserved};
 use super::slots::Slots;
 use super::{Again, Sink, Writer};
 use crate::error::TransferError;
@@ -152,6 +152,10 @@ pub struct StoreSinkOptions {
     pub collection: String,
     /// The collection of somebody else's that is written into: nothing is made.
     pub existing: Option<Existing>,
+    /// The number of this copy, which a collection is marked with that no copy wrote into before.
+    pub copy: CopyId,
+    /// The number that the collection was marked with when the copy began, of one that goes on.
+    pub resumes: Option<CopyId>,
     /// The collection's place in the layout that the store was prepared with: then nothing is looked for, made or
     /// closed.
     pub prepared: Option<CollectionId>,
@@ -191,6 +195,8 @@ impl StoreSinkOptions {
         Self {
             collection: collection.into(),
             existing: None,
+            copy: CopyId::draw(),
+            resumes: None,
             prepared: None,
             verb: Verb::Upsert,
             by_record: false,
@@ -252,33 +258,65 @@ pub struct StoreSink {
     options: StoreSinkOptions,
     /// Whether records to be upserted are inserted first, and only what is there already is written over.
     inserts_first: bool,
+    /// What the collection is marked with.
+    mark: Option<CopyId>,
 }
 
 impl StoreSink {
-    /// Makes the collection, if it is not there yet; one of somebody else's must be there. What is there is
-    /// kept.
+    /// Makes the collection, if it is not there yet, and marks it as the user's; one of somebody else's must be
+    /// there. What is there is kept.
     ///
     /// # Errors
+    /// `Target`: the collection of a copy that goes on is not there any more.
     /// The store cannot do the verb or promise the durability, or has a collection of this name that Storebench
     /// did not make and that was not asked for as such.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
+        let mut mark = None;
         if options.prepared.is_none() {
+            // The first contact.
+            store.inspect().map_err(|e| of_store(&*store, e))?;
+            Self::still_there(&*store, &options)?;
             Self::prepare(&*store, &options)?;
+            mark = Self::marked(&*store, &options)?;
         }
         let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
         let inserts_first = plain
             && store.capabilities().inserts_faster
             && store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
-        Ok(Self { store, options, inserts_first })
+        Ok(Self { store, options, inserts_first, mark })
+    }
+
+    /// What the collection is marked with now.
+    fn marked(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<Option<CopyId>, TransferError> {
+        if options.existing.is_some() {
+            return Ok(None);
+        }
+        match store.owner_of(&options.collection) {
+            Ok(Some(Owner::User(copy))) => Ok(copy),
+            Ok(Some(Owner::Study) | None) | Err(StoreError::NotSupported(_)) => Ok(None),
+            Err(error) => Err(of_store(store, error)),
+        }
+    }
+
+    /// Of a copy that goes on: whether the collection is the one that it began to write into.
+    fn still_there(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<(), TransferError> {
+        let Some(expected) = options.resumes else { return Ok(()) };
+        let found = Self::marked(store, options)?;
+        if found == Some(expected) {
+            return Ok(());
+        }
+        let what = if found.is_some() { "was made again by another copy" } else { "is not there any more" };
+        Err(TransferError::Target(format!(
+            "{}: the collection `{}` that this copy wrote into {what}, so records that it wrote before are lost; nothing \
+             was written now. Use --restart to copy everything again, or restore the target and resume",
+            store.describe().url,
+            options.collection
+        )))
     }
 
     fn prepare(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<(), TransferError> {
-        let how = match (store.inspect().map_err(|e| of_store(store, e))?, &options.existing) {
-            (_, Some(_)) => Prepare::WriteExisting,
-            (Namespace::Absent | Namespace::Ours, None) => Prepare::Keep,
-            (Namespace::Foreign(_), None) => Prepare::IntoExisting,
-        };
+        let how = if options.existing.is_some() { Prepare::WriteExisting } else { Prepare::Copy(options.copy) };
         let layout = CollectionLayout {
             name: options.collection.clone(),
             body: options.verb.body(),
@@ -414,12 +452,41 @@ impl Sink for StoreSink {
         self.store.capabilities().own_members
     }
 
+    fn rewrites(&self) -> Box<dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + '_> {
+        if self.options.verb.body() != Body::Json {
+            return Box::new(|_, _| None);
+        }
+        let reserved = Reserved::new(self.store.capabilities(), self.options.own_members);
+        Box::new(move |key, body| match reserved.fate(key, body) {
+            Fate::As(body, _) => Some(body),
+            Fate::AsIs | Fate::Rejected(_) => None,
+        })
+    }
+
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let verb = self.options.verb;
         Self::verifiable(&*self.store, &self.options)?;
         let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
         let collection = self.options.id();
         Ok(Box::new(StoreTarget { store, collection, deleted: verb == Verb::Delete, timeout }))
+    }
+
+    fn mark(&self) -> Option<CopyId> {
+        self.mark
+    }
+
+    fn keeps_keys(&self) -> bool {
+        let options = &self.options;
+        let stays =
+            !matches!(options.verb, Verb::Delete | Verb::Touch) && options.merge.is_none() && !options.by_record;
+        let known = self.mark.is_some() || options.existing.is_some();
+        let reads = self.store.capabilities().supports(OpKind::BulkRead).is_some();
+        stays && known && reads && !options.expires && options.expiry.is_none()
+    }
+
+    fn missing(&self, keys: &[&str]) -> Result<Vec<String>, TransferError> {
+        let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
+        StoreTarget { store, collection: self.options.id(), deleted: false, timeout }.missing(keys)
     }
 
     fn again(&self) -> Again {

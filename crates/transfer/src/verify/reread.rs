@@ -46,6 +46,7 @@ fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &BTreeSet<String>)
         .build()
         .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
+    let rewritten = request.sink.rewrites();
     // Under another name until it is whole: a spool that is there counts as all of its split.
     let mut spool = Spool::begin(&request.folder, split.number)?;
     runtime.block_on(async {
@@ -59,7 +60,8 @@ fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &BTreeSet<String>)
             more = poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;
             for (key, body, origin) in records.iter() {
                 if rejected.is_empty() || !rejected.contains(&request.source.place(split, origin)) {
-                    spool.add(key, hash::of_record(key, body, own, nulls))?;
+                    let sent = rewritten(key, body);
+                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), own, nulls))?;
                 }
             }
         }

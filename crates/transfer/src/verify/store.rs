@@ -71,6 +71,23 @@ impl Target for StoreTarget {
 }
 
 impl StoreTarget {
+    /// Those of these keys that are not there.
+    pub(crate) fn missing(&self, wanted: &[&str]) -> Result<Vec<String>, TransferError> {
+        let request = SessionRequest { durability: None, timeout: self.timeout, in_flight: 1 };
+        let mut caller = self.open(&session::options(&*self.store, &request)?)?;
+        let mut missing = Vec::new();
+        for part in wanted.chunks(BATCH) {
+            let mut keys = BatchBuf::new();
+            part.iter().for_each(|key| keys.push(key, b""));
+            let mut found = std::collections::HashSet::new();
+            self.look(&mut caller, &keys, &mut |key, _| {
+                found.insert(key.to_owned());
+            })?;
+            missing.extend(part.iter().filter(|key| !found.contains(**key)).map(|key| (*key).to_owned()));
+        }
+        Ok(missing)
+    }
+
     fn open(&self, options: &SessionOptions) -> Result<Caller, TransferError> {
         let mut tried = 1;
         loop {

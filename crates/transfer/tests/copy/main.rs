@@ -14,8 +14,8 @@ mod http;
 mod merges;
 mod once;
 mod one_by_one;
-mod own_members;
 mod overwrite;
+mod own_members;
 #[cfg(feature = "remote")]
 mod remote;
 mod resume;

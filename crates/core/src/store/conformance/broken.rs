@@ -3,8 +3,9 @@
 use std::task::{Context, Poll};
 
 use crate::store::{
-    Batch, BatchBuf, BulkWrite, Capabilities, Completions, Description, ErrorKind, Layout, MemorySession, MemoryStore,
-    Namespace, Op, OpError, OpKind, Prepare, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
+    Batch, BatchBuf, BulkWrite, Capabilities, Completions, CopyId, Description, ErrorKind, Layout, MemorySession,
+    MemoryStore, Namespace, Op, OpError, OpKind, Owner, Prepare, Reply, Request, Session, SessionOptions, Store,
+    StoreError, Token,
 };
 
 /// What is wrong with it.
@@ -46,6 +47,22 @@ pub(super) enum Defect {
     PromisesAnything,
     /// Fresh keeps the documents.
     FreshKeeps,
+    /// Fresh and keep take what a copy wrote for a study's.
+    FreshTakesCopies,
+    /// Into-existing writes into what a copy wrote.
+    IntoExistingTakesCopies,
+    /// Remove takes what a copy wrote.
+    RemoveTakesCopies,
+    /// Remove leaves a study's collection where a copy's is beside it.
+    RemoveLeavesBeside,
+    /// Inspect says that a copy's collections are a study's.
+    CopiedIsOurs,
+    /// A copy into a study's collection leaves it the study's.
+    CopyLeavesStudys,
+    /// A second copy puts its own number into the marker.
+    SecondCopyRenames,
+    /// Discard leaves what a copy wrote.
+    DiscardKeeps,
     /// A touch is acknowledged and forgotten.
     NeverExpires,
     /// Read-only makes the layout.
@@ -68,11 +85,12 @@ pub(super) enum Defect {
 pub(super) struct Broken {
     inner: MemoryStore,
     defect: Defect,
+    last_copy: std::sync::Mutex<Option<Owner>>,
 }
 
 impl Broken {
     pub(super) fn new(defect: Defect) -> Self {
-        Self { inner: MemoryStore::new(), defect }
+        Self { inner: MemoryStore::new(), defect, last_copy: std::sync::Mutex::default() }
     }
 }
 
@@ -92,7 +110,18 @@ impl Store for Broken {
     }
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.inner.inspect()
+        match self.inner.inspect()? {
+            Namespace::Copied(_) if self.defect == Defect::CopiedIsOurs => Ok(Namespace::Ours),
+            found => Ok(found),
+        }
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        let owner = self.inner.owner_of(collection)?;
+        if self.defect == Defect::SecondCopyRenames && owner.is_some_and(Owner::is_user) {
+            return Ok(*self.last_copy.lock().unwrap());
+        }
+        Ok(owner)
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -101,7 +130,17 @@ impl Store for Broken {
             made.collections.iter_mut().for_each(|collection| collection.existing = None);
             return self.inner.prepare(&made, Prepare::Keep);
         }
+        if let Prepare::Copy(copy) = how {
+            *self.last_copy.lock().unwrap() = Some(Owner::User(Some(copy)));
+        }
+        let copied = matches!(self.inner.inspect()?, Namespace::Copied(_));
         let how = match (self.defect, how) {
+            (Defect::FreshTakesCopies, Prepare::Fresh | Prepare::Keep) if copied => Prepare::Discard,
+            (Defect::IntoExistingTakesCopies, Prepare::IntoExisting) => Prepare::Copy(CopyId(1)),
+            (Defect::CopyLeavesStudys, Prepare::Copy(_)) if self.inner.inspect()? == Namespace::Ours => Prepare::Keep,
+            (Defect::DiscardKeeps, Prepare::Discard) if copied && layout.collections.len() > 1 => {
+                return self.inner.prepare(layout, Prepare::Copy(CopyId(1)));
+            }
             (Defect::FreshKeeps, Prepare::Fresh) | (Defect::ReadOnlyMakes, Prepare::ReadOnly) => Prepare::Keep,
             (_, how) => how,
         };
@@ -117,7 +156,15 @@ impl Store for Broken {
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        self.inner.remove()
+        let copied = matches!(self.inner.inspect()?, Namespace::Copied(_));
+        match self.defect {
+            Defect::RemoveLeavesBeside if copied => Ok(()),
+            Defect::RemoveTakesCopies if copied => {
+                self.inner.prepare(&Layout::default(), Prepare::Discard)?;
+                self.inner.remove()
+            }
+            _ => self.inner.remove(),
+        }
     }
 }
 

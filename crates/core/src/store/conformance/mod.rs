@@ -23,6 +23,7 @@ mod documents;
 mod json;
 mod lifecycle;
 mod merge;
+mod ownership;
 mod pages;
 mod races;
 mod ranges;

@@ -31,10 +31,14 @@ impl<'a> Subject<'a> {
     /// Prepares the store afresh. A store that cannot hold bytes or counters, or makes no indexes, gets a layout
     /// without.
     pub(super) fn prepare(store: &'a dyn AnyStore, time: &Time) -> Result<Self, Stop> {
-        if let Namespace::Foreign(what) = store.inspect().map_err(|e| broken("inspect", &e))? {
-            return Err(Stop::failed(format!(
-                "the store holds {what}, which Storebench did not make; use an empty one"
-            )));
+        match store.inspect().map_err(|e| broken("inspect", &e))? {
+            Namespace::Foreign(what) => {
+                return Err(Stop::failed(format!(
+                    "the store holds {what}, which Storebench did not make; use an empty one"
+                )));
+            }
+            Namespace::Copied(what) => return Err(Stop::failed(format!("the store holds {what}; use an empty one"))),
+            Namespace::Absent | Namespace::Ours => {}
         }
         let mut refusal = None;
         for bytes in [true, false] {

@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::subject::Subject;
 use super::time::Time;
-use super::{bulk, bytes, counters, documents, lifecycle, merge, pages, races, ranges, revisions, sessions, values};
+use super::{
+    bulk, bytes, counters, documents, lifecycle, merge, ownership, pages, races, ranges, revisions, sessions, values,
+};
 use crate::engine::FakeClock;
 use crate::store::{AnyStore, ErrorKind, OpKind};
 
@@ -94,6 +96,7 @@ pub fn suite() -> Vec<Check> {
         ranges::CHECKS,
         sessions::CHECKS,
         races::CHECKS,
+        ownership::CHECKS,
         lifecycle::CHECKS,
     ]
     .concat()
@@ -166,7 +169,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs every check. **What Storebench made in this store before is emptied, and removed at the end.**
+/// Runs every check. **What studies made in this store before is emptied, and removed at the end.** What a
+/// copy wrote makes every check fail.
 ///
 /// Takes some seconds on an embedded store, most of them spent waiting for an expiry. A check that
 /// panics fails. Call it outside any async runtime: it makes its own for stores that need one.

@@ -11,8 +11,8 @@ use super::{Outcome, Report, run_on_fake_clock, run_telling, suite};
 use crate::engine::FakeClock;
 use crate::store::{
     Capabilities, Description, FutureSession, Layout, Limit, LimitOptions, MemorySession, MemoryStore, Namespace,
-    OpError, OpKind, OwnedReply, Prepare, Reply, Request, Respond, Runtime, Session, SessionOptions, Slow, SlowOptions,
-    Store, StoreError, Token,
+    OpError, OpKind, OwnedReply, Owner, Prepare, Reply, Request, Respond, Runtime, Session, SessionOptions, Slow,
+    SlowOptions, Store, StoreError, Token,
 };
 
 fn assert_passes(store: &dyn crate::store::AnyStore) -> Report {
@@ -120,6 +120,9 @@ impl Store for Futures {
     fn inspect(&self) -> Result<Namespace, StoreError> {
         self.inner.inspect()
     }
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.inner.owner_of(collection)
+    }
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         self.inner.prepare(layout, how)
     }
@@ -186,8 +189,24 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         (Defect::SilentlyUnsupported, &["append: adds", "race: appends"], &["append:", "race: appends"]),
         (Defect::PromisesAnything, &["open: what is declared"], &["open:"]),
         (Defect::FreshKeeps, &["prepare: fresh empties"], &[""]),
-        (Defect::ReadOnlyMakes, &["prepare: read-only"], &["prepare: read-only"]),
+        (Defect::ReadOnlyMakes, &["prepare: read-only"], &["prepare: read-only", "ownership:"]),
         (Defect::WriteExistingMakes, &["prepare: write-existing"], &["prepare: write-existing"]),
+        (Defect::FreshTakesCopies, &["ownership: what a copy wrote", "ownership: a copy into"], &["ownership:"]),
+        (
+            Defect::IntoExistingTakesCopies,
+            &["ownership: what a copy wrote", "ownership: a study's collection"],
+            &["ownership:"],
+        ),
+        (Defect::RemoveTakesCopies, &["ownership: what a copy wrote", "ownership: a copy into"], &["ownership:"]),
+        (Defect::RemoveLeavesBeside, &["ownership: a study's collection"], &["ownership: a study's"]),
+        (Defect::CopiedIsOurs, &["ownership: what a copy wrote"], &["ownership:"]),
+        (Defect::CopyLeavesStudys, &["ownership: a copy into"], &["ownership: a copy into"]),
+        (Defect::SecondCopyRenames, &["ownership: what a copy wrote"], &["ownership: what"]),
+        (
+            Defect::DiscardKeeps,
+            &["ownership: discard takes"],
+            &["ownership:", "inspect:", "prepare:", "remove:", "open:", "control:"],
+        ),
         (Defect::NeverExpires, &["touch: a document lives"], &["touch:"]),
         (Defect::AnswersAKeyOnce, &["bulk-read: a repeated"], &["bulk-read: a repeated"]),
         (Defect::UpsertsBackwards, &["bulk-upsert: of a repeated"], &["bulk-upsert: of a repeated"]),
@@ -231,6 +250,9 @@ fn what_is_not_supported_and_refused_is_told_apart() {
         }
         fn inspect(&self) -> Result<Namespace, StoreError> {
             self.0.inspect()
+        }
+        fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+            self.0.owner_of(collection)
         }
         fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
             self.0.prepare(layout, how)

@@ -1,12 +1,13 @@
 //! The store: which collections exist, and who may open them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::MemorySession;
 use super::collection::{Collection, leading_fields};
 use crate::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, Namespace, Op, OpKind,
-    Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Namespace,
+    Op, OpKind, Owner, Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 /// `memory:`: ordered maps in this process, gone with it. Clones share their documents.
@@ -21,6 +22,8 @@ struct State {
     known: Vec<Arc<Collection>>,
     /// Those of the present layout, in its order.
     layout: Arc<[Arc<Collection>]>,
+    /// Whose the collections are.
+    owners: BTreeMap<String, Owner>,
 }
 
 impl MemoryStore {
@@ -35,12 +38,19 @@ impl MemoryStore {
 }
 
 impl State {
+    fn holdings(this: Option<&Self>) -> Holdings {
+        let owners = this.iter().flat_map(|state| &state.owners);
+        let marked = owners.map(|(name, owner)| (name.clone(), *owner)).collect();
+        Holdings { absent: this.is_none(), foreign: None, marked }
+    }
+
     fn known(&self, name: &str) -> Option<&Arc<Collection>> {
         self.known.iter().find(|collection| collection.name == name)
     }
 
     /// Lays out what exists, making what is missing where `make` allows it.
-    fn lay_out(mut self, layout: &Layout, make: bool) -> Result<Self, StoreError> {
+    fn lay_out(mut self, layout: &Layout, how: Prepare) -> Result<Self, StoreError> {
+        let make = !how.makes_nothing();
         let mut current = Vec::with_capacity(layout.collections.len());
         for wanted in &layout.collections {
             // Whoever keeps this store in their own program may have named their documents otherwise.
@@ -61,6 +71,9 @@ impl State {
                     return Err(StoreError::Failed(format!("memory: holds no collection `{name}`; load it first")));
                 }
             };
+            if make {
+                self.owners.insert(name.clone(), how.owner(self.owners.get(name).copied()));
+            }
             self.known.retain(|known| known.name != *name);
             self.known.push(Arc::clone(&collection));
             current.push(collection);
@@ -123,17 +136,24 @@ impl Store for MemoryStore {
     }
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        Ok(if self.state().is_some() { Namespace::Ours } else { Namespace::Absent })
+        Ok(State::holdings(self.state().as_ref()).namespace())
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        Ok(State::holdings(self.state().as_ref()).owner_of(collection))
     }
 
     /// Sessions opened before a [`Prepare::Fresh`] keep working on the documents that were dropped.
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let before = state.clone();
+        State::holdings(before.as_ref()).allow("memory:", "another store", layout, how)?;
         let laid_out = match (how, before) {
-            (Prepare::Fresh, _) => State::default().lay_out(layout, true),
-            (Prepare::Keep | Prepare::IntoExisting, before) => before.unwrap_or_default().lay_out(layout, true),
-            (Prepare::ReadOnly | Prepare::WriteExisting, Some(before)) => before.lay_out(layout, false),
+            (Prepare::Fresh | Prepare::Discard, _) => State::default().lay_out(layout, how),
+            (Prepare::Keep | Prepare::IntoExisting | Prepare::Copy(_), before) => {
+                before.unwrap_or_default().lay_out(layout, how)
+            }
+            (Prepare::ReadOnly | Prepare::WriteExisting, Some(before)) => before.lay_out(layout, how),
             (Prepare::ReadOnly | Prepare::WriteExisting, None) => {
                 Err(StoreError::Failed("memory: holds nothing; it lives as long as its process only".into()))
             }
@@ -185,7 +205,12 @@ impl Store for MemoryStore {
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut left = state.take().unwrap_or_default();
+        left.owners.retain(|_, owner| owner.is_user());
+        left.known.retain(|collection| left.owners.contains_key(&collection.name));
+        left.layout = Arc::default();
+        *state = (!left.known.is_empty()).then_some(left);
         Ok(())
     }
 }
