@@ -137,6 +137,7 @@ fn documents() -> String {
 
 fn options(path: PathBuf, format: Format, columns: Columns) -> FileSinkOptions {
     FileSinkOptions {
+        replace: true,
         folder: false,
         parts: path.with_extension("parts"),
         format,
@@ -156,6 +157,7 @@ fn request<'a>(
     begin: Begin,
 ) -> CopyRequest<'a> {
     CopyRequest {
+        replace: true,
         source,
         sink,
         splits: None,
@@ -232,7 +234,7 @@ fn files(name: &str, count: u64, format: Format, good: Vec<Vec<u8>>, types: &str
     let shape = Shape::new(None, "fuzz");
     fuzz(name, count, |mutator| {
         std::fs::write(&path, mutator.input(&good, &WORDS)).unwrap();
-        let options = FileSourceOptions { format: Some(format), types: types.clone() };
+        let options = FileSourceOptions { format: Some(format), types: types.clone(), delimiter: None };
         let _ = FileSource::open(std::slice::from_ref(&path), options).and_then(|source| read(&source, &shape));
     });
 }
