@@ -464,24 +464,24 @@ struct Lagging<F>(Wrapped<F>, Vec<ReadConsistency>, Arc<Mutex<Vec<ReadConsistenc
 impl<S: Session + 'static, F: Fn(MemorySession) -> S + Send + Sync + 'static> Store for Lagging<F> {
     type Session = S;
     fn describe(&self) -> Description {
-        self.0.describe()
+        Store::describe(&self.0)
     }
     fn capabilities(&self) -> Capabilities {
         let consistency = self.1.iter().map(|consistency| (*consistency, "as it is")).collect();
-        Capabilities { consistency, ..self.0.capabilities() }
+        Capabilities { consistency, ..Store::capabilities(&self.0) }
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.0.inspect()
+        Store::inspect(&self.0)
     }
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        self.0.prepare(layout, how)
+        Store::prepare(&self.0, layout, how)
     }
     async fn open(&self, options: &SessionOptions) -> Result<S, StoreError> {
         self.2.lock().unwrap().push(options.consistency);
         self.0.open(options).await
     }
     fn remove(&self) -> Result<(), StoreError> {
-        self.0.remove()
+        Store::remove(&self.0)
     }
 }
 

@@ -56,7 +56,7 @@ pub use retry::RetryPolicy;
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
 pub use sink::{
-    Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Sink, StoreSink, StoreSinkOptions,
+    Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Rewrite, Sink, StoreSink, StoreSinkOptions,
     USUAL_BATCH, Verb, Writer,
 };
 pub use source::{

@@ -29,12 +29,15 @@ struct Seen {
     reads: u64,
 }
 
+/// An answer that is due: when, to which request, of which keys.
+type Flying = (u64, Token, Vec<String>, Result<(), ErrorKind>);
+
 struct Scripted {
     clock: FakeClock,
     answer: Answer,
     nth: u64,
     seen: Arc<Mutex<Seen>>,
-    flying: Vec<(u64, Token, Vec<String>, Result<(), ErrorKind>)>,
+    flying: Vec<Flying>,
 }
 
 impl Session for Scripted {

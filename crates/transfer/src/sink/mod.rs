@@ -71,6 +71,9 @@ impl Ended {
     }
 }
 
+/// What is sent in place of a document, by its key and text; none where it is sent as it is.
+pub type Rewrite<'a> = Box<dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + 'a>;
+
 /// Where records go.
 pub trait Sink: Send + Sync {
     /// What it is, in a few words, without secrets.
@@ -129,7 +132,7 @@ pub trait Sink: Send + Sync {
     }
 
     /// What is sent in place of a document, by its key and text; none where it is sent as it is.
-    fn rewrites(&self) -> Box<dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + '_> {
+    fn rewrites(&self) -> Rewrite<'_> {
         Box::new(|_, _| None)
     }
 

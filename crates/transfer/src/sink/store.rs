@@ -13,7 +13,7 @@ use storebench_core::workload::Body;
 use super::order::InOrder;
 use super::reserved::{Fate, OwnMembers, Reserved};
 use super::slots::Slots;
-use super::{Again, Sink, Writer};
+use super::{Again, Rewrite, Sink, Writer};
 use crate::error::TransferError;
 use crate::jq::Jq;
 use crate::measure::{RequestKinds, Writes};
@@ -452,7 +452,7 @@ impl Sink for StoreSink {
         self.store.capabilities().own_members
     }
 
-    fn rewrites(&self) -> Box<dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + '_> {
+    fn rewrites(&self) -> Rewrite<'_> {
         if self.options.verb.body() != Body::Json {
             return Box::new(|_, _| None);
         }
