@@ -76,7 +76,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --force --out --into-existing --remove-after --anyway --live --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -260,7 +260,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__conform)
-            opts="-q -h --json --quiet --help"
+            opts="-q -h --discard-existing --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -274,7 +274,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__copy)
-            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --expiry --expiry-field --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --quiet --help"
+            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --own-members --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -380,11 +380,27 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --own-members)
+                    COMPREPLY=($(compgen -W "drop keep reject" -- "${cur}"))
+                    return 0
+                    ;;
                 --expiry)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --expiry-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --infer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --schema)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --overflow)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -598,7 +614,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --remove-after --anyway --live --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --discard-existing --remove-after --anyway --live --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

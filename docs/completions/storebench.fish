@@ -49,8 +49,9 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Fo
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is on the loopback interface' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench made there before, and load no others over them'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l manage-servers -d 'Run the commands with which the study starts, stops and kills servers'
-complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds what Storebench did not make'
-complete -c storebench -n "__fish_storebench_using_subcommand run" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that holds data of yours, also what `copy` wrote; none of it is changed'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l discard-existing -d 'Delete what `storebench copy` wrote there, and begin with an empty place'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l remove-after -d 'Remove from the store, at the end, what studies made there; what `copy` wrote stays'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l anyway -d 'Begin even if the disk is too small or the time too long by the estimate of `plan`'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -s q -l quiet -d 'No progress on stderr'
@@ -98,8 +99,9 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-bad
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l no-load -d 'Measure the documents that an earlier bench or run loaded'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l ledger -d 'Keep every acknowledged version, and read all of them back at the end'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l force -d 'Overwrite the file of --save-study'
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l into-existing -d 'Add to a database that holds what Storebench did not make'
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l remove-after -d 'Remove from the store, at the end, everything that Storebench made there'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l into-existing -d 'Add to a database that holds data of yours, also what `copy` wrote; none of it is changed'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l discard-existing -d 'Delete what `storebench copy` wrote there, and begin with an empty place'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l remove-after -d 'Remove from the store, at the end, what studies made there; what `copy` wrote stays'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l anyway -d 'Begin even if the disk is too small or the time too long by the estimate of `plan`'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s q -l quiet -d 'No progress on stderr'
@@ -128,7 +130,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l query -d 
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l view -d 'Read the documents of a view\'s rows instead of a whole collection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d 'Keys of the view\'s rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of its numbers, as wide as they are written, as in \'["20140401",((00-19))]\' or \'"page-((1-400))"\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json)' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json, and overflow for a column that `copy` made)' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l delimiter -d 'What separates the fields of CSV files: one character, or `tab` [default: a comma; of TSV a tab]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'The collection to write [default: the name of the source\'s collection or file]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-key -d 'The field or column that gets keys in your own collection, in stores where that is not fixed' -r
@@ -159,6 +161,9 @@ keep\t'Send the document as it is: the target decides'
 reject\t'Reject the document, unless the member only repeats its key'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry -d 'Let each document expire so long after it was written' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l expiry-field -d 'The field that says when a document expires: seconds from its writing, or a time such as 2031-01-31T12:00:00Z; where it is missing or null, --expiry counts' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l infer -d 'Find the columns of a CSV, TSV, Parquet or Arrow file in so many records, or in `all` [default: 10000]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l schema -d 'Take the columns from this file; --dry-run prints one to begin with' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l overflow -d 'Keep what has no column, or does not fit its type, as JSON in this column [default: _more]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l workers -l parallel -d 'Workers, each with connections of its own [default: one for each processor]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled by upserts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Bytes in one bulk request, at most, unless one record holds more; 1MiB, and 4MiB there' -r
@@ -217,6 +222,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand stores" -s h -l he
 complete -c storebench -n "__fish_storebench_using_subcommand studies" -l file -d 'Print the study file itself, to be changed and run'
 complete -c storebench -n "__fish_storebench_using_subcommand studies" -l json -d 'Print the list as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand studies" -s h -l help -d 'Print help'
+complete -c storebench -n "__fish_storebench_using_subcommand conform" -l discard-existing -d 'Delete what `storebench copy` wrote there, too'
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -l json -d 'Print the table as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -s q -l quiet -d 'No progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand conform" -s h -l help -d 'Print help (see more with \'--help\')'

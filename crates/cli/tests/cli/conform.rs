@@ -24,7 +24,7 @@ fn what_storebench_made_is_emptied_and_that_is_said_before() {
     cli.run("run books.toml -q").measured();
     let done = cli.run("conform sqlite:books.db").code(0);
     assert!(
-        done.err.starts_with("what Storebench made at sqlite:books.db before is emptied for the checks"),
+        done.err.starts_with("what studies made at sqlite:books.db before is emptied for the checks"),
         "{}",
         done.err
     );

@@ -101,7 +101,7 @@ fn postgres_takes_no_document_that_jsonb_cannot_hold() {
 fn couchdb_takes_no_member_of_its_own() {
     let server = Server::start("pouchdb-server");
     let bad = [("member".to_owned(), json!({"_mine": 1})), ("_reserved".to_owned(), json!({"n": 1}))];
-    Mixed::new(bad).copied_into(&server.url, &["doc_validation", "no such key"]);
+    Mixed::new(bad).copied_into(&server.url, &["keeps that name for itself", "no such key"]);
 }
 
 #[test]

@@ -165,6 +165,9 @@ impl Chain<'_> {
         }
         if is_store(end) {
             args.extend(["--to-collection", self.name]);
+        } else {
+            // The last of each chain has one name.
+            args.push("--force");
         }
         if let Some(key) = self.key.take() {
             args.extend(["--key", key]);

@@ -55,7 +55,7 @@ fn keys_of_yours_are_walked_and_what_is_no_document_is_told() {
     commands.push(&["PEXPIRE", "book:7", "3600000"]);
     redis(server.port, &commands);
     let cli = Cli::new();
-    let args = ["copy", &server.url, "out.jsonl", "--from-collection", "book:", "--json"];
+    let args = ["copy", &server.url, "out.jsonl", "--force", "--from-collection", "book:", "--json"];
     let done = cli.run_args(&args);
     assert_eq!(done.code, 1, "{done:?}");
     assert_eq!((count(&report(&done), "written"), count(&report(&done), "rejected")), (499, 2));
@@ -120,7 +120,14 @@ fn rows_of_a_query_of_postgres_become_records() {
     );
     let cli = Cli::new();
     let args = |query: &'static str, more: &[&'static str]| {
-        let mut all = vec!["copy".to_owned(), server.url.clone(), "out.jsonl".into(), "--query".into(), query.into()];
+        let mut all = vec![
+            "copy".to_owned(),
+            server.url.clone(),
+            "out.jsonl".into(),
+            "--force".into(),
+            "--query".into(),
+            query.into(),
+        ];
         all.extend(more.iter().map(|&word| word.to_owned()));
         all
     };
@@ -179,7 +186,9 @@ fn rows_of_a_query_of_sqlite_become_records() {
     )
     .unwrap();
     let copy = |query: &str, more: &[&str]| {
-        cli.run_args(&[&["copy", "sqlite:shop.db", "out.jsonl", "--json", "--query", query][..], more].concat())
+        cli.run_args(
+            &[&["copy", "sqlite:shop.db", "out.jsonl", "--force", "--json", "--query", query][..], more].concat(),
+        )
     };
     let done = copy("SELECT * FROM books", &["--key", "id"]);
     assert_eq!(
@@ -201,7 +210,7 @@ fn rows_of_a_query_of_sqlite_become_records() {
         let done = copy(query, &["--key", "a"]);
         assert!(done.code == 2 && done.err.contains(told), "{query}: {done:?}");
     }
-    let fjall = cli.run_args(&["copy", "fjall:f", "out.jsonl", "--query", "SELECT 1"]);
+    let fjall = cli.run_args(&["copy", "fjall:f", "out.jsonl", "--force", "--query", "SELECT 1"]);
     assert!(fjall.code == 2 && fjall.err.contains("no queries"), "{fjall:?}");
 }
 

@@ -105,7 +105,7 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
 
     for (to, told) in [
         (&["bookz", "--to-body", "body"][..], "there is no table `public.bookz`"),
-        (&["books"], "name the column that gets the document"),
+        (&["books"], "no column is named for the document"),
         (
             &["books", "--to-body", "text"],
             "no column `text` for the document; `public.books` has the columns id, title",
@@ -119,7 +119,7 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
         assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
     }
     // And read. What has no key is not left out.
-    let out = ["copy", &server.url, "out.jsonl", "-p", "3", "--json", "--from-collection"];
+    let out = ["copy", &server.url, "out.jsonl", "--force", "-p", "3", "--json", "--from-collection"];
     let done = cli.run_args(&[&out[..], &["books", "--from-body", "body"]].concat()).code(0);
     assert_eq!((count(&report(&done), "written"), by_key(&cli.path("out.jsonl")).len()), (59, 59), "{done:?}");
     sql(&server, "INSERT INTO notes VALUES (NULL, '{}')");
@@ -146,7 +146,8 @@ fn rows_of_a_table_of_yours_that_a_policy_hides_are_told_of() {
     );
     let ann = server.url.replace("storebench:storebench@", "ann:ann@");
     let cli = Cli::new();
-    let copy = |url: &str, more: &[&str]| cli.run_args(&[&["copy", url, "out.jsonl", "--json"][..], more].concat());
+    let copy =
+        |url: &str, more: &[&str]| cli.run_args(&[&["copy", url, "out.jsonl", "--force", "--json"][..], more].concat());
     let table = ["--from-collection", "books", "--from-body", "body"];
     let done = copy(&ann, &table).code(2);
     assert!(done.err.contains("role with BYPASSRLS") && done.err.contains("--query"), "{done:?}");
@@ -337,7 +338,7 @@ fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
     let logs: Vec<Value> = (0..3_000).map(|n| document(&format!("logs/{n}-A"), "Logs", json!({}))).collect();
     http(port, "POST", "/databases/shop/bulk_docs", &json!({ "Commands": logs }).to_string());
     let copy_out = |collection: &str, more: &[&str]| {
-        let args = ["copy", &url, "out.jsonl", "--json", "--from-collection", collection];
+        let args = ["copy", &url, "out.jsonl", "--force", "--json", "--from-collection", collection];
         cli.run_args(&[&args[..], more].concat())
     };
     for (collection, documents) in [("Books", 89), ("logs", 3_000)] {
@@ -454,7 +455,7 @@ fn a_table_of_yours_in_sqlite_is_written() {
          INSERT INTO books SELECT n, NULL, '{}' FROM all_ids",
     )
     .unwrap();
-    let from = ["copy", "sqlite:shop.db", "out.jsonl", "--from-collection", "books", "--from-key", "id"];
+    let from = ["copy", "sqlite:shop.db", "out.jsonl", "--force", "--from-collection", "books", "--from-key", "id"];
     let done = cli.run_args(&[&from[..], &["--from-body", "doc", "-p", "4", "--json"]].concat()).code(0);
     assert_eq!((count(&report(&done), "written"), &report(&done)["splits"]), (1_998, &json!(1)), "{done:?}");
     assert_eq!(by_key(&cli.path("out.jsonl")).len(), 1_998);

@@ -209,10 +209,10 @@ pub(super) fn prepare(
             check_there(path, settings, layout, contents, false)?;
             return check_writable(path, settings, layout, contents);
         }
+        (_, Found::Other(what)) => return Err(not_a_database(path, what)),
         (Prepare::ReadOnly | Prepare::WriteExisting, _) => {
             return Err(StoreError::Unreachable(format!("{}: there is no SQLite database", path.display())));
         }
-        (_, Found::Other(what)) => return Err(not_a_database(path, what)),
         (how, found) => {
             found.holdings().allow(&path.display().to_string(), "another path", layout, how)?;
             match found {

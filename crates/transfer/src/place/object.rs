@@ -260,14 +260,23 @@ impl Object {
             // Refused as a target, whatever is there.
             return Ok(false);
         }
+        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
         let object = self.clone();
-        wait(async move {
-            match object.store.head(&object.key).await {
-                Ok(_) => Ok(true),
-                Err(object_store::Error::NotFound { .. }) => Ok(false),
-                Err(error) => Err(object.fault(When::Look, &error)),
+        let looked = wait(async move { Ok(object.store.head(&object.key).await) })?;
+        match looked {
+            Ok(_) => Ok(true),
+            Err(NotFound { .. }) => Ok(false),
+            Err(PermissionDenied { .. } | Unauthenticated { .. }) => {
+                // The answer has no text. Whoever may not write either is told why by the answer to a write.
+                self.check_writable()?;
+                Err(TransferError::BadInput(format!(
+                    "{}: these credentials may write it, but not see whether it exists; use --force to write it \
+                     whatever is there",
+                    self.shown
+                )))
             }
-        })
+            Err(error) => Err(self.fault(When::Look, &error)),
+        }
     }
 
     /// The objects right below this one, as of a folder.

@@ -165,7 +165,7 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         ),
         (Defect::CasOverwrites, &["cas: conflicts at a stale", "race: every cas"], &["cas:", "race: every cas"]),
         (Defect::BulkInsertOverwrites, &["bulk-insert: rejects"], &["bulk-insert:"]),
-        (Defect::BulkInsertAllOrNothing, &["bulk-insert: rejects"], &["bulk-insert:"]),
+        (Defect::BulkInsertAllOrNothing, &["bulk-insert: rejects"], &["bulk-insert:", "keys: an empty one"]),
         (
             Defect::MergeReplaces,
             &["merge: sets, adds", "merge: merges nested", "race: merges"],
