@@ -300,16 +300,18 @@ fn merges_are_those_of_the_rfc(server: &Server) {
         (json!({"": 1}), json!({"": 2, "0": 3})),
         (json!({"length": 3}), json!({"length": 4, "constructor": {"a": 1}, "toString": "x", "__proto__": {"z": 1}})),
         (json!({"a": {"b": null}}), json!({"a": {"x": {"y": [null, {"a": null}]}}})),
-        (json!({"a": 1}), json!({"a": null, "@metadata": {"@collection": "Elsewhere"}})),
+        (json!({"a": 1}), json!({"a": null})),
     ];
     for (before, patch) in &cases {
         let mut expected = before.clone();
         merge_patch(&mut expected, patch);
-        expected.as_object_mut().unwrap().remove("@metadata");
         ask.upsert("k", before);
         ask.call(Op::MergePatch { key: "k", patch: patch.to_string().as_bytes() }).unwrap();
         assert_eq!(ask.read("k").unwrap(), expected, "{before} with {patch}");
     }
+    let theirs = b"{\"a\":2,\"@metadata\":{\"@collection\":\"Elsewhere\"}}";
+    let refused = ask.call(Op::MergePatch { key: "k", patch: theirs }).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Refused, "{refused}");
     // A merge keeps an expiry, as it keeps everything that the patch does not name.
     ask.call(Op::Touch { key: "k", expiry: Duration::from_secs(3_600) }).unwrap();
     ask.call(Op::MergePatch { key: "k", patch: b"{\"z\":1}" }).unwrap();
