@@ -20,6 +20,7 @@ fn files_that_are_something_else_are_told() {
     refused(&cli, "copy a.jsonl.gz sqlite:a.db", &["a.jsonl.gz", "its name says gzip"]);
     cli.write("a.csv", "_id;n\n1;2\n");
     refused(&cli, "copy a.csv sqlite:a.db", &["a.csv", "one column and contains `;`", "--delimiter ';'"]);
+    assert!(!cli.path("a.db").exists(), "nothing was made");
     cli.run_args(&["copy", "a.csv", "sqlite:c.db", "--delimiter", ";"]).code(0);
     for line in [
         "copy sqlite:books.jsonl out.jsonl",

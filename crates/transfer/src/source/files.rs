@@ -137,7 +137,27 @@ impl FileSource {
         };
         let files: Vec<InputFile> = Place::look(&places)?.into_iter().map(input).collect();
         files.iter().try_for_each(InputFile::check_packing)?;
-        Ok(Self { files, stdin: None, options, counted: Mutex::default() })
+        let source = Self { files, stdin: None, options, counted: Mutex::default() };
+        source.check_headers()?;
+        Ok(source)
+    }
+
+    /// Refuses rows whose header is wrong, before anything is written. Of what is not on this machine it is told later.
+    fn check_headers(&self) -> Result<(), TransferError> {
+        let shape = Shape::new(None, "");
+        for (number, file) in self.files.iter().enumerate() {
+            if !matches!(file.format, Format::Csv | Format::Tsv) || file.found.place.path().is_none() {
+                continue;
+            }
+            let (number, read) = (number as u32, Arc::default());
+            let opened = self.input(number, 0, u64::MAX, &read);
+            let header = opened.and_then(|input| self.reader(input, number, (0, u64::MAX), read, &shape).map(drop));
+            // What cannot be read to its end gives what it holds.
+            if let Err(wrong @ TransferError::BadInput(_)) = header {
+                return Err(wrong);
+            }
+        }
+        Ok(())
     }
 
     /// Standard input.

@@ -461,13 +461,14 @@ fn another_delimiter_is_taken_when_it_is_named_and_named_when_it_is_not() {
     let lab = Lab::new();
     let path = lab.write("a.csv", "_id;name\nk1;one\nk2;two\n");
     let open = |delimiter| {
-        FileSource::open(std::slice::from_ref(&path), FileSourceOptions { delimiter, ..Default::default() }).unwrap()
+        FileSource::open(std::slice::from_ref(&path), FileSourceOptions { delimiter, ..Default::default() })
     };
     let store = memory();
-    let error = lab.copy(&open(None), &store_sink(&store, Verb::Upsert)).unwrap_err();
+    // Before any target is made.
+    let error = open(None).err().unwrap();
     assert!(matches!(&error, TransferError::BadInput(told) if told.contains("--delimiter ';'")), "{error}");
     let other = Lab::new();
-    let report = other.copy(&open(Some(b';')), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = other.copy(&open(Some(b';')).unwrap(), &store_sink(&store, Verb::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 0));
     assert_eq!(contents(&store)[0], r#"{"_id":"k1","name":"one"}"#);
 }
