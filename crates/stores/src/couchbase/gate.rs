@@ -3,11 +3,13 @@
 //! The SDK keeps an operation whose node is away until the node is back or the caller gives up, and
 //! says nothing meanwhile: a session's places would fill with operations that never left. So the first
 //! operation that a lost connection ends closes the gate for its node's documents; a task asks the
-//! nodes until they answer, and opens it.
+//! nodes until they answer, and opens it. An operation that was given up without an answer makes the task look as well:
+//! the SDK may have lost the node while nothing was in flight, or have told too early that it was back.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +34,9 @@ const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 struct State {
     topology: Topology,
     lost: HashSet<String>,
+    /// Nodes that left an operation without an answer.
+    doubted: HashSet<String>,
+    disconnects: u64,
 }
 
 /// The gate of one session.
@@ -40,8 +45,7 @@ pub(super) struct Gate {
     link: Arc<Link>,
     state: Arc<Mutex<State>>,
     /// Whether `lost` may hold any, without asking for the lock.
-    closed: Cell<bool>,
-    disconnects: Cell<u64>,
+    closed: Arc<AtomicBool>,
     task: RefCell<Option<AbortHandle>>,
 }
 
@@ -58,21 +62,25 @@ impl Gate {
         Rc::new(Self {
             settings,
             link,
-            state: Arc::new(Mutex::new(State { topology, lost: HashSet::new() })),
-            closed: Cell::new(false),
-            disconnects: Cell::new(0),
+            state: Arc::new(Mutex::new(State {
+                topology,
+                lost: HashSet::new(),
+                doubted: HashSet::new(),
+                disconnects: 0,
+            })),
+            closed: Arc::default(),
             task: RefCell::new(None),
         })
     }
 
     /// Refuses an operation on a key whose node is away.
     pub(super) fn pass(&self, key: &str) -> Result<(), OpError> {
-        if !self.closed.get() {
+        if !self.closed.load(Ordering::Relaxed) {
             return Ok(());
         }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.lost.is_empty() {
-            self.closed.set(false);
+            self.closed.store(false, Ordering::Relaxed);
             return Ok(());
         }
         let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node));
@@ -87,9 +95,26 @@ impl Gate {
         if !state.lost.insert(node) {
             return;
         }
+        state.disconnects += 1;
+        self.closed.store(true, Ordering::Relaxed);
         drop(state);
-        self.closed.set(true);
-        self.disconnects.set(self.disconnects.get() + 1);
+        self.watch();
+    }
+
+    /// An operation on this key was given up before it was answered: its node is looked at.
+    pub(super) fn doubt(&self, key: &str) {
+        // A session that ends gives up all that is left.
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).cloned());
+        let Some(node) = node else { return };
+        if state.lost.contains(&node) {
+            return;
+        }
+        state.doubted.insert(node);
+        drop(state);
         self.watch();
     }
 
@@ -100,6 +125,7 @@ impl Gate {
             return;
         }
         let (settings, link, state) = (Arc::clone(&self.settings), Arc::clone(&self.link), Arc::clone(&self.state));
+        let closed = Arc::clone(&self.closed);
         let seed = std::ptr::from_ref(self) as u64;
         *task = Some(
             tokio::spawn(async move {
@@ -121,8 +147,12 @@ impl Gate {
                     if let Some(topology) = topology {
                         state.topology = topology;
                     }
-                    let State { topology, lost } = &mut *state;
+                    let State { topology, lost, doubted, disconnects } = &mut *state;
+                    for node in doubted.drain().filter(|node| !connected.contains(node)) {
+                        *disconnects += u64::from(lost.insert(node));
+                    }
                     lost.retain(|node| topology.data.contains(node) && !connected.contains(node));
+                    closed.store(!lost.is_empty(), Ordering::Relaxed);
                     if lost.is_empty() {
                         return;
                     }
@@ -133,7 +163,31 @@ impl Gate {
     }
 
     pub(super) fn counters(&self) -> SessionCounters {
-        SessionCounters { disconnects: self.disconnects.get(), splits: 0 }
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        SessionCounters { disconnects: state.disconnects, splits: 0 }
+    }
+}
+
+/// Tells the gate when an operation is given up before it is answered.
+pub(super) struct Unanswered<'a> {
+    gate: &'a Gate,
+    key: &'a str,
+}
+
+impl<'a> Unanswered<'a> {
+    pub(super) fn new(gate: &'a Gate, key: &'a str) -> Self {
+        Self { gate, key }
+    }
+
+    /// It was answered.
+    pub(super) fn answered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.gate.doubt(self.key);
     }
 }
 

@@ -16,7 +16,7 @@ use storebench_core::store::{BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedRepl
 use storebench_core::workload::Body;
 
 use super::errors::{closed_in_flight, op_error};
-use super::gate::Gate;
+use super::gate::{Gate, Unanswered};
 use super::link::unwound;
 use super::queries::Query;
 use super::views::{Asked, Views};
@@ -199,7 +199,10 @@ pub(super) async fn call<T>(
     calling: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Called> {
     context.gate.pass(key).map_err(Called::Answered)?;
-    match unwound(calling).await {
+    let unanswered = Unanswered::new(&context.gate, key);
+    let called = unwound(calling).await;
+    unanswered.answered();
+    match called {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => {
             if closed_in_flight(&error) {
