@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 
 use common::{Ask, Scheme, layout, options, snapshot};
-use storebench_core::store::{Existing, Namespace, Prepare, StoreError};
+use storebench_core::store::{CopyId, Existing, Namespace, Prepare, StoreError};
 
 /// Makes a database of somebody else's at the path, through the engine itself.
 fn theirs(scheme: Scheme, path: &Path) {
@@ -224,5 +224,47 @@ fn a_session_needs_a_prepared_store() {
         let store = storebench_stores::open(&scheme.url(&folder.path().join("x"))).unwrap();
         assert!(common::ready(store.open_any(&options())).is_err());
         assert_eq!(snapshot(folder.path()).len(), 0);
+    }
+}
+
+/// Whoever removes a database may be killed in the midst of it. fjall would take what is left for parts of the next one, and
+/// lose what is written there when it is opened again.
+#[test]
+fn what_is_left_of_a_database_that_was_removed_is_no_part_of_the_next() {
+    for gone in [&["version"][..], &["version", "0.jnl"], &["0.jnl", "version", "keyspaces/1"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ours");
+        let url = Scheme::Fjall.url(&path);
+        let study = |name: &str| {
+            let store = storebench_stores::open(&url).unwrap();
+            store.prepare(&layout(name), Prepare::Keep).unwrap();
+            Ask::new(&*store).upsert("old", br#"{"user":"old"}"#);
+            store.close().unwrap();
+        };
+        ["users", "orders", "visits"].into_iter().for_each(study);
+        for name in gone {
+            let file = path.join(name);
+            if file.is_dir() { std::fs::remove_dir_all(&file).unwrap() } else { std::fs::remove_file(&file).unwrap() }
+        }
+        for name in ["books", "films", "books"] {
+            let store = storebench_stores::open(&url).unwrap();
+            store.prepare(&layout(name), Prepare::Copy(CopyId(7))).unwrap();
+            let mut ask = Ask::new(&*store);
+            assert_eq!(ask.read("old"), None, "{gone:?}");
+            ask.upsert(name, br#"{"user":"new"}"#);
+            store.close().unwrap();
+        }
+        let store = storebench_stores::open(&url).unwrap();
+        store.prepare(&layout("books"), Prepare::ReadOnly).unwrap();
+        assert_eq!(Ask::new(&*store).read("books").as_deref(), Some(&br#"{"user":"new"}"#[..]), "{gone:?}");
+        store.close().unwrap();
+        // Of the user's data nothing is taken for left over.
+        std::fs::remove_file(path.join("version")).unwrap();
+        let before = snapshot(folder.path());
+        for how in [Prepare::Copy(CopyId(8)), Prepare::ReadOnly, Prepare::Fresh] {
+            let error = store.prepare(&layout("books"), how).unwrap_err();
+            assert!(error.to_string().contains("`version`"), "{error}");
+        }
+        assert_eq!(snapshot(folder.path()), before);
     }
 }

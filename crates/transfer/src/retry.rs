@@ -35,6 +35,7 @@ pub(crate) struct Tries {
     /// How many have failed.
     pub(crate) failed: u32,
     first_ns: Option<u64>,
+    last_ns: Option<u64>,
 }
 
 impl Tries {
@@ -48,11 +49,22 @@ impl Tries {
         self.first_ns
     }
 
+    /// What is left of an operation begins its own tries, of which so many count as done.
+    pub(crate) fn begin_again(&mut self, failed: u32, now_ns: u64) {
+        *self = Self { failed: failed.min(self.failed), first_ns: None, last_ns: Some(now_ns) };
+    }
+
+    /// When the last try failed that has.
+    pub(crate) fn last_ns(&self) -> Option<u64> {
+        self.last_ns
+    }
+
     /// A try has failed: when the next may begin; none when it was the last. The wait is drawn evenly from
     /// the upper half of `min(cap, first × 2ⁿ)`.
     pub(crate) fn next_ns(&mut self, policy: &RetryPolicy, now_ns: u64, draw: &mut Rng) -> Option<u64> {
         let bound = policy.first.saturating_mul(1 << self.failed.min(20)).min(policy.cap).as_nanos() as u64;
         self.failed = self.failed.saturating_add(1);
+        self.last_ns = Some(now_ns);
         let due_ns = now_ns + bound / 2 + draw.below(bound / 2 + 1);
         let within = due_ns.saturating_sub(self.first_ns.unwrap_or(now_ns)) <= policy.total.as_nanos() as u64;
         (self.failed < policy.tries && within).then_some(due_ns)

@@ -51,7 +51,7 @@ fn moment(seed: u64) -> String {
 fn killed(store: &str, durability: &str, server: &str, seed: u64) -> (Cli, Done) {
     let cli = Cli::new();
     let faults = format!("[{{ at = \"{}\", do = \"kill\", for = \"100ms\" }}]", moment(seed));
-    cli.write("kill.toml", &format!("{}{server}", study(store, &faults, "3s", durability)));
+    cli.write("kill.toml", &format!("{}{server}", study(store, &faults, "5s", durability)));
     let done = cli.run(&format!("run kill.toml --json -q --manage-servers --set seed={}", seed + 1));
     (cli, done)
 }
@@ -180,9 +180,9 @@ fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
     let durability = r#"{ acknowledged_by = 2, persisted = "disk", on = 2 }"#;
     let faults = r#"[
     { at = "1s", do = "kill", server = "replica", for = "1s" },
-    { at = "4500ms", do = "pause", server = "replica", for = "1s" },
+    { at = "7s", do = "pause", server = "replica", for = "1s" },
 ]"#;
-    let text = study(&server.url, faults, "7500ms", "-").replace("\"-\"", durability);
+    let text = study(&server.url, faults, "12s", "-").replace("\"-\"", durability);
     let (own, replica) = (server.commands(), server.commands_of_node("replica"));
     let table = format!("[servers.postgres]\n{own}[servers.replica]\nnode_of = \"postgres\"\n{replica}");
     cli.write("standby.toml", &(text + &table));
@@ -210,7 +210,7 @@ fn nodes_are_restarted_one_after_the_other() {
     let faults = r#"[{ after = 200, do = "rolling-restart" }]"#;
     let (own, replica) = (server.commands(), server.commands_of_node("replica"));
     let table = format!("[servers.postgres]\n{own}[servers.replica]\nnode_of = \"postgres\"\n{replica}");
-    cli.write("roll.toml", &(study(&server.url, faults, "6s", "fsync") + &table));
+    cli.write("roll.toml", &(study(&server.url, faults, "10s", "fsync") + &table));
     let done = cli.run("run roll.toml --json -q --manage-servers");
     done.assert_measured();
     let result = done.json();

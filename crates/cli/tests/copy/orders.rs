@@ -187,14 +187,21 @@ impl<'a> Order<'a> {
     }
 
     /// A copy was begun and perhaps killed: what it was to write may be there.
-    fn copied(&mut self, copy: Copy, code: Option<i32>, seed: u64) {
+    fn copied(&mut self, copy: Copy, code: Option<i32>, resumed: bool, seed: u64) {
         let name = COLLECTIONS[copy.collection];
         let (before, new) = (self.user.get(name).cloned(), records(copy.file));
         if code == Some(0) {
             self.unfinished.remove(&copy);
             // A study's documents lie there, too, where a copy took its collection over: they are the user's now.
             let mut all = before.unwrap_or_else(|| self.read(name).unwrap_or_default());
-            all.extend(new);
+            let found = self.read(name).unwrap_or_default();
+            for (key, record) in new {
+                // Parts that were written before a kill are not written again: another copy may have come between.
+                let stays = resumed && all.contains_key(&key) && all.get(&key) == found.get(&key);
+                if !stays {
+                    all.insert(key, record);
+                }
+            }
             self.user.insert(name, all);
             return;
         }
@@ -237,7 +244,7 @@ impl<'a> Order<'a> {
                 let words = format!("copy {from} {place} --to-collection {into} -p 2 -q{how}{slow}");
                 let (code, _) = self.run(&words, kill);
                 if code == Some(0) || code.is_none() {
-                    self.copied(copy, code, seed);
+                    self.copied(copy, code, how == " --resume", seed);
                 } else if how == " --restart" && !self.killed {
                     self.fail(seed, "a copy that begins again must be possible");
                 }

@@ -30,6 +30,8 @@ pub(super) struct Marker {
     pub(super) made_folder: bool,
     /// Whether Storebench made the database in it.
     pub(super) made_database: bool,
+    /// Whether the database is being removed: what is left of it holds nothing.
+    pub(super) emptying: bool,
     /// Collections made here, each with what its bodies are and with its owner.
     pub(super) collections: Vec<(String, String, Owner)>,
     /// Keyspaces of indexes made here.
@@ -37,10 +39,8 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    pub(super) fn without_contents(mut self) -> Self {
-        self.collections.clear();
-        self.indexes.clear();
-        self
+    pub(super) fn has_users(&self) -> bool {
+        self.collections.iter().any(|(.., owner)| owner.is_user())
     }
 }
 
@@ -74,6 +74,19 @@ impl Found {
 
     pub(super) fn namespace(&self) -> Namespace {
         self.holdings().namespace()
+    }
+
+    /// Whether what is there was left by somebody who was killed while the database was made or removed: the engine would
+    /// take old files for parts of a new database.
+    pub(super) fn is_left_over(&self) -> bool {
+        self.marker
+            .as_ref()
+            .is_some_and(|marker| marker.emptying || marker.made_database && !self.is_database && !marker.has_users())
+    }
+
+    /// Whether the user's data was there, and fjall's version file is gone.
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.is_database && self.marker.as_ref().is_some_and(|marker| marker.made_database && marker.has_users())
     }
 }
 
@@ -140,7 +153,10 @@ pub(super) fn read_marker(path: &Path) -> Result<Option<Marker>, StoreError> {
     for line in lines {
         match line.splitn(3, ' ').collect::<Vec<_>>().as_slice() {
             ["folder", how] => marker.made_folder = *how == "made",
-            ["database", how] => marker.made_database = *how == "made",
+            ["database", how] => {
+                marker.emptying = *how == "emptying";
+                marker.made_database = marker.emptying || *how == "made";
+            }
             ["collection", name, mark] => {
                 let (kind, owner) = Owner::read(mark);
                 marker.collections.push(((*name).to_owned(), kind.to_owned(), owner));
@@ -155,8 +171,8 @@ pub(super) fn read_marker(path: &Path) -> Result<Option<Marker>, StoreError> {
 /// Writes the marker, such that a crash leaves the old one or the new one.
 pub(super) fn write_marker(path: &Path, marker: &Marker) -> Result<(), StoreError> {
     let word = |made| if made { "made" } else { "found" };
-    let mut text =
-        format!("{FIRST_LINE}\nfolder {}\ndatabase {}\n", word(marker.made_folder), word(marker.made_database));
+    let database = if marker.emptying { "emptying" } else { word(marker.made_database) };
+    let mut text = format!("{FIRST_LINE}\nfolder {}\ndatabase {database}\n", word(marker.made_folder));
     for (name, kind, owner) in &marker.collections {
         text += &format!("collection {name} {}\n", owner.mark(kind));
     }
@@ -182,8 +198,12 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     sync_parent(path)
 }
 
-/// Removes what fjall made in the folder; the marker stays.
-pub(super) fn empty(path: &Path) -> Result<(), StoreError> {
+/// Removes what fjall made in the folder; gives the marker that stays. It says first that this goes on, so that whoever comes
+/// after a kill ends it.
+pub(super) fn empty(path: &Path, marker: &Marker) -> Result<Marker, StoreError> {
+    let left = Marker { made_folder: marker.made_folder, made_database: true, ..Marker::default() };
+    write_marker(path, &Marker { emptying: true, ..left.clone() })?;
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|e| io_error(path, "sync it", &e))?;
     for entry in std::fs::read_dir(path).map_err(|e| io_error(path, "look into it", &e))? {
         let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
         if !is_engines(&entry.file_name().to_string_lossy()) {
@@ -193,7 +213,7 @@ pub(super) fn empty(path: &Path) -> Result<(), StoreError> {
         let removed = if file.is_dir() { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
         removed.map_err(|e| io_error(&file, "remove it", &e))?;
     }
-    Ok(())
+    Ok(left)
 }
 
 /// Removes the marker, and the folder where it is ours and nothing else is in it.

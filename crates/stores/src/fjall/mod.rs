@@ -327,7 +327,17 @@ impl Store for FjallStore {
         let found = folder::look(&self.path)?;
         names(layout)?;
         let namespace = found.namespace();
+        if found.is_damaged() && how != Prepare::Discard {
+            return Err(StoreError::Failed(format!(
+                "{}: its file `version` is missing, so fjall would begin a new database over what is left of your data; \
+                 nothing was touched. Restore the folder, or delete what is left with --discard-existing",
+                self.path.display()
+            )));
+        }
         match (how, &namespace) {
+            (Prepare::ReadOnly, _) if found.is_left_over() => {
+                return Err(StoreError::Unreachable(format!("{}: there is no database to read", self.path.display())));
+            }
             (Prepare::ReadOnly, _) if found.marker.as_ref().is_some_and(|marker| marker.made_database) => {}
             (Prepare::ReadOnly, Namespace::Foreign(text)) => {
                 return Err(StoreError::NotSupported(format!(
@@ -349,10 +359,9 @@ impl Store for FjallStore {
         }
         self.set(None);
         guarded(&self.path, || {
-            let emptied = how.empties() && found.exists && namespace != Namespace::Absent;
+            let emptied = how.empties() && found.exists && namespace != Namespace::Absent || found.is_left_over();
             let mut marker = if emptied {
-                folder::empty(&self.path)?;
-                Marker { made_database: true, ..found.marker.clone().unwrap_or_default() }.without_contents()
+                folder::empty(&self.path, &found.marker.clone().unwrap_or_default())?
             } else {
                 found.marker.clone().unwrap_or(Marker {
                     made_folder: !found.exists,
@@ -462,7 +471,7 @@ impl Store for FjallStore {
         let users: Vec<&String> =
             marker.collections.iter().filter(|(.., owner)| owner.is_user()).map(|(name, ..)| name).collect();
         if marker.made_database && users.is_empty() {
-            folder::empty(&self.path)?;
+            folder::empty(&self.path, marker)?;
             return folder::remove_marker(&self.path, marker.made_folder);
         }
         let is_users = |name: &String| users.iter().any(|user| name.split('#').next() == Some(user));

@@ -35,7 +35,8 @@ const FAILED_AT_THE_END: u64 = 10;
 
 /// A request of many whose outcome is unknown so often is cut in two: one of them may be the reason.
 const CUT_AFTER: u32 = 3;
-/// One record whose outcome is unknown so often, while the store takes others, is given up.
+/// One record whose outcome is unknown so often, while the store takes others, is given up. A request of many that the store
+/// puts off so often, while it takes others, is cut in two.
 const ALONE_AFTER: u32 = 8;
 
 /// Sessions so far: each draws other waits, so that they do not come back at the same moment.
@@ -420,6 +421,12 @@ impl<'a> Slots<'a> {
         let (many, tries) = (self.len(&piece) > 1, piece.tries.failed + 1);
         let writes = matches!(piece.step, Step::Do | Step::Over);
         match error.kind {
+            // The store takes others meanwhile: one of these may be the reason.
+            ErrorKind::Temporary if writes && many && tries >= ALONE_AFTER && self.takes_others(&piece) => {
+                self.narrow();
+                self.halve(&piece);
+                Ok(())
+            }
             ErrorKind::Temporary => self.slow_down(piece, error),
             // A connection is seldom lost so often: the server has no sense for one of the records.
             ErrorKind::OutcomeUnknown if writes && verb.repeatable() && many && tries >= CUT_AFTER => {
@@ -479,10 +486,25 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
+    /// Whether the store takes other requests than this one, which has just failed: it took some since it failed before.
+    fn takes_others(&self, piece: &Piece) -> bool {
+        piece.tries.failed > 0 && self.took_ns > piece.tries.last_ns()
+    }
+
     pub(super) fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         self.narrow();
+        let others = self.takes_others(&piece);
+        let since = self.took_ns > piece.tries.first_ns();
+        let (many, cut) = (self.len(&piece) > 1, matches!(piece.part, Part::Some(..)));
         match self.put_off(piece) {
             None => Ok(()),
+            // The store took others: one of these may be the reason, and of what was cut the one that is left is.
+            Some(mut piece) if many && since => {
+                piece.tries.begin_again(ALONE_AFTER, self.clock.now_ns());
+                self.halve(&piece);
+                Ok(())
+            }
+            Some(piece) if !many && (others || cut && since) => self.give_up(piece, error),
             Some(piece) => Err(of_store(
                 self.store,
                 StoreError::Unreachable(format!(

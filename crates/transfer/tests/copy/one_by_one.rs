@@ -95,6 +95,46 @@ fn each_record_that_is_given_up_tells_its_own_reason() {
     }
 }
 
+/// A store that is gone for good rejects nothing: what it has not taken is left for the copy that goes on.
+#[test]
+fn a_store_that_is_gone_rejects_no_record() {
+    for taken in [1, 3, 7] {
+        let mut writes = 0;
+        let store = Faulty::new(move |request| {
+            writes += u32::from(matches!(request.op, Op::BulkWrite { .. }));
+            if writes > taken { Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")) } else { Fate::Done }
+        });
+        let lab = Lab::new();
+        let path = lab.write("a.jsonl", lines(2_000));
+        let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
+        let faulty: Arc<dyn AnyStore> = Arc::new(store);
+        let durability = faulty.capabilities().durability.first().map(|(d, _)| *d);
+        let options = StoreSinkOptions { in_flight: 4, batch: Some(100), durability, ..sink_options(Verb::Upsert) };
+        let sink = StoreSink::open(faulty, options).unwrap();
+        let error = lab.copy(&files(&[&path]), &sink).unwrap_err().to_string();
+        assert!(error.contains("given up after") && error.contains("--resume"), "{error}");
+        assert!(lab.rejects().is_empty(), "{:?}", lab.rejects());
+        assert_eq!(contents(&sound).len(), 100 * taken as usize);
+    }
+}
+
+/// "Busy" to one record for ever is no busy server: the others arrive, and the record is told.
+#[test]
+fn a_record_that_a_server_puts_off_for_ever_ends_no_copy() {
+    let store = Faulty::new(|request| match request.op {
+        Op::BulkWrite { items, .. } if !positions(items, &["k000123"]).is_empty() => {
+            Fate::Fails(OpError::new(ErrorKind::Temporary, "busy"))
+        }
+        _ => Fate::Done,
+    });
+    let options = StoreSinkOptions { in_flight: 4, ..sink_options(Verb::Upsert) };
+    let (lab, report, sound) = run(options, 1_000, store);
+    assert_eq!((report.counts.written, report.counts.rejected), (999, 1));
+    assert_eq!(contents(&sound).len(), 999);
+    let rejects = lab.rejects();
+    assert_eq!((rejects[0].error.as_str(), &*rejects[0].why), ("temporary", "busy"));
+}
+
 #[test]
 fn a_record_that_a_server_answers_senselessly_ends_no_copy() {
     for in_flight in [1, 4] {
