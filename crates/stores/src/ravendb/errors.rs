@@ -40,6 +40,9 @@ pub(super) fn op_error(answer: &Answer<'_>, changes: bool) -> OpError {
         "DatabaseDisabledException" | "DatabaseLoadTimeoutException" | "DatabaseConcurrentLoadTimeoutException" => {
             ErrorKind::Temporary
         }
+        // A server that was just started does not know its databases yet, and ends such requests before their handler.
+        "NodeIsPassiveException" => ErrorKind::Temporary,
+        "NullReferenceException" if fails_before_handler(answer.body) => ErrorKind::Temporary,
         "LicenseLimitException" => ErrorKind::Refused,
         "InvalidDataException" | "EndOfStreamException" | "ArgumentException" | "ParseException" => ErrorKind::Refused,
         "JavaScriptException" if message.contains(OVERFLOW) => {
@@ -87,6 +90,14 @@ fn exception(body: &[u8]) -> (Cow<'_, str>, Cow<'_, str>) {
     (part("Type"), part("Message"))
 }
 
+/// Whether an exception was thrown where RavenDB looks for the database of a request, before anything of it is done: its stack
+/// begins there.
+fn fails_before_handler(body: &[u8]) -> bool {
+    let error = json::member(body, "Error").and_then(json::text).unwrap_or_default();
+    let first = error.lines().map(str::trim).find_map(|line| line.strip_prefix("at "));
+    first.is_some_and(|at| at.starts_with("Raven.Server.Routing.RouteInformation.CreateDatabase("))
+}
+
 /// The beginning of a message, on one line.
 fn shortened(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
@@ -105,6 +116,20 @@ mod tests {
     fn kind(status: u16, kind: &str, message: &str, changes: bool) -> ErrorKind {
         let body = format!(r#"{{"Url":"/x","Type":"Raven.{kind}","Message":"{message}","Error":"…"}}"#);
         op_error(&Answer::of_parts(status, b"", body.as_bytes()), changes).kind
+    }
+
+    /// As RavenDB 4.1 answers for two seconds after it was started.
+    #[test]
+    fn a_server_that_is_starting_has_done_nothing() {
+        let thrown = |at: &str| {
+            let body = format!(
+                r#"{{"Type":"System.NullReferenceException","Message":"Object reference not set.","Error":"System.NullReferenceException: Object reference not set.\n   at {at}(RequestHandlerContext context)\n   at Raven.Server.Routing.RouteInformation.CreateDatabase(RequestHandlerContext context)"}}"#
+            );
+            op_error(&Answer::of_parts(500, b"", body.as_bytes()), true).kind
+        };
+        assert_eq!(thrown("Raven.Server.Routing.RouteInformation.CreateDatabase"), ErrorKind::Temporary);
+        assert_eq!(thrown("Raven.Server.Documents.Handlers.BatchHandler.BulkDocs"), ErrorKind::OutcomeUnknown);
+        assert_eq!(kind(503, "NodeIsPassiveException", "", true), ErrorKind::Temporary);
     }
 
     #[test]
