@@ -227,3 +227,17 @@ fn contents(path: &Path, handle: &Handle) -> Result<Contents, StoreError> {
     let theirs = names.iter().filter(|name| !ours(name)).cloned().collect();
     Ok(Contents { marker, theirs })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_process_has_made_meanwhile_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("theirs.redb");
+        std::fs::write(&path, b"theirs").unwrap();
+        assert!(open_writable(&path, None, true).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+    }
+}

@@ -338,14 +338,13 @@ impl Store for RedbStore {
             guarded(&self.path, || self.check_readable(&handle, &mut collections, &found))?;
             handle
         } else {
-            let handle = file::open_writable(&self.path, self.cache, made_file);
-            let made = handle.and_then(|handle| {
-                guarded(&self.path, || self.make(&handle, layout, how, &found, made_file)).map(|()| handle)
-            });
-            match made {
-                Ok(handle) => handle,
+            // Where another process has made the file meanwhile, this fails, and the file is that one's.
+            let handle = file::open_writable(&self.path, self.cache, made_file)?;
+            match guarded(&self.path, || self.make(&handle, layout, how, &found, made_file)) {
+                Ok(()) => handle,
                 Err(error) => {
                     if made_file {
+                        // Before the handle ends, and the lock with it: nobody else has it open.
                         let _ = std::fs::remove_file(&self.path);
                     }
                     return Err(error);

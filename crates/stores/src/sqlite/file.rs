@@ -53,7 +53,8 @@ pub(super) struct Marker {
 impl Contents {
     /// Whether Storebench made the whole file, be it for studies or for the user's data.
     pub(super) fn ours(&self) -> bool {
-        self.theirs.is_empty() && self.marker.as_ref().is_some_and(|m| m.made_file)
+        // A log that cannot be read may hold whose the collections are.
+        self.theirs.is_empty() && !self.unmerged && self.marker.as_ref().is_some_and(|m| m.made_file)
     }
 
     /// Names of all tables and views but Storebench's marker.
@@ -228,10 +229,19 @@ pub(super) fn prepare(
         std::fs::File::create_new(path).map_err(|e| io_error(path, "make it", &e))?;
     }
     let result = create(path, settings, layout, how, made, found.is_ours());
-    if made && result.is_err() {
+    if made && result.is_err() && is_still_empty(path) {
         let _ = remove_files(path);
     }
     result
+}
+
+/// Whether a file that was made here holds nothing yet, also of another process that has opened it meanwhile.
+fn is_still_empty(path: &Path) -> bool {
+    match look(path) {
+        Ok(Found::Empty) => true,
+        Ok(Found::Database(contents)) => contents.blank(),
+        _ => false,
+    }
 }
 
 fn create(
