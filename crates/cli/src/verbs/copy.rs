@@ -65,11 +65,12 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     }
     writable(&args.out)?;
     let Begun { folder, begin, given_up } = begun;
+    let resumes = if begin == Begin::Resume { target_of(&folder) } else { None };
+    let sink = sink(args, &plan, &to, files, &*source, &shape, resumes).map_err(failed)??;
+    // Only now that the new one can begin.
     if let Some(unfinished) = given_up {
         abandon(&unfinished).map_err(failed)?;
     }
-    let resumes = if begin == Begin::Resume { target_of(&folder) } else { None };
-    let sink = sink(args, &plan, &to, files, &*source, &shape, resumes).map_err(failed)??;
     let request = CopyRequest {
         source: &*source,
         sink: &*sink,

@@ -10,7 +10,7 @@
 //! index users#country
 //! ```
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -19,6 +19,8 @@ use storebench_core::store::{Holdings, Namespace, Owner, StoreError};
 use crate::location::{check_parent, io_error, sync_parent};
 
 const MARKER: &str = "storebench.marker";
+/// Fjall's lock: whoever has the database open has it locked.
+const LOCK: &str = "lock";
 /// The marker while it is written.
 const NEW_MARKER: &str = "storebench.marker.new";
 const FIRST_LINE: &str = "storebench 1";
@@ -92,7 +94,7 @@ impl Found {
 
 /// Whether fjall makes files of this name.
 fn is_engines(name: &str) -> bool {
-    matches!(name, "lock" | "version" | "keyspaces")
+    matches!(name, LOCK | "version" | "keyspaces")
         || name.strip_suffix(".jnl").is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
@@ -184,12 +186,37 @@ pub(super) fn write_marker(path: &Path, marker: &Marker) -> Result<(), StoreErro
         let mut made = File::create(&new)?;
         made.write_all(text.as_bytes())?;
         made.sync_all()?;
-        std::fs::rename(&new, &file)
+        std::fs::rename(&new, &file)?;
+        sync(path)
     };
     write().map_err(|e| {
         let _ = std::fs::remove_file(&new);
         io_error(&file, "write it", &e)
     })
+}
+
+fn sync(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The error where somebody else has the database open.
+pub(super) fn in_use(path: &Path) -> StoreError {
+    StoreError::Unreachable(format!(
+        "{}: another process, or a session that is still open, has this database open; wait until it ends",
+        path.display()
+    ))
+}
+
+/// Holds fjall's lock of the folder, as an open database does. An error where another process has it.
+pub(super) fn hold(path: &Path) -> Result<File, StoreError> {
+    let file = path.join(LOCK);
+    let lock = File::options().create(true).truncate(false).write(true).open(&file);
+    let lock = lock.map_err(|e| io_error(&file, "open it", &e))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(in_use(path)),
+        Err(TryLockError::Error(error)) => Err(io_error(&file, "lock it", &error)),
+    }
 }
 
 /// Makes the folder.
@@ -198,22 +225,30 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     sync_parent(path)
 }
 
-/// Removes what fjall made in the folder; gives the marker that stays. It says first that this goes on, so that whoever comes
-/// after a kill ends it.
-pub(super) fn empty(path: &Path, marker: &Marker) -> Result<Marker, StoreError> {
+/// Removes what fjall made in the folder but its lock, which the caller has to hold; gives the marker that stays. It says first
+/// that this goes on, so that whoever comes after a kill ends it.
+pub(super) fn empty(path: &Path, marker: &Marker, _held: &File) -> Result<Marker, StoreError> {
     let left = Marker { made_folder: marker.made_folder, made_database: true, ..Marker::default() };
     write_marker(path, &Marker { emptying: true, ..left.clone() })?;
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|e| io_error(path, "sync it", &e))?;
     for entry in std::fs::read_dir(path).map_err(|e| io_error(path, "look into it", &e))? {
         let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
-        if !is_engines(&entry.file_name().to_string_lossy()) {
+        let name = entry.file_name();
+        if name == LOCK || !is_engines(&name.to_string_lossy()) {
             continue;
         }
         let file = entry.path();
         let removed = if file.is_dir() { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
         removed.map_err(|e| io_error(&file, "remove it", &e))?;
     }
+    // Before the marker says that the database is gone: nothing of it comes back after a power failure.
+    sync(path).map_err(|e| io_error(path, "sync it", &e))?;
     Ok(left)
+}
+
+/// Removes fjall's lock from an emptied folder.
+pub(super) fn remove_lock(path: &Path) -> Result<(), StoreError> {
+    let file = path.join(LOCK);
+    std::fs::remove_file(&file).map_err(|e| io_error(&file, "remove it", &e))
 }
 
 /// Removes the marker, and the folder where it is ours and nothing else is in it.
@@ -229,4 +264,22 @@ pub(super) fn remove_marker(path: &Path, folder: bool) -> Result<(), StoreError>
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_the_lock_is_not_emptied_by_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = hold(folder.path()).unwrap();
+        assert!(matches!(hold(folder.path()), Err(StoreError::Unreachable(_))));
+        std::fs::write(folder.path().join("0.jnl"), b"x").unwrap();
+        empty(folder.path(), &Marker::default(), &held).unwrap();
+        assert!(!folder.path().join("0.jnl").exists() && folder.path().join(LOCK).exists());
+        assert!(matches!(hold(folder.path()), Err(StoreError::Unreachable(_))), "the lock stays in its place");
+        drop(held);
+        hold(folder.path()).unwrap();
+    }
 }

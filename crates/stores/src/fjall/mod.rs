@@ -103,12 +103,18 @@ impl FjallStore {
         options.data_block_compression_policy(fjall::config::CompressionPolicy::disabled())
     }
 
+    fn damaged(&self) -> StoreError {
+        StoreError::Failed(format!(
+            "{}: its file `version` is missing, so fjall would begin a new database over what is left of your data; \
+             nothing was touched. Restore the folder, or delete what is left with --discard-existing",
+            self.path.display()
+        ))
+    }
+
     fn error(&self, doing: &str, error: &fjall::Error) -> StoreError {
         let path = self.path.display();
         match error {
-            fjall::Error::Locked => StoreError::Unreachable(format!(
-                "{path}: another process, or a session that is still open, has this database open; wait until it ends"
-            )),
+            fjall::Error::Locked => folder::in_use(&self.path),
             error => StoreError::Failed(format!("{path}: cannot {doing}: {}", text(error))),
         }
     }
@@ -328,11 +334,7 @@ impl Store for FjallStore {
         names(layout)?;
         let namespace = found.namespace();
         if found.is_damaged() && how != Prepare::Discard {
-            return Err(StoreError::Failed(format!(
-                "{}: its file `version` is missing, so fjall would begin a new database over what is left of your data; \
-                 nothing was touched. Restore the folder, or delete what is left with --discard-existing",
-                self.path.display()
-            )));
+            return Err(self.damaged());
         }
         match (how, &namespace) {
             (Prepare::ReadOnly, _) if found.is_left_over() => {
@@ -361,7 +363,15 @@ impl Store for FjallStore {
         guarded(&self.path, || {
             let emptied = how.empties() && found.exists && namespace != Namespace::Absent || found.is_left_over();
             let mut marker = if emptied {
-                folder::empty(&self.path, &found.marker.clone().unwrap_or_default())?
+                // Another process may be making this very database: it is looked at again under its lock.
+                let held = folder::hold(&self.path)?;
+                let now = folder::look(&self.path)?;
+                now.holdings().allow(&self.path.display().to_string(), "another path", layout, how)?;
+                if how.empties() || now.is_left_over() {
+                    folder::empty(&self.path, &now.marker.unwrap_or_default(), &held)?
+                } else {
+                    now.marker.unwrap_or_default()
+                }
             } else {
                 found.marker.clone().unwrap_or(Marker {
                     made_folder: !found.exists,
@@ -471,8 +481,17 @@ impl Store for FjallStore {
         let users: Vec<&String> =
             marker.collections.iter().filter(|(.., owner)| owner.is_user()).map(|(name, ..)| name).collect();
         if marker.made_database && users.is_empty() {
-            folder::empty(&self.path, marker)?;
+            let held = folder::hold(&self.path)?;
+            if folder::look(&self.path)?.marker.as_ref() != Some(marker) {
+                return Err(folder::in_use(&self.path));
+            }
+            folder::empty(&self.path, marker, &held)?;
+            folder::remove_lock(&self.path)?;
             return folder::remove_marker(&self.path, marker.made_folder);
+        }
+        if found.is_damaged() {
+            // The engine would make a new database over what is left of the user's.
+            return Err(self.damaged());
         }
         let is_users = |name: &String| users.iter().any(|user| name.split('#').next() == Some(user));
         let ours =

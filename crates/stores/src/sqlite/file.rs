@@ -350,6 +350,12 @@ fn check_layout(layout: &Layout) -> Result<(), StoreError> {
 }
 
 fn remove_files(path: &Path) -> Result<(), StoreError> {
+    // A database is whole only with its log, so it is made empty before the log goes: what a kill leaves between is no
+    // database that somebody could write into.
+    match std::fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(0)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io_error(path, "empty it", &error)),
+        _ => {}
+    }
     for file in beside(path).iter().map(PathBuf::as_path).chain([path]) {
         match std::fs::remove_file(file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
