@@ -116,6 +116,8 @@ pub(super) struct Session<'a> {
     pub(super) written: Written,
     /// By place: the arm that made it ready last, if it was not removed since.
     pub(super) touched: BTreeMap<String, usize>,
+    /// Places that a trial of this run has made ready: what `--discard-existing` names is no longer there.
+    pub(super) discarded: BTreeSet<String>,
     /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
     pub(super) holds: BTreeMap<String, String>,
     /// How often the result is written.
@@ -200,6 +202,7 @@ fn run_with(
         foreign: BTreeMap::new(),
         written: Written::default(),
         touched: BTreeMap::new(),
+        discarded: BTreeSet::new(),
         holds: BTreeMap::new(),
         kept: Kept::default(),
         files,

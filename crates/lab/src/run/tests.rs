@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use storebench_core::engine::{Event, Stop};
 use storebench_core::store::{
-    AnyStore, Capabilities, Description, Layout, MemoryStore, Namespace, NullStore, Prepare, Session, SessionOptions,
-    Store, StoreError,
+    AnyStore, Capabilities, CollectionLayout, CopyId, Description, Layout, MemoryStore, Namespace, NullStore, Prepare,
+    Session, SessionOptions, Store, StoreError,
 };
-use storebench_core::workload::Study;
+use storebench_core::workload::{Body, Study};
 
 use super::*;
 use crate::results::{RunResult, read_run, schema};
@@ -264,9 +264,20 @@ fn somebody_elses_data_stop_a_run_before_any_store_is_touched() {
 }
 
 #[test]
+fn what_a_copy_writes_between_two_trials_is_not_discarded() {
+    let store = Staged::default();
+    let how = Arc::clone(&store.how);
+    let books = CollectionLayout { name: "books".into(), body: Body::Json, indexes: vec![], existing: None };
+    Store::prepare(&store.inner, &Layout { collections: vec![books] }, Prepare::Copy(CopyId(7))).unwrap();
+    let text = format!("repeats = 2\n{STUDY}");
+    let mut request = request(&text, vec![("memory", Arc::new(store))], None);
+    request.prepare = PrepareMode::Discard;
+    assert_eq!(quietly(&request).unwrap().result.trials.len(), 2);
+    assert_eq!(how.lock().unwrap().as_slice(), [Prepare::Discard, Prepare::Fresh]);
+}
+
+#[test]
 fn what_a_copy_wrote_is_discarded_only_where_the_user_says_so() {
-    use storebench_core::store::{CollectionLayout, CopyId, Layout};
-    use storebench_core::workload::Body;
     let copied = || {
         let store = Staged::default();
         let books = CollectionLayout { name: "books".into(), body: Body::Json, indexes: vec![], existing: None };

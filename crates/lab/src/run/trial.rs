@@ -158,6 +158,7 @@ impl Session<'_> {
         match ready.and_then(|()| self.prepare(arm, kept)).and_then(|()| self.sample(arm, journal)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
+                self.discarded.insert(arm.location.clone());
                 result.trials[at].sampled = sampled;
                 // A server may tell its version only once it was asked something.
                 result.trials[at].version = arm.store.describe().version;
@@ -238,6 +239,8 @@ impl Session<'_> {
     fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
         let how = match arm.prepare {
             Prepare::Fresh | Prepare::Discard if kept => Prepare::Keep,
+            // What was there at the beginning is gone. What a copy has put there since, nobody has agreed to lose.
+            Prepare::Discard if self.discarded.contains(&arm.location) => Prepare::Fresh,
             how => how,
         };
         // Beside somebody else's data nothing is emptied but what an earlier block or run of ours put

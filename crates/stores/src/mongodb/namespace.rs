@@ -415,8 +415,8 @@ pub(super) async fn remove(desk: &mut Desk<'_>, contents: &Contents, discard: bo
     }
     let going = || contents.ours.iter().filter(|(.., owner)| discard || !owner.is_user());
     for (name, ..) in going() {
-        drop_collection(desk, name).await?;
-        // At once, so that nobody's later collection of this name is taken for ours.
+        // First, so that after a kill nobody's later collection of this name is taken for ours: what is left looks foreign, and
+        // is told of.
         let command = |out: &mut Vec<u8>| {
             bson::text(out, "delete", MARKER);
             bson::nested(out, ARRAY, "deletes", |out| {
@@ -428,6 +428,7 @@ pub(super) async fn remove(desk: &mut Desk<'_>, contents: &Contents, discard: bo
             majority(out);
         };
         desk.done("write Storebench's marker", PATIENCE, command).await?;
+        drop_collection(desk, name).await?;
     }
     if going().count() < contents.ours.len() {
         return Ok(());
