@@ -53,7 +53,7 @@ fn a_writer_whose_keys_are_all_open_ends_the_phase() {
     let tally = &run.record.ops[0];
     assert_eq!((tally.timed_out, tally.succeeded, tally.censored), (3, 0, 0));
     let partial = run.report.partial.expect("it ended early");
-    assert_eq!(partial.cause, PartialCause::Failed);
+    assert_eq!(partial.cause, PartialCause::NoKeys);
     assert!(partial.why.contains("every key of a worker"), "{partial:?}");
     assert!(run.ended_ns < 10_000_000_000);
 }

@@ -9,7 +9,7 @@ use super::plan::{Amount, PhasePlan};
 use crate::documents::Catalog;
 use crate::keys::Rng;
 use crate::ledger::{Floor, Found, Misread};
-use crate::measure::{LedgerReads, Recorder, Tally, record};
+use crate::measure::{LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
 /// Closed loop: how long a slot rests after an operation that was turned away at once, as where there is no connection. A
@@ -101,8 +101,8 @@ fn longest_wait(first_ns: u64, tries: u32, cap_ns: u64) -> u64 {
 pub(super) struct Fatal {
     /// What the store said.
     pub why: String,
-    /// Whether the answer was that nobody knows, or to try later: what a lost connection leaves.
-    pub lost: bool,
+    /// `Disconnected` where the answer was that nobody knows, or to try later: what a lost connection leaves.
+    pub cause: PartialCause,
 }
 
 /// Everything that an ending operation changes.
@@ -328,7 +328,8 @@ impl<C: Clock> Slots<C> {
     fn end_load(&mut self, message: &str, kind: ErrorKind) {
         if self.plan.amount == Amount::Load && self.fatal.is_none() {
             let lost = matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary);
-            self.fatal = Some(Fatal { why: format!("the load ended early: {message}"), lost });
+            let cause = if lost { PartialCause::Disconnected } else { PartialCause::Failed };
+            self.fatal = Some(Fatal { why: format!("the load ended early: {message}"), cause });
         }
     }
 

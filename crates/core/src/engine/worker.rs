@@ -404,7 +404,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         self.keyless = true;
         if self.slots.in_flight == 0 && self.slots.again.is_empty() {
             let why = "every key of a worker has a write of unknown outcome, which no further write may follow";
-            self.slots.fatal = Some(Fatal { why: why.to_owned(), lost: true });
+            self.slots.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
             self.stop.ask();
         }
         Hold::Answers
@@ -581,9 +581,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if let Some(why) = self.cut_off.take() {
             return Some(Partial { cause: PartialCause::Disconnected, why });
         }
-        let Fatal { why, lost } = self.slots.fatal.take()?;
-        let disconnected = lost && self.connections.disconnects > 0;
-        Some(Partial { cause: if disconnected { PartialCause::Disconnected } else { PartialCause::Failed }, why })
+        let Fatal { why, cause } = self.slots.fatal.take()?;
+        // The answer alone does not tell a busy store from one that was lost.
+        let connected = self.connections.disconnects == 0;
+        let cause = if cause == PartialCause::Disconnected && connected { PartialCause::Failed } else { cause };
+        Some(Partial { cause, why })
     }
 
     /// What remains when the worker has ended.

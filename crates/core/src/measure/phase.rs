@@ -90,6 +90,8 @@ pub enum PartialCause {
     Disconnected,
     /// The store failed otherwise.
     Failed,
+    /// Every key that a worker may write has a write of unknown outcome. The store may be healthy.
+    NoKeys,
 }
 
 /// One worker's use of its processor over a phase, in ns.

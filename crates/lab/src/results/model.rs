@@ -230,7 +230,7 @@ pub struct SampledResult {
 /// Why a trial ended early.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
-    /// Kind: `bad-url`, `not-ours`, `not-supported`, `unreachable`, `failed`.
+    /// Kind: `bad-url`, `not-ours`, `not-supported`, `unreachable`, `cut-short` (no key was left to write), `failed`.
     pub kind: String,
     /// Where: the name of a phase, or `prepare`, `close`.
     pub during: String,

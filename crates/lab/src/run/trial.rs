@@ -313,7 +313,11 @@ impl Session<'_> {
             // Asked for by the user, as against a store that failed.
             Some(_) if self.stop.asked() => result.run.interrupted = true,
             Some(partial) => {
-                let kind = if partial.cause == PartialCause::Disconnected { "unreachable" } else { "failed" };
+                let kind = match partial.cause {
+                    PartialCause::Disconnected => "unreachable",
+                    PartialCause::NoKeys => "cut-short",
+                    PartialCause::Interrupted | PartialCause::Failed => "failed",
+                };
                 result.trials[at].failure = Some(failure(kind, &plan.name, partial.why.clone()));
             }
             None => {}

@@ -49,7 +49,7 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
 }
 
 /// The exit code of a run: 1 when data were lost against what was promised, wrong or could not be verified; 2 or 3 when a store
-/// refused or could not be reached, 1 when it failed; 130 when interrupted; 4 when the measurement
+/// refused or could not be reached, 1 when it failed, 4 when a phase had no key left to write; 130 when interrupted; 4 when the measurement
 /// is invalid by its own verdicts; otherwise 0. The first that holds counts.
 pub fn exit_code(result: &RunResult) -> u8 {
     if result.trials.iter().any(|t| t.phases.iter().any(|p| spoiled(t, p))) {
@@ -59,6 +59,7 @@ pub fn exit_code(result: &RunResult) -> u8 {
         return match failure.kind.as_str() {
             "bad-url" | "not-ours" | "not-supported" => 2,
             "unreachable" => 3,
+            "cut-short" => 4,
             _ => 1,
         };
     }
@@ -94,7 +95,9 @@ mod tests {
         assert_eq!(exit_code(&result), 4);
         result.run.interrupted = true;
         assert_eq!(exit_code(&result), 130);
-        for (kind, code) in [("failed", 1), ("unreachable", 3), ("not-ours", 2), ("bad-url", 2), ("not-supported", 2)] {
+        let codes =
+            [("failed", 1), ("unreachable", 3), ("cut-short", 4), ("not-ours", 2), ("bad-url", 2), ("not-supported", 2)];
+        for (kind, code) in codes {
             result.trials[0].failure = Some(Failure { kind: kind.into(), ..Default::default() });
             assert_eq!(exit_code(&result), code, "{kind}");
         }
