@@ -8,16 +8,16 @@ pub fn inputs(usual: u64) -> u64 {
     number("STOREBENCH_FUZZ_INPUTS").unwrap_or(usual)
 }
 
-/// The seed to begin with: what the environment says, or else 1.
-pub fn first_seed() -> u64 {
-    number("STOREBENCH_FUZZ_SEED").unwrap_or(1)
+/// The seed to begin with: what the environment says, or else this.
+pub fn first_seed(usual: u64) -> u64 {
+    number("STOREBENCH_FUZZ_SEED").unwrap_or(usual)
 }
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.replace('_', "").parse().ok()
 }
 
-/// Numbers that stand at the edges of types.
+/// Numbers that stand at the edges of types, as binary formats write them.
 const EDGES: [u64; 12] = [
     0,
     1,
@@ -32,6 +32,21 @@ const EDGES: [u64; 12] = [
     0xffff_ffff_ffff_fff0,
     u64::MAX,
 ];
+/// The same as text: where a parser may count on more, or on less, than there is.
+const NUMBERS: [&str; 10] = [
+    "0",
+    "-1",
+    "00000000000000000000001",
+    "2147483647",
+    "4294967296",
+    "1073741823",
+    "9223372036854775807",
+    "18446744073709551616",
+    "1e400",
+    "-0.0",
+];
+/// What has a meaning somewhere.
+const SIGNS: &[u8] = b"\r\n\t \0\"'\\{}[]()<>:;,.=?&%@/#*$+-_~0189aZ\x7f\x80\xc0\xed\xff";
 
 /// Changes inputs. SplitMix64 (Steele, Lea, Flood 2014) says how.
 #[derive(Debug, Clone)]
@@ -56,15 +71,20 @@ impl Mutator {
         (self.number() % n.max(1) as u64) as usize
     }
 
-    /// One of the good inputs with up to six changes; of forty one holds bytes of nothing. `words` are what the format
-    /// is made of.
-    pub fn input(&mut self, good: &[Vec<u8>], words: &[&[u8]]) -> Vec<u8> {
-        if good.is_empty() || self.below(40) == 0 {
-            return (0..self.below(200)).map(|_| self.number() as u8).collect();
+    /// One of these.
+    pub fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    /// One of the good inputs with up to eight changes, or, one in thirty, bytes of nothing. `words` are what the format is
+    /// made of.
+    pub fn input(&mut self, good: &[impl AsRef<[u8]>], words: &[&[u8]]) -> Vec<u8> {
+        if good.is_empty() || self.below(30) == 0 {
+            return (0..self.below(300)).map(|_| self.number() as u8).collect();
         }
-        let mut bytes = good[self.below(good.len())].clone();
-        for _ in 0..=self.below(6) {
-            let other = &good[self.below(good.len())];
+        let mut bytes = self.of(good).as_ref().to_vec();
+        for _ in 0..self.below(9) {
+            let other = self.of(good).as_ref();
             self.change(&mut bytes, other, words);
         }
         bytes
@@ -72,16 +92,15 @@ impl Mutator {
 
     /// The same as text.
     pub fn text(&mut self, good: &[&str], words: &[&[u8]]) -> String {
-        let good: Vec<Vec<u8>> = good.iter().map(|text| text.as_bytes().to_vec()).collect();
-        String::from_utf8_lossy(&self.input(&good, words)).into_owned()
+        String::from_utf8_lossy(&self.input(good, words)).into_owned()
     }
 
     /// Changes bytes in one place.
     pub fn change(&mut self, bytes: &mut Vec<u8>, other: &[u8], words: &[&[u8]]) {
         let at = self.below(bytes.len() + 1);
-        let near = 1 + self.below(16);
+        let near = 1 + self.below(24);
         let until = (at + near).min(bytes.len());
-        match self.below(11) {
+        match self.below(13) {
             0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
             1 if at < bytes.len() => bytes[at] = self.number() as u8,
             2 => bytes.truncate(at),
@@ -93,26 +112,75 @@ impl Mutator {
             5 => {
                 let from = self.below(other.len() + 1);
                 let piece = other[from..(from + near * 4).min(other.len())].to_vec();
-                bytes.splice(at..at, piece);
+                let end = if self.below(2) == 0 { at } else { until };
+                bytes.splice(at..end, piece);
             }
+            // A length, either way round.
             6 => {
-                // A length, as binary formats write them.
-                let edge = EDGES[self.below(EDGES.len())].wrapping_add(self.number() % 3).to_le_bytes();
+                let edge = self.of(&EDGES).wrapping_add(self.number() % 3);
                 let width = [1, 2, 4, 8][self.below(4)].min(bytes.len() - at);
-                bytes[at..at + width].copy_from_slice(&edge[..width]);
+                let (little, big) = (edge.to_le_bytes(), edge.to_be_bytes());
+                let edge = if self.below(2) == 0 { &little[..width] } else { &big[8 - width..] };
+                bytes[at..at + width].copy_from_slice(edge);
             }
+            // A number in another one's place.
             7 => {
-                let edge = EDGES[self.below(EDGES.len())].to_string();
-                bytes.splice(at..until, edge.into_bytes());
+                let begin = bytes[at..].iter().position(u8::is_ascii_digit).map_or(at, |skip| at + skip);
+                let end = begin + bytes[begin..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                bytes.splice(begin..end, self.of(&NUMBERS).bytes());
             }
             8 | 9 if !words.is_empty() => {
-                let word = words[self.below(words.len())].to_vec();
+                let word = self.of(words).to_vec();
                 let end = if self.below(2) == 0 { at } else { until };
                 bytes.splice(at..end, word);
             }
-            _ => bytes.insert(at, self.number() as u8),
+            // Depth.
+            10 if self.below(20) == 0 => {
+                let (sign, times) = (*self.of(SIGNS), self.below(3_000));
+                bytes.splice(at..at, std::iter::repeat_n(sign, times));
+            }
+            11 => bytes.insert(at, self.number() as u8),
+            _ => bytes.insert(at, *self.of(SIGNS)),
         }
     }
+}
+
+/// Runs a parser on the good inputs and so many others. Where it panics, the input stands in the error that is printed.
+///
+/// # Panics
+/// Where the parser does, or asks for gigabytes of memory.
+pub fn run(name: &str, good: &[&[u8]], seed: u64, inputs: u64, mut take: impl FnMut(&[u8])) {
+    struct Shown<'a>(&'a str, u64, Vec<u8>);
+    impl Drop for Shown<'_> {
+        #[allow(clippy::print_stderr, reason = "what failed must be seen")]
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("{} failed at input {}: {}", self.0, self.1, self.2.escape_ascii());
+            }
+        }
+    }
+    let mut mutator = Mutator::new(seed);
+    let before = most_memory_bytes();
+    let mut shown = Shown(name, 0, Vec::new());
+    for input in good {
+        shown.2 = input.to_vec();
+        take(input);
+    }
+    for number in 0..inputs {
+        shown.1 = number;
+        shown.2 = mutator.input(good, &[]);
+        take(&shown.2);
+    }
+    // Other tests of the process take some, too.
+    let more = most_memory_bytes().saturating_sub(before);
+    assert!(more < 4 << 30, "{name}: {more} bytes more were asked for: a length in an input was believed");
+}
+
+/// The most address space that this process ever had; 0 where the system does not tell.
+fn most_memory_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
 }
 
 #[cfg(test)]
@@ -121,10 +189,10 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_input_and_seeds_give_many() {
-        let good = [b"one good input".to_vec(), b"another".to_vec()];
+        let good = ["one good input", "another"];
         let input = |seed| Mutator::new(seed).input(&good, &[b"word"]);
         assert_eq!(input(7), input(7));
         let all: std::collections::HashSet<Vec<u8>> = (0..1_000).map(input).collect();
-        assert!(all.len() > 900, "{}", all.len());
+        assert!(all.len() > 800, "{}", all.len());
     }
 }

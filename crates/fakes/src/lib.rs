@@ -9,5 +9,4 @@ pub mod couchbase;
 pub mod fuzz;
 pub mod http;
 pub mod mongodb;
-pub mod mutate;
 pub mod s3;

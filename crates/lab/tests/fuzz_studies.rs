@@ -21,6 +21,13 @@ use storebench_lab::cost::PriceSheet;
 use storebench_lab::plan::{Outline, Plan};
 use storebench_lab::run::{ArmRequest, Links, compile_documents};
 
+// One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
+#[path = "../../fakes/src/fuzz.rs"]
+#[allow(unreachable_pub, dead_code, reason = "public where it is at home")]
+mod inputs;
+
+use inputs::{Mutator, first_seed};
+
 /// What the program holds, and held at most.
 struct Counting;
 
@@ -53,26 +60,6 @@ static ALLOCATOR: Counting = Counting;
 const MOST_BYTES: usize = 512 << 20;
 /// Inputs of the test that always runs.
 const FEW: u64 = 3_000;
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
 
 /// Texts that stand where something else is expected.
 const WORDS: &[&str] = &[
@@ -230,13 +217,13 @@ fn number_from(text: &[u8], from: usize) -> Option<(usize, usize)> {
 }
 
 /// A changed copy of a text.
-fn changed(text: &str, others: &[(PathBuf, String)], random: &mut Random) -> Vec<u8> {
+fn changed(text: &str, others: &[(PathBuf, String)], random: &mut Mutator) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len() + 1);
         let to = (at + 1 + random.below(40)).min(bytes.len());
         match random.below(9) {
-            0 if at < bytes.len() => bytes[at] = random.next() as u8,
+            0 if at < bytes.len() => bytes[at] = random.number() as u8,
             1 => drop(bytes.drain(at..to.max(at))),
             2 => {
                 let again = bytes[at..to.max(at)].to_vec();
@@ -263,9 +250,9 @@ fn changed(text: &str, others: &[(PathBuf, String)], random: &mut Random) -> Vec
 
 /// One input, made of its seed alone.
 fn input(seeds: &Seeds, seed: u64) {
-    let random = &mut Random(seed);
+    let random = &mut Mutator::new(seed);
     let bytes = match random.below(20) {
-        0 => (0..random.below(400)).map(|_| random.next() as u8).collect(),
+        0 => (0..random.below(400)).map(|_| random.number() as u8).collect(),
         1 => (0..random.below(40)).flat_map(|_| random.of(WORDS).bytes().chain([b' '])).collect(),
         2..=4 => changed(&random.of(&seeds.sheets).1, &seeds.sheets, random),
         _ => changed(&random.of(&seeds.studies).1, &seeds.studies, random),
@@ -284,7 +271,7 @@ fn input(seeds: &Seeds, seed: u64) {
 }
 
 /// Words of a text as single values.
-fn values(text: &str, random: &mut Random) {
+fn values(text: &str, random: &mut Mutator) {
     let words: Vec<&str> = text.split_whitespace().take(2_000).collect();
     for _ in 0..8 {
         let word = if words.is_empty() || random.below(2) == 0 { *random.of(WORDS) } else { *random.of(&words) };
@@ -384,8 +371,7 @@ fn whatever_a_study_or_a_sheet_holds_is_taken_or_refused() {
 #[test]
 #[ignore = "as long as it is told to"]
 fn soak_of_studies_and_sheets() {
-    let number = |name: &str, else_: u64| std::env::var(name).ok().map_or(else_, |text| text.parse().unwrap());
-    let (first, inputs) = (number("STOREBENCH_FUZZ_SEED", 1_000_000), number("STOREBENCH_FUZZ_INPUTS", 100_000));
+    let (first, inputs) = (first_seed(1_000_000), inputs::inputs(100_000));
     let (seed, took) = fuzz(first, inputs);
     println!("{inputs} inputs from seed {first}: no panic; the slowest was {seed}, {took:?}");
 }

@@ -38,9 +38,22 @@ struct Content {
     /// Names of networks of nodes.
     #[serde(default)]
     networks: Vec<String>,
+    /// Which start of the system its processes belong to. Empty in leases of older versions.
+    #[serde(default)]
+    boot: String,
+}
+
+/// What names the time since the system began; empty where it does not tell.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 impl Content {
+    /// Whether it is of this start of the system: after another, the numbers and times of its processes are those of others.
+    fn began_since(&self, boot: &str) -> bool {
+        self.boot.is_empty() || self.boot == boot
+    }
+
     /// Leaves out the places that another lease names.
     fn leave(&mut self, other: &Self) {
         self.mounts.retain(|mount| !other.mounts.contains(mount));
@@ -98,6 +111,7 @@ impl Lease {
             cgroups: Vec::new(),
             folders: Vec::new(),
             networks: Vec::new(),
+            boot: boot(),
         };
         for number in 0u32.. {
             let path = folder.join(format!("{}-{number}.lease", owner.number));
@@ -194,11 +208,18 @@ impl Lease {
         own.lock()?;
         // Of one that cannot be read nothing can be known: it may be about to be written.
         let read = |(name, bytes): (_, Vec<u8>)| Some((name, serde_json::from_slice::<Content>(&bytes).ok()?));
-        let (running, ended): (Vec<_>, Vec<_>) =
-            own.leases(folder)?.into_iter().filter_map(read).partition(|(_, content)| content.owner.runs());
+        let boot = boot();
+        let (running, ended): (Vec<_>, Vec<_>) = own
+            .leases(folder)?
+            .into_iter()
+            .filter_map(read)
+            .partition(|(_, content)| content.began_since(&boot) && content.owner.runs());
         let mut all = Vec::new();
         for (name, mut content) in ended {
             running.iter().for_each(|(_, other)| content.leave(other));
+            if !content.began_since(&boot) {
+                content.processes.clear();
+            }
             let tree = Tree::of(&content.processes);
             content.processes.iter().for_each(|pid| pid.kill_group());
             tree.kill();
@@ -269,6 +290,26 @@ mod tests {
         assert_eq!(Lease::clear_up(folder.path()).unwrap().len(), 1);
         child.wait().unwrap();
         wait_until("both have ended", || !left.runs());
+    }
+
+    #[test]
+    fn processes_of_another_start_of_the_system_are_not_those_of_the_lease() {
+        let folder = tempfile::tempdir().unwrap();
+        set_mode(folder.path(), 0o700);
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::of(child.id()).unwrap();
+        let socket = folder.path().join("socket");
+        fs::write(&socket, "").unwrap();
+        let mut lease = Lease::begin(folder.path(), "a server").unwrap();
+        lease.file(socket.clone()).unwrap();
+        lease.processes(&[pid]).unwrap();
+        lease.content.boot = "another".into();
+        lease.write().unwrap();
+        let left = Lease::clear_up(folder.path()).unwrap();
+        assert_eq!(left, [Leftover { what: "a server".into(), processes: 0 }]);
+        assert!(pid.runs() && !socket.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -7,13 +7,13 @@ macro_rules! fuzzed {
     ($name:literal, $good:expr, $take:expr) => {
         #[test]
         fn any_bytes_are_taken() {
-            storebench_fakes::mutate::run($name, $good, 1, 3_000, $take);
+            storebench_fakes::fuzz::run($name, $good, 1, 3_000, $take);
         }
 
         #[test]
         #[ignore = "takes minutes; run by `make soak`"]
         fn soak_any_bytes_are_taken() {
-            storebench_fakes::mutate::run($name, $good, 2, storebench_fakes::mutate::inputs(200_000), $take);
+            storebench_fakes::fuzz::run($name, $good, 2, storebench_fakes::fuzz::inputs(200_000), $take);
         }
     };
 }

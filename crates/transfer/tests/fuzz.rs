@@ -78,7 +78,7 @@ fn fuzz(name: &str, count: u64, parse: impl Fn(&mut Mutator) + Send) {
     let _alone = alone();
     std::thread::scope(|scope| {
         let work = move || {
-            for seed in first_seed()..first_seed() + count {
+            for seed in first_seed(1)..first_seed(1) + count {
                 let _under = Under(name, seed);
                 let before = HELD.load(Ordering::Relaxed);
                 MOST.store(before, Ordering::Relaxed);

@@ -95,8 +95,14 @@ mod tests {
         assert_eq!(exit_code(&result), 4);
         result.run.interrupted = true;
         assert_eq!(exit_code(&result), 130);
-        let codes =
-            [("failed", 1), ("unreachable", 3), ("cut-short", 4), ("not-ours", 2), ("bad-url", 2), ("not-supported", 2)];
+        let codes = [
+            ("failed", 1),
+            ("unreachable", 3),
+            ("cut-short", 4),
+            ("not-ours", 2),
+            ("bad-url", 2),
+            ("not-supported", 2),
+        ];
         for (kind, code) in codes {
             result.trials[0].failure = Some(Failure { kind: kind.into(), ..Default::default() });
             assert_eq!(exit_code(&result), code, "{kind}");

@@ -3,9 +3,9 @@
 use super::text::parse;
 
 // One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
-#[path = "../../../fakes/src/mutate.rs"]
-#[allow(unreachable_pub, reason = "public where it is at home")]
-mod mutate;
+#[path = "../../../fakes/src/fuzz.rs"]
+#[allow(unreachable_pub, dead_code, reason = "public where it is at home")]
+mod inputs;
 
 const GOOD: &[&[u8]] = &[
     b"# HELP requests_total Requests.\n# TYPE requests_total counter\nrequests_total{code=\"200\",path=\"/a\\\"b\"} 12 1395066363000\n",
@@ -23,11 +23,11 @@ fn take(bytes: &[u8]) {
 
 #[test]
 fn any_bytes_are_taken() {
-    mutate::run("Prometheus", GOOD, 1, 5_000, take);
+    inputs::run("Prometheus", GOOD, 1, 5_000, take);
 }
 
 #[test]
 #[ignore = "takes minutes; run by `make soak`"]
 fn soak_any_bytes_are_taken() {
-    mutate::run("Prometheus", GOOD, 2, mutate::inputs(500_000), take);
+    inputs::run("Prometheus", GOOD, 2, inputs::inputs(500_000), take);
 }

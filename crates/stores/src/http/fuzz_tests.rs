@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use storebench_core::store::{CollectionId, Op, OpError, Request, Session, Token};
-use storebench_fakes::mutate::Mutator;
+use storebench_fakes::fuzz::Mutator;
 
 use super::answer::{Answer, status_error};
 use super::input::Input;
@@ -26,9 +26,7 @@ const WELL: [&str; 6] = [
 
 /// A mutation of a good answer, or noise.
 fn garbled(state: &mut u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Mutator::new(next(state)).fill(&WELL.map(str::as_bytes), &mut bytes);
-    bytes
+    Mutator::new(next(state)).input(&WELL, &[])
 }
 
 /// Reads the bytes as an answer in pieces, as they may come. None for what is none.

@@ -116,6 +116,11 @@ impl Found {
         }
     }
 
+    /// Whether studies made all that is in the file.
+    pub(super) fn is_of_studies(&self) -> bool {
+        self.is_ours() && self.holdings().marked.iter().all(|(_, owner)| !owner.is_user())
+    }
+
     pub(super) fn namespace(&self) -> Namespace {
         self.holdings().namespace()
     }

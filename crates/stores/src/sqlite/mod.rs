@@ -71,7 +71,7 @@ struct Settings {
 struct Ready {
     collections: Vec<(Table, Body, Format)>,
     read_only: bool,
-    /// Whether the whole file is Storebench's.
+    /// Whether nothing in the file is the user's: only then may a promise endanger the whole of it.
     ours: bool,
 }
 
@@ -209,8 +209,8 @@ impl Store for SqliteStore {
             notes: vec![
                 "One session writes at a time; the others wait their turn in order, at most for the timeout.",
                 "Every session has a page cache of its own; see ?cache=.",
-                "In a file that others made, its journal mode is left as it is, and `os` never means \
-                 synchronous=OFF.",
+                "In a file that others made, its journal mode is left as it is. There, and beside what a copy wrote, `os` \
+                 never means synchronous=OFF.",
             ],
         }
     }
@@ -243,7 +243,8 @@ impl Store for SqliteStore {
         file::prepare(&self.path, &self.settings, layout, how, &found)?;
         let format = |body| Format::of(body, self.settings.jsonb);
         let collections = layout.collections.iter().map(|c| (Table::of(c), c.body, format(c.body))).collect();
-        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours: found.is_ours() };
+        let ours = guarded(&self.path, || file::look(&self.path))?.is_of_studies();
+        let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
         Ok(())
     }
@@ -271,7 +272,7 @@ impl Store for SqliteStore {
     fn compact(&self) -> Result<(), StoreError> {
         if !self.ready().is_some_and(|ready| ready.ours && !ready.read_only) {
             return Err(StoreError::NotSupported(
-                "VACUUM rewrites the whole file, which holds more than Storebench's documents".into(),
+                "VACUUM rewrites the whole file, which holds more than studies' documents".into(),
             ));
         }
         let connection = open::open_writable(&self.path)?;
@@ -361,5 +362,38 @@ impl Store for SqliteStore {
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let found = guarded(&self.path, || file::look(&self.path))?;
         file::remove(&self.path, &found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_core::store::CopyId;
+
+    use super::*;
+
+    /// `synchronous=OFF` may damage the whole file when the power fails, also tables that nobody writes to.
+    #[test]
+    fn a_file_that_holds_data_of_the_users_is_never_written_without_a_sync() {
+        let folder = tempfile::tempdir().unwrap();
+        let level = |collection: &str, how: Prepare| {
+            let store = SqliteStore {
+                url: "sqlite:it.db".into(),
+                path: folder.path().join("it.db"),
+                settings: Settings { jsonb: false, journal: "delete", cache: None },
+                writer: Arc::default(),
+                ready: Mutex::new(None),
+            };
+            let layout =
+                CollectionLayout { name: collection.into(), body: Body::Json, indexes: Vec::new(), existing: None };
+            store.prepare(&Layout { collections: vec![layout] }, how).unwrap();
+            let connection = open::open_writable(&store.path).unwrap();
+            session::set_durability(&connection, Durability::OS, store.ready().unwrap().ours).unwrap();
+            connection.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        let (off, normal) = (0, 1);
+        assert_eq!(level("studied", Prepare::Fresh), off);
+        assert_eq!(level("copied", Prepare::Copy(CopyId::draw())), normal);
+        assert_eq!(level("studied", Prepare::IntoExisting), normal);
+        assert_eq!(level("studied", Prepare::Discard), off);
     }
 }

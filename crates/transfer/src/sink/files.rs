@@ -32,7 +32,7 @@ const WRITE: OpKind = OpKind::BulkInsert;
 
 /// Beside the parts: what a copy that goes on needs to write the others alike.
 const COLUMNS: &str = "columns.json";
-/// Beside the parts: which file is the whole of them, noted before it is moved to its place.
+/// Beside the parts: which file is the whole of them, or which the parts are, noted before any is moved to its place.
 const MADE: &str = "made";
 
 /// Where records are written to.
@@ -219,12 +219,20 @@ impl FileSink {
     }
 
     fn move_parts(&self, folder: &Path, splits: &[Split]) -> Result<(), TransferError> {
+        let noted = self.note_parts(splits)?;
         for split in splits {
             let part = self.part(split.number);
             let target = folder.join(part_name(split.number, self.options.format));
             match put_file(&part, &target, self.options.replace) {
                 // Moved before a crash.
-                Err(e) if e.kind() == io::ErrorKind::NotFound && target.exists() => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    if !identity(&target).is_some_and(|found| noted.lines().any(|line| line == found)) {
+                        let part = part.display();
+                        return Err(TransferError::Target(format!(
+                            "{part}, which this copy has written, is gone; copy anew by --restart"
+                        )));
+                    }
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(appeared(&target.display().to_string()));
                 }
@@ -233,6 +241,23 @@ impl FileSink {
             }
         }
         sync_folder(&folder.join("."))
+    }
+
+    /// Notes which files are the parts, before one of them is moved: a copy that goes on knows them by that where they lie then.
+    fn note_parts(&self, splits: &[Split]) -> Result<String, TransferError> {
+        let made = self.options.parts.join(MADE);
+        let failed = |e: io::Error| TransferError::write(&made, &e);
+        let mut noted = std::fs::read_to_string(&made).unwrap_or_default();
+        for found in splits.iter().filter_map(|split| identity(&self.part(split.number))) {
+            if !noted.lines().any(|line| line == found) {
+                noted += &(found + "\n");
+            }
+        }
+        let new = made.with_extension("new");
+        std::fs::write(&new, &noted).and_then(|()| File::open(&new)?.sync_all()).map_err(failed)?;
+        std::fs::rename(&new, &made).map_err(failed)?;
+        sync_folder(&made)?;
+        Ok(noted)
     }
 
     /// Takes away parts of an earlier copy that this one has no part in the place of: in one folder they would be taken

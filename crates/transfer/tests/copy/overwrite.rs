@@ -83,3 +83,28 @@ fn parts_of_an_earlier_copy_go_only_by_force_and_all_of_them() {
     assert_eq!(names, ["part-00000.jsonl", "part-list.txt"]);
     assert_eq!(sorted(&std::fs::read_to_string(lab.path("out/part-00000.jsonl")).unwrap()), sorted(&lines(300)));
 }
+
+#[test]
+fn a_copy_that_goes_on_takes_no_part_of_another_for_its_own() {
+    let lab = Lab::new();
+    let splits = files(&[&lab.write("a.jsonl", lines(300))]).splits(2).unwrap();
+    std::fs::create_dir(lab.path("out")).unwrap();
+    let part = |split: &storebench_transfer::Split| lab.path(&format!("out/.parts/part-{:05}", split.number));
+    let write = |split: &storebench_transfer::Split| std::fs::write(part(split), "mine").unwrap();
+    let in_place = |split: &storebench_transfer::Split| lab.path(&format!("out/part-{:05}.jsonl", split.number));
+    let options = |fresh| FileSinkOptions { parts: lab.path("out/.parts"), ..options(&lab, "out/", fresh, true) };
+    let sink = FileSink::open(options(true)).unwrap();
+    splits.iter().for_each(write);
+    // Those that were moved before a crash are known again.
+    sink.finish(&splits).unwrap();
+    sink.finish(&splits).unwrap();
+    write(&splits[0]);
+    sink.finish(&splits).unwrap();
+    drop(sink);
+    // Parts of an earlier copy lie there, and those of this one are gone.
+    std::fs::remove_dir_all(lab.path("out/.parts")).unwrap();
+    let sink = FileSink::open(options(false)).unwrap();
+    let error = sink.finish(&splits).unwrap_err();
+    assert!(matches!(&error, TransferError::Target(told) if told.contains("--restart")), "{error}");
+    assert!(splits.iter().all(|split| in_place(split).exists()));
+}
