@@ -78,7 +78,8 @@ fn not_accused(name: &str, url: &str, seconds: u64, seed: u64, killed: bool, ser
 fn server(name: &str) -> Server {
     match name {
         "redis" => Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]),
-        "postgres" | "ravendb" => Server::start(name),
+        "postgres" => Server::start("postgres"),
+        "ravendb" => Server::start("ravendb"),
         "couchdb" => Server::start("pouchdb-server"),
         "mongodb" => Server::start("nx-27017"),
         other => panic!("unknown store `{other}`"),
