@@ -229,7 +229,7 @@ impl FileSink {
                     if !identity(&target).is_some_and(|found| noted.lines().any(|line| line == found)) {
                         let part = part.display();
                         return Err(TransferError::Target(format!(
-                            "{part}, which this copy has written, is gone; copy anew by --restart"
+                            "{part}, which this copy had written, is gone; start over with --restart"
                         )));
                     }
                 }
@@ -243,7 +243,7 @@ impl FileSink {
         sync_folder(&folder.join("."))
     }
 
-    /// Notes which files are the parts, before one of them is moved: a copy that goes on knows them by that where they lie then.
+    /// Notes which files are the parts, before the first is moved: so a copy that goes on recognises those already moved.
     fn note_parts(&self, splits: &[Split]) -> Result<String, TransferError> {
         let made = self.options.parts.join(MADE);
         let failed = |e: io::Error| TransferError::write(&made, &e);
