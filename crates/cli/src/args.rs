@@ -28,7 +28,7 @@ Exit codes:
   1    data lost, wrong or not verifiable
   2    bad input: nothing was started
   3    a store could not be reached
-  4    the measurement is invalid by its own verdicts
+  4    the measurement is invalid by its own verdicts, or was cut short
   130  interrupted: what was measured is kept and marked partial";
 
 const CONFORM_EXIT_CODES: &str = "\

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use storebench_core::engine::{Event, Observer, Stop};
 use storebench_lab::arms::is_whole;
-use storebench_lab::results::RunResult;
+use storebench_lab::results::TrialResult;
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_lab::summary::summary;
-use storebench_lab::verdicts::Level;
+use storebench_lab::verdicts::{Level, Verdict};
 use storebench_report::Live;
 
 use super::report::write_page;
@@ -58,7 +58,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     {
         progress.note(&format!("to go on with it, give the same command with --resume {}", folder.display()));
     }
-    match (&outcome.folder_error, trouble(&outcome.result, code)) {
+    match (&outcome.folder_error, trouble(&outcome.result.trials, &outcome.result.verdicts, code)) {
         (Some(error), None) => Err(Failure { code, message: error.to_string() }),
         (_, Some(message)) => Err(Failure { code, message }),
         (None, None) => Ok(code),
@@ -93,19 +93,19 @@ impl Observer for Both<'_> {
 }
 
 /// What the exit code of a run that went wrong stands for, in words.
-fn trouble(result: &RunResult, code: u8) -> Option<String> {
-    let failed = result.trials.iter().find_map(|trial| {
+fn trouble(trials: &[TrialResult], verdicts: &[Verdict], code: u8) -> Option<String> {
+    let failed = trials.iter().find_map(|trial| {
         let failure = trial.failure.as_ref()?;
         Some(format!("store `{}` ended early, in {}: {}", trial.store, failure.during, failure.message))
     });
     let invalid = || {
         let mut checks: Vec<&str> =
-            result.verdicts.iter().filter(|v| v.level == Level::Invalid).map(|v| v.check.as_str()).collect();
+            verdicts.iter().filter(|v| v.level == Level::Invalid).map(|v| v.check.as_str()).collect();
         checks.dedup();
         checks.join(", ")
     };
     match code {
-        INVALID => Some(format!("the measurement is invalid by its own verdicts: {}", invalid())),
+        INVALID if failed.is_none() => Some(format!("the measurement is invalid by its own verdicts: {}", invalid())),
         0 | INTERRUPTED => None,
         _ => failed.or_else(|| {
             let checks = invalid();
@@ -122,5 +122,19 @@ pub(super) fn prepare_mode(args: &ResultArgs, keep: bool) -> PrepareMode {
         (true, false) => PrepareMode::IntoExisting,
         (false, true) => PrepareMode::Keep,
         (false, false) => PrepareMode::Fresh,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_lab::results::Failure as Ended;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_cut_short_says_why_and_blames_no_verdict() {
+        let failure = Ended { kind: "cut-short".into(), during: "steady".into(), message: "no key was left".into() };
+        let trial = TrialResult { store: "redis".into(), failure: Some(failure), ..TrialResult::default() };
+        assert_eq!(trouble(&[trial], &[], INVALID).unwrap(), "store `redis` ended early, in steady: no key was left");
     }
 }
