@@ -17,9 +17,20 @@ help: ## List the targets
 demo: ## Build, then measure sqlite: and fjall: with a study and with real documents
 	scripts/demo.sh
 
+.PHONY: check
+check: ## Format, clippy, documentation, licences
+	$(CARGO) fmt --all --check
+	python3 scripts/licences.py
+	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
+	$(CARGO) clippy --workspace --all-targets --features storebench/hdfs --locked -- -D warnings
+	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features storebench/hdfs --no-deps --locked --quiet --lib --bins --examples
+	# What `make demo` builds.
+	RUSTFLAGS="-D warnings" $(CARGO) check -p storebench --no-default-features --features embedded --locked
+
 .PHONY: test
-test: ## Lint, then run every test, also on real servers; the last lines count them
-	servers/install all & $(MAKE) --no-print-directory lint && wait $$!
+test: ## Run every test, also on real servers; the last lines count them
+	servers/install all & $(CARGO) test --workspace --locked --no-run && wait $$!
 	RUST_TEST_THREADS=$(TEST_THREADS) python3 scripts/count-tests.py --stores $(CONFORMING) \
 		$(CARGO) test --workspace --locked
 
@@ -28,17 +39,6 @@ CONFORMING = sqlite,fjall,redb,memory,postgres,redis,memcached,mongodb,couchdb,r
 
 # Most tests wait for servers: more at once than there are processors.
 TEST_THREADS ?= 6
-
-.PHONY: lint
-lint: ## Format, clippy, documentation, licences
-	$(CARGO) fmt --all --check
-	python3 scripts/licences.py
-	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	# What `make demo` builds.
-	$(CARGO) clippy -p storebench --bin storebench --no-default-features --features embedded --locked -- -D warnings
-	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
 
 .PHONY: report
 report: ## Build the script of the report, which is checked in
@@ -55,9 +55,9 @@ fmt: ## Format the code
 
 .PHONY: bench
 bench: ## Measure Storebench itself, each figure beside its reference
-	$(CARGO) build --release --locked -p storebench -p storebench-bench
-	"$${CARGO_TARGET_DIR:-target}/release/storebench-bench"
+	$(CARGO) build --release --locked -p storebench
+	$(CARGO) run --release --locked --manifest-path dev/bench/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}/bench"
 
 .PHONY: soak
 soak: ## Run the tests that take too long for `make test`; keeps what came of it
-	scripts/soak.sh --workspace --locked
+	scripts/soak.sh --workspace --locked --features storebench/hdfs

@@ -592,7 +592,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__report)
-            opts="-o -h --output --force --markdown --help"
+            opts="-o -h --output --force --tables --markdown --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -604,6 +604,10 @@ _storebench() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tables)
+                    COMPREPLY=($(compgen -W "parquet" -- "${cur}"))
                     return 0
                     ;;
                 *)

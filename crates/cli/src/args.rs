@@ -63,9 +63,6 @@ pub(crate) enum Verb {
     Conform(ConformArgs),
     Doctor(DoctorArgs),
     Host(HostArgs),
-    /// Writes man pages, shell completions, the schema of study files and the list of stores.
-    #[command(hide = true)]
-    Assets(AssetsArgs),
 }
 
 /// A study and what is changed of it.
@@ -492,12 +489,6 @@ pub(crate) struct DoctorArgs {
     /// Print the findings as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct AssetsArgs {
-    /// Folder that gets man/, completions/, schema/, stores.md and verdicts.md
-    pub(crate) dir: PathBuf,
 }
 
 fn scale(text: &str) -> Result<f64, String> {

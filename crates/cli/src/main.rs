@@ -1,41 +1,7 @@
 //! `storebench`: loads, measures and checks document stores, and says what each result is worth.
 
-mod allocator;
-mod args;
-mod bench_study;
-mod built_in;
-mod endpoints;
-mod failure;
-mod jsonl;
-mod listing;
-mod output;
-mod outputs;
-mod process_title;
-mod progress;
-mod servers;
-mod signals;
-mod stores;
-mod stores_page;
-mod studies;
-mod transfers;
-mod verbs;
-
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
-        Ok(args) => args,
-        Err(error) => {
-            // A reader of the help that has gone away is no failure.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    process_title::hide_secrets();
-    match verbs::perform(&args.verb) {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => failure.tell(),
-    }
+    storebench_cli::main()
 }

@@ -3,11 +3,13 @@
 //! A study says `size = "2KiB"`, `duration = "3m"`, `words = [2, 5]`; these types read that, refuse
 //! what has no unit or the wrong one, and print it back the same way.
 
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -251,6 +253,7 @@ macro_rules! number_or_text {
                 ($as_wire)(self, serializer)
             }
         }
+        #[cfg(feature = "schema")]
         impl JsonSchema for $type {
             fn schema_name() -> Cow<'static, str> {
                 stringify!($type).into()
@@ -348,6 +351,7 @@ impl<T: Serialize + PartialEq> Serialize for Range<T> {
     }
 }
 
+#[cfg(feature = "schema")]
 impl<T: JsonSchema> JsonSchema for Range<T> {
     fn schema_name() -> Cow<'static, str> {
         format!("RangeOf{}", T::schema_name()).into()

@@ -132,6 +132,7 @@ fn the_study_in_the_reference_is_a_study() {
 }
 
 /// A key that is not in the reference is a key that nobody finds.
+#[cfg(feature = "schema")]
 #[test]
 fn the_reference_names_every_key() {
     fn keys(schema: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {

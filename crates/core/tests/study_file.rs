@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use storebench_core::units::Count;
-use storebench_core::workload::{Override, Study, schema};
+use storebench_core::workload::{Override, Study};
 
 const GOOD: &str = r#"title = "A bookseller"
 seed  = 435
@@ -251,9 +251,10 @@ fn parents_are_drawn_where_there_are_any() {
     assert!(message.contains("with a ledger each key has one writer"), "{message}");
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn the_schema_accepts_the_good_study_and_refuses_unknown_keys() {
-    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let validator = jsonschema::validator_for(&storebench_core::workload::schema()).unwrap();
     let mut json: serde_json::Value = toml_edit::de::from_str(GOOD).unwrap();
     assert!(validator.is_valid(&json), "{:?}", validator.iter_errors(&json).map(|e| e.to_string()).collect::<Vec<_>>());
     json["titel"] = "x".into();

@@ -15,6 +15,7 @@
 //!
 //! It is a hint with its evidence beside it, and not a proof.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,8 @@ use crate::human::{digits, percent, rate};
 use crate::results::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, Whose};
 
 /// What was at its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The rate that was given was held.
@@ -60,7 +62,8 @@ impl Limit {
 }
 
 /// What was the limit of a phase, and how that was seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Bottleneck {
     /// What.
     pub limit: Limit,

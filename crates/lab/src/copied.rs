@@ -9,8 +9,8 @@ use storebench_core::store::{AnyStore, Capabilities, Support};
 use crate::environment::Environment;
 use crate::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
 use crate::results::{
-    CollectionResult, FORMAT, FolderError, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples,
-    gather_phase,
+    CollectionResult, FORMAT, FolderError, Pass, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult,
+    UseSamples, gather_phase,
 };
 use crate::verdicts::judge;
 
@@ -54,7 +54,7 @@ pub fn keep_copy(folder: &Path, copied: &Copied<'_>, secrets: &Secrets) -> Resul
     let result = result(&path, copied);
     let mut out = RunFolder::at(path, secrets.clone())?;
     out.add_event(&serde_json::json!({ "event": "copy-began", "at": result.run.began }))?;
-    out.add_phase(1, "copy", copied.record, &UseSamples::default())?;
+    out.add_phase(1, "copy", Pass::Measured, copied.record, &UseSamples::default())?;
     out.write_result(&result)?;
     out.add_event(&serde_json::json!({ "event": "copy-ended", "at": result.run.ended }))?;
     out.finish().map(|_| result)
@@ -234,7 +234,7 @@ mod tests {
         assert!(second.trials[0].notes.iter().any(|note| note.contains("7 documents")), "{second:?}");
         assert_eq!((first.documents[0].mean_bytes, first.trials[0].scheme.as_str()), (5, "file"));
         assert!(first.verdicts.iter().all(|verdict| JUDGED.contains(&verdict.check.as_str())));
-        for file in ["intervals.parquet", "events.jsonl", "resources.parquet"] {
+        for file in ["intervals.jsonl.gz", "events.jsonl", "resources.jsonl.gz"] {
             assert!(dir.path().join(file).exists(), "{file}");
         }
     }

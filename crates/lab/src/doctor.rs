@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,8 @@ const TOO_FAST_NS: u64 = 20_000;
 const SLOW_NS: u64 = 20_000_000;
 
 /// What this machine is like, and what of it would spoil a measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DoctorReport {
     /// Always `storebench-doctor/1`.
     pub format: String,
@@ -48,7 +50,8 @@ pub struct DoctorReport {
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Examined {
     /// What: `cores`, `governor`, `clock`, `wake-up`, `files`, `memory`, `disk`, `fsync`,
     /// `virtualisation`, `load`, `cpu-quota`.
@@ -62,7 +65,8 @@ pub struct Examined {
 }
 
 /// Whether something is as it should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// As it should be.

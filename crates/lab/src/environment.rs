@@ -6,13 +6,15 @@ mod hosts;
 
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use hosts::{authority_of, host_of, is_here, is_loopback, port_of};
 
 /// The machine of the client. What the system does not tell is null.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Environment {
     /// Model of the processor.
     pub cpu_model: Option<String>,
@@ -47,7 +49,8 @@ pub struct Environment {
 }
 
 /// The file system below a path.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Disk {
     /// The path.
     pub path: String,

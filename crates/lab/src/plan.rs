@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::documents::{Catalog, Documents};
@@ -19,7 +20,8 @@ use crate::results::redact;
 use crate::run::ArmRequest;
 
 /// What a run does, in full.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Plan {
     /// The study's title.
     pub title: String,
@@ -43,7 +45,8 @@ pub struct Plan {
 }
 
 /// The documents of one collection.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlannedCollection {
     /// Its name.
     pub collection: String,
@@ -70,7 +73,8 @@ pub struct PlannedCollection {
 }
 
 /// One phase.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlannedPhase {
     /// Its name.
     pub name: String,
@@ -107,7 +111,8 @@ pub struct PlannedPhase {
 }
 
 /// One store at one combination of levels.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlannedArm {
     /// Its name: the store, and the levels.
     pub arm: String,
@@ -124,7 +129,8 @@ pub struct PlannedArm {
 }
 
 /// One arm measured once.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlannedTrial {
     /// Number in the order they run, from 1.
     pub trial: u32,
@@ -143,7 +149,8 @@ pub struct PlannedTrial {
 }
 
 /// How long and how large, roughly.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Estimate {
     /// The shortest it may take: phases of a known length, loads and counted phases at the fast end
     /// of what stores do.

@@ -34,6 +34,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,8 @@ use serde::{Deserialize, Serialize};
 const GROWTH: f64 = 2.0;
 
 /// What is searched, and how closely. Rates are operations a second over all workers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {
     /// The first rate to try; if the limits do not hold there, nothing is found.
@@ -122,7 +124,8 @@ pub enum SearchError {
 }
 
 /// Why a rate is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// It is the first.
@@ -164,7 +167,8 @@ pub enum Step {
 }
 
 /// One probe that was made.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProbeMade {
     /// Operations a second.
     pub rate: f64,
@@ -175,7 +179,8 @@ pub struct ProbeMade {
 }
 
 /// What a search found. Rates are operations a second.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Found {
     /// The highest rate at which the limits held in most probes. None: they do not hold even at the first rate.
     pub rate: Option<f64>,

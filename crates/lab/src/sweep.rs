@@ -23,6 +23,7 @@ mod words;
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,8 @@ pub const PRACTICAL: f64 = 0.05;
 pub type Measured = (f64, Vec<(u32, f64)>);
 
 /// One level of the curve.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LevelResult {
     /// The level.
     pub level: f64,
@@ -52,7 +54,8 @@ pub struct LevelResult {
 }
 
 /// Two levels whose intervals do not tell which is better by more than the threshold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OpenPair {
     /// The smaller level.
     pub level: f64,
@@ -64,7 +67,8 @@ pub struct OpenPair {
 }
 
 /// What lies beyond the sweet spot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
     /// No level: the last is the best by more than the threshold. Higher levels may be better still.
@@ -80,7 +84,8 @@ pub enum Beyond {
 }
 
 /// A factor's curve and its sweet spot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Sweep {
     /// The practical threshold, as a share: 0.05 for 5 %.
     pub threshold: f64,

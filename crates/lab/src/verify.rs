@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::documents::{Catalog, Documents};
@@ -30,7 +31,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is in the store, compared with what should be.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct VerifyReport {
     /// Always `storebench-verify/1`.
     pub format: String,
@@ -51,7 +53,8 @@ pub struct VerifyReport {
 }
 
 /// What was found of one collection.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct VerifiedCollection {
     /// Its name.
     pub collection: String,
@@ -70,7 +73,8 @@ pub struct VerifiedCollection {
 }
 
 /// One document that is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Fault {
     /// Its collection.
     pub collection: String,

@@ -22,7 +22,7 @@ use storebench_lab::plan::{Outline, Plan};
 use storebench_lab::run::{ArmRequest, Links, compile_documents};
 
 // One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
-#[path = "../../fakes/src/fuzz.rs"]
+#[path = "../../../dev/fakes/src/fuzz.rs"]
 #[allow(unreachable_pub, dead_code, reason = "public where it is at home")]
 mod inputs;
 

@@ -16,5 +16,5 @@ pub use data::{Axis, Chart, Choice, Heat, Kind, Line, Mark, MarkKind, Number, Sc
 pub use live::Live;
 pub use markdown::markdown;
 pub use page::{Life, changing, page};
-pub use recorded::{Recorded, ReportError};
+pub use recorded::{ReadOldTable, Recorded, ReportError};
 pub use subject::Subject;

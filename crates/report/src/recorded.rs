@@ -1,12 +1,16 @@
 //! What a run folder holds: its result, its tables and its histogram logs, read for charts.
 
 mod logs;
-mod passes;
+mod older;
 mod tables;
 
+use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use storebench_lab::results::{FolderError, RunResult, log_name, read_run};
+use storebench_lab::results::{FolderError, RunResult, Table, log_name, read_run};
+
+use tables::Row;
 
 pub(crate) use logs::{HistogramOf, Histograms};
 pub(crate) use tables::{IntervalRow, ResourceRow, StoreRow};
@@ -27,6 +31,9 @@ pub enum ReportError {
     },
 }
 
+/// Gives each row of a Parquet file as a line of JSON: how tables of older versions are read.
+pub type ReadOldTable = fn(&Path, &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+
 /// A run as it was kept.
 #[derive(Debug)]
 pub struct Recorded {
@@ -34,37 +41,38 @@ pub struct Recorded {
     pub result: RunResult,
     /// The study as it was given, in TOML, without secrets; none where the folder has it no more.
     pub study: Option<String>,
+    /// Whether an older version kept its tables, and this program cannot read them: their charts are left out.
+    pub old_tables_left_out: bool,
     pub(crate) folder: PathBuf,
     pub(crate) intervals: Vec<IntervalRow>,
     pub(crate) resources: Vec<ResourceRow>,
     pub(crate) used: Vec<StoreRow>,
     pub(crate) store: Vec<StoreRow>,
-    passes: passes::Passes,
+    older: older::Passes,
 }
 
 impl Recorded {
     /// Reads a run folder, or the folder that a `run.json` is in. Tables that are not there leave their charts out.
+    /// Those of an older version are read by `old`, where that is given.
     ///
     /// # Errors
     /// [`ReportError`]: there is no run, or a file of it is damaged.
-    pub fn open(path: &Path) -> Result<Self, ReportError> {
+    pub fn open(path: &Path, old: Option<ReadOldTable>) -> Result<Self, ReportError> {
         let result = read_run(path)?;
         let folder = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
-        let mut intervals = tables::intervals(&folder.join("intervals.parquet"))?;
-        let mut resources = tables::resources(&folder.join("resources.parquet"))?;
-        let mut used = tables::store(&folder.join("server_resources.parquet"))?;
-        let mut store = tables::store(&folder.join("store_stats.parquet"))?;
-        let passes = passes::Passes::of(&result, &intervals);
-        passes.keep(&mut intervals, |row| (row.trial, &mut row.phase, row.from_ns));
-        passes.keep(&mut resources, |row| (row.trial, &mut row.phase, row.at_ns));
-        passes.keep(&mut used, |row| (row.trial, &mut row.phase, row.at_ns));
-        passes.keep(&mut store, |row| (row.trial, &mut row.phase, row.at_ns));
+        let mut tables = Tables { folder: &folder, old, newer: HashSet::new(), older: older::Passes::default() };
+        let intervals: Vec<IntervalRow> = tables.rows(Table::Intervals)?;
+        tables.newer = intervals.iter().map(|row| row.trial).collect();
+        let old_intervals = tables.old_rows(Table::Intervals)?;
+        tables.older = older::Passes::of(&result, &old_intervals);
+        let shown = Shown::of(&result);
         Ok(Self {
-            intervals,
-            resources,
-            used,
-            store,
-            passes,
+            intervals: tables.shown(&shown, intervals, old_intervals),
+            resources: tables.all(&shown, Table::Resources)?,
+            used: tables.all(&shown, Table::ServerResources)?,
+            store: tables.all(&shown, Table::StoreStats)?,
+            old_tables_left_out: old.is_none() && folder.join(Table::Intervals.parquet_file()).exists(),
+            older: tables.older,
             study: std::fs::read_to_string(folder.join("study.toml")).ok(),
             result,
             folder,
@@ -76,11 +84,59 @@ impl Recorded {
     /// # Errors
     /// [`ReportError::Damaged`]: a log is.
     pub(crate) fn histograms(&self, trial: u32, store: &str, phase: &str) -> Result<Histograms, ReportError> {
-        let (recorded, nth) = self.passes.recorded(trial, phase).unwrap_or((phase, 0));
-        let mut name = log_name(trial, store, recorded);
-        if nth > 0 {
-            name = format!("{}-{}.hlog", name.trim_end_matches(".hlog"), nth + 1);
-        }
+        let of_trial = self.result.trials.iter().filter(|of| of.trial == trial).flat_map(|of| &of.phases);
+        let name = match (self.older.log(trial, store, phase), of_trial.into_iter().find(|of| of.name == phase)) {
+            (Some(name), _) => name,
+            (None, Some(found)) => log_name(trial, store, phase, found.pass()),
+            (None, None) => return Ok(Vec::new()),
+        };
         logs::read(&self.folder.join(name))
+    }
+}
+
+/// Trial, phase and pass of rows that are of a result.
+struct Shown(HashSet<(u32, String, String)>);
+
+impl Shown {
+    fn of(result: &RunResult) -> Self {
+        let phases = result.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| (trial.trial, phase)));
+        Self(phases.map(|(trial, phase)| (trial, phase.name.clone(), phase.pass().to_string())).collect())
+    }
+}
+
+/// The tables of a folder while they are read.
+struct Tables<'a> {
+    folder: &'a Path,
+    old: Option<ReadOldTable>,
+    /// Trials of which there are rows in the format of today: in one that an older version began, those that ran later.
+    newer: HashSet<u32>,
+    older: older::Passes,
+}
+
+impl Tables<'_> {
+    fn rows<R: Row>(&self, table: Table) -> Result<Vec<R>, ReportError> {
+        tables::rows(&self.folder.join(table.file()))
+    }
+
+    fn old_rows<R: Row>(&self, table: Table) -> Result<Vec<R>, ReportError> {
+        let Some(read) = self.old else { return Ok(Vec::new()) };
+        let mut rows: Vec<R> = tables::old_rows(&self.folder.join(table.parquet_file()), read)?;
+        rows.retain(|row| !self.newer.contains(&row.trial()));
+        Ok(rows)
+    }
+
+    fn all<R: Row>(&self, shown: &Shown, table: Table) -> Result<Vec<R>, ReportError> {
+        Ok(self.shown(shown, self.rows(table)?, self.old_rows(table)?))
+    }
+
+    /// Those that are of a result.
+    fn shown<R: Row>(&self, shown: &Shown, mut rows: Vec<R>, mut old: Vec<R>) -> Vec<R> {
+        rows.retain_mut(|row| {
+            let pass = (row.trial(), row.place().0.clone(), row.pass().to_owned());
+            shown.0.contains(&pass)
+        });
+        self.older.keep(&mut old);
+        old.append(&mut rows);
+        old
     }
 }

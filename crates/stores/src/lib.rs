@@ -34,7 +34,7 @@ mod location;
 mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
-#[cfg(feature = "net")]
+#[cfg(feature = "stream")]
 #[cfg_attr(
     not(any(
         feature = "postgres",

@@ -1,19 +1,14 @@
 //! Types of the columns of tables: CSV, TSV and Parquet.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io::Write as _;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The column that keeps what has no column, or does not fit its own, unless another name is given.
 pub const OVERFLOW: &str = "_more";
-/// Under this key a file says what Storebench has put into it.
-pub(crate) const FILE_MARK: &str = "storebench";
 /// Members of one object that get columns, at most: maps with a key for each user have no end.
 const MOST_MEMBERS: usize = 1_000;
 /// Levels of lists and objects that get types, at most.
@@ -104,21 +99,6 @@ impl Kind {
         }
         true
     }
-
-    fn arrow(&self) -> DataType {
-        match self {
-            Self::Boolean => DataType::Boolean,
-            Self::Integer => DataType::Int64,
-            Self::Number => DataType::Float64,
-            Self::Text | Self::Json | Self::Overflow | Self::Unknown => DataType::Utf8,
-            Self::List(of) => DataType::List(Arc::new(Field::new("item", of.arrow(), true))),
-            Self::Object(members) => DataType::Struct(fields(members)),
-        }
-    }
-}
-
-fn fields(members: &[(String, Kind)]) -> Fields {
-    members.iter().map(|(name, kind)| Field::new(name, kind.arrow(), true)).collect()
 }
 
 /// Columns by name, in order.
@@ -129,16 +109,6 @@ pub struct Columns {
     /// The one behind them that keeps what has no column, or does not fit its own, as JSON; without it a document that
     /// holds such things is rejected.
     pub overflow: Option<String>,
-}
-
-/// What a file with columns says of itself, so that it is read as it was written.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct FileMark {
-    /// The column with what stands in no other.
-    pub(crate) overflow: Option<String>,
-    /// Columns that hold JSON as text.
-    #[serde(default)]
-    pub(crate) json: Vec<String>,
 }
 
 impl Columns {
@@ -165,20 +135,6 @@ impl Columns {
     /// The kind of a column.
     pub fn get(&self, name: &str) -> Option<&Kind> {
         self.list.iter().find(|(known, _)| known == name).map(|(_, kind)| kind)
-    }
-
-    /// The schema of a Parquet file: each column may be null.
-    pub fn arrow(&self) -> Schema {
-        let mut columns: Vec<_> = fields(&self.list).iter().cloned().collect();
-        columns.extend(self.overflow.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))));
-        Schema::new_with_metadata(columns, HashMap::from([(FILE_MARK.to_owned(), self.mark())]))
-    }
-
-    /// What the file says of itself under [`FILE_MARK`].
-    pub(crate) fn mark(&self) -> String {
-        let json = self.list.iter().filter(|(_, kind)| *kind == Kind::Json).map(|(name, _)| name.clone()).collect();
-        let mark = FileMark { overflow: self.overflow.clone(), json };
-        serde_json::to_string(&mark).expect("texts are JSON")
     }
 }
 

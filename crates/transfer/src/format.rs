@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::TransferError;
+
 /// How records stand in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,6 +39,23 @@ impl Format {
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
         }
+    }
+
+    /// Refuses what this binary was built without.
+    ///
+    /// # Errors
+    /// Files with columns of types, without the feature `tables`.
+    pub(crate) fn check(self, name: &str) -> Result<(), TransferError> {
+        let is_table = matches!(self, Self::Parquet | Self::Arrow);
+        if is_table && !cfg!(feature = "tables") { Err(self.absent(name)) } else { Ok(()) }
+    }
+
+    /// The error of a binary that was built without this format.
+    pub(crate) fn absent(self, name: &str) -> TransferError {
+        TransferError::BadInput(format!(
+            "{name}: this binary was built without Parquet and Arrow; build with the feature `tables`, or give the format \
+             of the file with --from-format or --to-format if it is another"
+        ))
     }
 
     /// What a file's name tells, packed or not; JSON lines where it tells nothing.

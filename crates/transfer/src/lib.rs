@@ -16,7 +16,12 @@
 //!
 //! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
 
+// Pieces from anywhere in a file are what tables are read by.
+#![cfg_attr(not(feature = "tables"), allow(dead_code))]
+
 mod columns;
+#[cfg(feature = "tables")]
+mod columns_arrow;
 mod copy;
 mod error;
 mod format;
@@ -39,9 +44,9 @@ mod timer;
 mod verify;
 
 pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind, OVERFLOW};
-pub use copy::{
-    Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, RepeatedKeys, copy, name_of, schema,
-};
+#[cfg(feature = "schema")]
+pub use copy::schema;
+pub use copy::{Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, RepeatedKeys, copy, name_of};
 pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::{Infer, infer_columns};
@@ -55,10 +60,14 @@ pub use rejects::Reject;
 pub use retry::RetryPolicy;
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
+#[cfg(feature = "tables")]
+pub use sink::ParquetLines;
 pub use sink::{
     Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Rewrite, Sink, StoreSink, StoreSinkOptions,
     USUAL_BATCH, Verb, Writer,
 };
+#[cfg(feature = "tables")]
+pub use source::parquet_rows;
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
     StoreSourceOptions, TheirExpiry, Unreadable,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FlockOperation;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::store::CopyId;
@@ -39,7 +40,8 @@ impl Header {
 }
 
 /// What came of a split, or of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Counts {
     /// Records that were found in the source, also those that could not be read.
     pub read: u64,
@@ -106,7 +108,8 @@ impl Counts {
 }
 
 /// A part of the source that could not be read to its end, as what it holds is damaged or cut off there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Damage {
     /// What is wrong, and where.
     pub what: String,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
 /// Make the page of a run again, or one page of several runs
 ///
@@ -27,7 +27,17 @@ pub(crate) struct ReportArgs {
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
+    /// Write the tables of each run as Parquet files too, beside those that they are kept in
+    #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "markdown"])]
+    pub(crate) tables: Option<TableFormat>,
+
     /// Print Markdown for a comment on a change instead: the answer, what it is worth, the arms
     #[arg(long, conflicts_with = "output")]
     pub(crate) markdown: bool,
+}
+
+/// What tables can be written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    Parquet,
 }

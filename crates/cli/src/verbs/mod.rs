@@ -1,6 +1,5 @@
 //! What each verb does, one file a verb. A verb gives the exit code, or a failure that has one.
 
-mod assets;
 mod bench;
 mod compare;
 mod conform;
@@ -39,6 +38,5 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Conform(args) => conform::conform(args),
         Verb::Doctor(args) => doctor::doctor(args),
         Verb::Host(args) => host::host(args),
-        Verb::Assets(args) => assets::assets(args),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use storebench_report::{Life, Recorded, ReportError, Subject, markdown, page};
+#[cfg(feature = "tables")]
+use storebench_lab::results::{Column, Table};
+use storebench_report::{Life, ReadOldTable, Recorded, ReportError, Subject, markdown, page};
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
@@ -13,11 +15,18 @@ use crate::outputs::{refuse_existing, write_text};
 pub(super) const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
+    if args.tables.is_some() {
+        return tables(&args.runs);
+    }
     if let Some(file) = args.output.as_ref().filter(|file| file.as_os_str() != "-") {
         refuse_existing(file, args.force)?;
     }
-    let runs =
-        args.runs.iter().map(|run| Recorded::open(run)).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
+    let runs = args
+        .runs
+        .iter()
+        .map(|run| Recorded::open(run, READ_OLD_TABLE))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Failure::bad_input)?;
     let subject = Subject::of(runs);
     if args.markdown {
         print(&markdown(&subject))?;
@@ -40,10 +49,69 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// How tables are read that versions before this one kept as Parquet.
+#[cfg(feature = "tables")]
+const READ_OLD_TABLE: Option<ReadOldTable> = Some(storebench_transfer::parquet_rows);
+#[cfg(not(feature = "tables"))]
+const READ_OLD_TABLE: Option<ReadOldTable> = None;
+
+#[cfg(not(feature = "tables"))]
+fn tables(_: &[PathBuf]) -> Result<u8, Failure> {
+    Err(Failure::bad_input("this binary was built without Parquet; build with the feature `tables`"))
+}
+
+/// Writes the tables of runs as Parquet.
+#[cfg(feature = "tables")]
+fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
+    for run in runs {
+        let folder = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(Path::new("")) };
+        // A folder that holds no run is told as such.
+        storebench_lab::results::read_run(run).map_err(Failure::bad_input)?;
+        for table in Table::ALL {
+            let file = folder.join(table.parquet_file());
+            if !folder.join(table.file()).exists() {
+                continue;
+            }
+            let failed = |error: std::io::Error| Failure::spoiled(format!("{}: {error}", file.display()));
+            // Beside its place, and moved there when it is whole.
+            let part = folder.join(format!(".{}.new", table.parquet_file()));
+            let write = || parquet(table, folder, std::fs::File::create(&part)?);
+            write().and_then(|()| std::fs::rename(&part, &file)).map_err(|error| {
+                let _ = std::fs::remove_file(&part);
+                failed(error)
+            })?;
+            print(&format!("{}\n", file.display()))?;
+        }
+    }
+    Ok(0)
+}
+
+#[cfg(feature = "tables")]
+fn parquet(table: Table, folder: &Path, file: std::fs::File) -> std::io::Result<()> {
+    use storebench_transfer::{Columns, ParquetLines};
+
+    let source = folder.join(table.file());
+    let list = table.columns().into_iter().map(|(name, column)| (name, kind(column))).collect();
+    let mut out = ParquetLines::new(file, &Columns { list, overflow: None })?;
+    storebench_lab::results::lines_of(&source, |line| out.write(line))?;
+    out.finish()
+}
+
+#[cfg(feature = "tables")]
+fn kind(column: Column) -> storebench_transfer::Kind {
+    use storebench_transfer::Kind;
+
+    match column {
+        Column::Integer => Kind::Integer,
+        Column::Number => Kind::Number,
+        Column::Text => Kind::Text,
+    }
+}
+
 /// Writes the page of a run into its folder; gives its path.
 pub(super) fn write_page(folder: &Path) -> Result<PathBuf, String> {
     let made = || -> Result<String, ReportError> {
-        let subject = Subject::of(vec![Recorded::open(folder)?]);
+        let subject = Subject::of(vec![Recorded::open(folder, READ_OLD_TABLE)?]);
         page(&subject, Life::Written)
     };
     let text = made().map_err(|e| e.to_string())?;

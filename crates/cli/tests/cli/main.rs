@@ -6,7 +6,6 @@ mod common;
 #[path = "../../../stores/tests/network/server.rs"]
 mod server;
 
-mod assets;
 mod compare;
 mod conform;
 mod copies;

@@ -174,10 +174,77 @@ fn a_damaged_run_is_refused_by_name() {
     let folder = cli.path("run");
     std::fs::create_dir(&folder).unwrap();
     std::fs::copy(RUN.run_folder().join("run.json"), folder.join("run.json")).unwrap();
-    std::fs::write(folder.join("intervals.parquet"), b"PAR1 cut off").unwrap();
+    std::fs::write(folder.join("intervals.jsonl.gz"), b"no gzip at all").unwrap();
     let done = cli.run("report run").code(2);
-    assert!(done.err.contains("intervals.parquet") && done.err.contains("copy the run folder again"), "{}", done.err);
+    assert!(done.err.contains("intervals.jsonl.gz") && done.err.contains("copy the run folder again"), "{}", done.err);
     assert!(!folder.join("report.html").exists(), "nothing half-written");
+}
+
+/// A run folder as the version before kept it, with tables of Parquet: `pass` was not told, and probes were called
+/// `PHASE@RATE`.
+#[test]
+fn runs_of_the_version_before_open() {
+    let cli = Cli::new();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/run-with-parquet");
+    std::fs::create_dir(cli.path("old")).unwrap();
+    for file in std::fs::read_dir(kept).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), cli.path("old").join(file.file_name())).unwrap();
+    }
+    cli.run("report old").code(0);
+    let page = std::fs::read_to_string(cli.path("old/report.html")).unwrap();
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
+    // As the version that kept it drew it.
+    let drawn: Vec<(&str, Vec<usize>)> = data["charts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|chart| chart["series"].is_array())
+        .map(|chart| {
+            let points = |series: &Value| series["y"].as_array().map_or(0, Vec::len);
+            (chart["id"].as_str().unwrap(), chart["series"].as_array().unwrap().iter().map(points).collect())
+        })
+        .collect();
+    insta::assert_debug_snapshot!(drawn);
+    let compared = cli.run("compare old old --anyway").code(0).out;
+    assert!(compared.contains("mixed"), "{compared}");
+}
+
+#[test]
+fn tables_are_written_as_parquet() {
+    let cli = Cli::new();
+    let folder = cli.path("run");
+    std::fs::create_dir(&folder).unwrap();
+    for file in std::fs::read_dir(RUN.run_folder()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
+    let told = cli.run("report run --tables parquet").code(0).out;
+    for table in ["intervals", "resources", "server_resources", "store_stats"] {
+        assert!(
+            told.contains(&format!("{table}.parquet")) && folder.join(format!("{table}.parquet")).exists(),
+            "{told}"
+        );
+    }
+    let key = "{trial}/{phase}/{pass}/{op}/{interval}";
+    let copy = |from: &str, to: &str| {
+        cli.run_args(&["copy", &format!("run/{from}"), to, "--key", key, "--json"]).code(0).json()
+    };
+    let (before, after) = (copy("intervals.jsonl.gz", "a.jsonl"), copy("intervals.parquet", "b.jsonl"));
+    assert_eq!(before["counts"]["written"], after["counts"]["written"]);
+    let lines = |name: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(cli.path(name)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    for (line, parquet) in lines("a.jsonl").iter().zip(lines("b.jsonl")) {
+        for name in ["trial", "phase", "pass", "op", "succeeded", "service_p99_ns"] {
+            assert_eq!(line[name], parquet[name], "{name}");
+        }
+        // A whole number is a number too.
+        assert_eq!(line["service_mean_ns"].as_f64(), parquet["service_mean_ns"].as_f64());
+    }
+    cli.run("report nothing --tables parquet").code(2);
 }
 
 #[test]

@@ -227,20 +227,13 @@ fn somebody_elses_postgres_is_refused() {
 
 #[test]
 fn somebody_elses_mongodb_is_refused() {
-    use mongodb::bson::{Document, doc};
+    use bson::doc;
     let server = Server::start("nx-27017");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let url = format!("{}/?retryWrites=false", server.url.trim_end_matches("/storebench"));
-    let client = runtime.block_on(mongodb::Client::with_uri_str(url)).unwrap();
-    let theirs = client.database("storebench").collection::<Document>("theirs");
-    runtime.block_on(async { theirs.insert_one(doc! { "treasure": "precious" }).await }).unwrap();
+    let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
+    client.insert("storebench", "theirs", vec![doc! { "treasure": "precious" }]).unwrap();
     let look = || {
-        let all = async {
-            let mut names = client.database("storebench").list_collection_names().await.unwrap();
-            names.sort();
-            format!("{names:?} {:?}", theirs.find_one(doc! {}).await.unwrap())
-        };
-        runtime.block_on(all)
+        let names = client.collections("storebench").unwrap();
+        format!("{names:?} {:?}", client.find("storebench", "theirs", doc! {}).unwrap())
     };
     refuses(&format!("{}/storebench", server.url.trim_end_matches("/storebench")), look, "precious");
 }

@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Cli, Done, holding};
-use crate::server::Server;
 use serde_json::Value;
 use storebench_fakes::s3::{ACCESS_KEY, S3, SECRET_KEY};
 
@@ -193,11 +192,12 @@ fn killed(cli: &Cli, mut command: Command, parts: usize) {
     assert!(log_lines(cli) > 0, "the copy ended before it was killed");
 }
 
+#[cfg(feature = "hdfs")]
 #[test]
 #[ignore = "soak: Hadoop's file system, which is installed for this alone"]
 fn soak_files_go_through_hdfs_with_kills() {
     let count = 100_000;
-    let hadoop = Server::start("minidfs");
+    let hadoop = crate::server::Server::start("minidfs");
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(count));
     let command = |args: &[&str]| {

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use crate::common::copies::{by_key, count, report};
 use crate::common::{Cli, Done};
 use crate::server::Server;
-use mongodb::bson::{Document, doc, oid::ObjectId};
+use bson::{Document, doc, oid::ObjectId};
 use serde_json::{Value, json};
 
 /// Records with these keys; their documents say `n` and `by`.
@@ -163,16 +163,10 @@ fn rows_of_a_table_of_yours_that_a_policy_hides_are_told_of() {
 #[test]
 fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
     let server = Server::start("nx-27017");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let uri = format!("{}/?retryWrites=false", server.url);
-    let database = runtime.block_on(mongodb::Client::with_uri_str(uri)).unwrap().database("shop");
-    let insert = |name: &str, documents: Vec<Document>| {
-        runtime.block_on(async { database.collection::<Document>(name).insert_many(documents).await }).unwrap();
-    };
-    let read = |name: &str, filter: Document| {
-        runtime.block_on(async { database.collection::<Document>(name).find_one(filter).await }).unwrap()
-    };
-    let when = mongodb::bson::DateTime::from_millis(5);
+    let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
+    let insert = |name: &str, documents: Vec<Document>| client.insert("shop", name, documents).unwrap();
+    let read = |name: &str, filter: Document| client.find("shop", name, filter).unwrap().pop();
+    let when = bson::DateTime::from_millis(5);
     insert("books", (0..50).map(|n| doc! { "_id": format!("k{n:03}"), "old": n, "when": when }).collect());
     let ids: Vec<ObjectId> = (0..5).map(|_| ObjectId::new()).collect();
     insert("events", ids.iter().map(|id| doc! { "_id": *id, "a": { "b": 1, "c": when } }).collect());
@@ -202,22 +196,15 @@ fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
     }
     let counter = copy_into(&cli, &url, &["books"], &["--op", "counter", "--value", "n"]);
     assert!(counter.code == 2 && counter.err.contains("holds JSON"), "{counter:?}");
-    let mut names = runtime.block_on(async { database.list_collection_names().await }).unwrap();
-    names.sort_unstable();
-    assert_eq!(names, ["books", "events"]);
+    assert_eq!(client.collections("shop").unwrap(), ["books", "events"]);
 }
 
 #[test]
 fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
     let server = Server::start("nx-27017");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let uri = format!("{}/?retryWrites=false", server.url);
-    let database = runtime.block_on(mongodb::Client::with_uri_str(uri)).unwrap().database("shop");
-    let collection = |name: &str| database.collection::<Document>(name);
-    let insert = |name: &str, documents: Vec<Document>| {
-        runtime.block_on(async { collection(name).insert_many(documents).await }).unwrap();
-    };
-    let (id, when) = (ObjectId::new(), mongodb::bson::DateTime::from_millis(1_700_000_000_123));
+    let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
+    let insert = |name: &str, documents: Vec<Document>| client.insert("shop", name, documents).unwrap();
+    let (id, when) = (ObjectId::new(), bson::DateTime::from_millis(1_700_000_000_123));
     // The server at hand takes no decimals.
     let order = doc! { "_id": id, "at": when, "lines": [{ "book": ObjectId::new() }], "n": 1_i64 << 40 };
     insert("orders", vec![order.clone()]);
@@ -228,9 +215,10 @@ fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
     let into = ["--to-collection", "copies", "--into-existing", "--verify"];
     cli.run_args(&[&["copy", &url, "orders.jsonl"], &from[..]].concat()).code(0);
     cli.run_args(&[&["copy", "orders.jsonl", &url], &into[..]].concat()).code(0);
-    let found = |name: &str| runtime.block_on(async { collection(name).find_one(doc! { "_id": id }).await }).unwrap();
+    let found = |name: &str| client.find("shop", name, doc! { "_id": id }).unwrap().pop();
     assert_eq!(found("copies"), Some(order.clone()));
-    runtime.block_on(async { collection("copies").delete_one(doc! { "_id": id }).await }).unwrap();
+    let delete = doc! { "delete": "copies", "deletes": [{ "q": { "_id": id }, "limit": 1 }] };
+    client.run("shop", delete).unwrap();
     cli.run_args(&[&["copy", &url, &url], &from[..], &into].concat()).code(0);
     assert_eq!(found("copies"), Some(order));
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +35,8 @@ pub struct CatalogOptions<'a> {
 
 /// What was found by search or read from files while compiling, by collection. A run keeps it in
 /// its manifest; another run given it makes the same bytes, or refuses when a file has changed.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Frozen {
     /// One entry for each collection, in the order of the study.
@@ -42,7 +44,8 @@ pub struct Frozen {
 }
 
 /// What was found for one collection.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrozenCollection {
     /// Documents, after scale, relation and file.
@@ -62,7 +65,8 @@ pub struct FrozenCollection {
 }
 
 /// How a file is known again.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileFacts {
     /// Bytes that were used (unpacked, without line ends).
@@ -77,7 +81,8 @@ pub struct FileFacts {
 }
 
 /// How text was made to compress to the wanted ratio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// The wanted ratio, compressed / raw, of zstd level 3 over 32 KiB pages.
@@ -92,7 +97,8 @@ pub struct Calibration {
 }
 
 /// What compressors make of a sample of a collection. Ratios are compressed / raw.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Compression {
     /// Documents in the sample.
     pub documents: u64,

@@ -1,9 +1,11 @@
 //! What an acknowledgement promises. Named alike on every store; each driver says how it maps.
 
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -36,7 +38,8 @@ impl Default for Acknowledged {
 }
 
 /// What an acknowledged write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Persisted {
     /// Nothing: it is in the process's memory.
@@ -111,7 +114,8 @@ impl fmt::Display for Durability {
     }
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Table {
     #[serde(default)]
@@ -164,6 +168,7 @@ impl Serialize for Durability {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Durability {
     fn schema_name() -> Cow<'static, str> {
         "Durability".into()
@@ -212,6 +217,7 @@ impl Serialize for Acknowledged {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Acknowledged {
     fn schema_name() -> Cow<'static, str> {
         "Acknowledged".into()
@@ -222,7 +228,8 @@ impl JsonSchema for Acknowledged {
 }
 
 /// How fresh a read is. Named alike on every store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
     /// May miss what was just written, also by this session.

@@ -1,6 +1,7 @@
 //! What a published study says, and how a run of ours can be held against it: the `[[published]]` tables.
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -18,7 +19,8 @@ use super::factors::Levels;
 /// figures = "1,250 docs/s at 10,000"
 /// test    = { ratio = "load.documents", of = { batch = 10_000 }, to = { batch = 10 }, between = [2] }
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// What it says, in one sentence.
@@ -47,7 +49,8 @@ pub struct Claim {
 
 /// A claim in figures of a run, which are named `PHASE.MEASURE` or `PHASE.OP.MEASURE`. Which test it is shows in
 /// the key that names the figure: `ratio`, `rises`, `falls`, `share_within` or `peak`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum ClaimTest {
     /// How some arms compare with others.
@@ -63,7 +66,8 @@ pub enum ClaimTest {
 }
 
 /// A figure of some arms over that of others, all else equal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RatioTest {
     /// The figure.
@@ -77,7 +81,8 @@ pub struct RatioTest {
 }
 
 /// A figure grows with a factor: it is greater at the greatest level than at the smallest, and falls at no step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RisesTest {
     /// The figure.
@@ -96,7 +101,8 @@ pub struct RisesTest {
 }
 
 /// A figure shrinks with a factor: it is less at the greatest level than at the smallest, and rises at no step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FallsTest {
     /// The figure.
@@ -115,7 +121,8 @@ pub struct FallsTest {
 }
 
 /// The share of attempts within a time that the study's `[limits]` name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShareTest {
     /// The limit's path: `by-user.page.response.p99`.
@@ -128,7 +135,8 @@ pub struct ShareTest {
 }
 
 /// The level at which a figure is best: greatest of throughput, least of times.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeakTest {
     /// The figure.
@@ -188,6 +196,7 @@ impl Serialize for Between {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Between {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Between".into()
@@ -320,8 +329,11 @@ mod tests {
             assert_eq!(claim.problems(), [], "{test}");
             let json = serde_json::to_value(&claim).unwrap();
             assert_eq!(serde_json::from_value::<Claim>(json.clone()).unwrap(), claim);
-            let schema = schemars::schema_for!(Claim).to_value();
-            assert!(jsonschema::is_valid(&schema, &json), "{json}");
+            #[cfg(feature = "schema")]
+            {
+                let schema = schemars::schema_for!(Claim).to_value();
+                assert!(jsonschema::is_valid(&schema, &json), "{json}");
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -13,7 +14,8 @@ use super::popularity::Popularity;
 use crate::units::{ByteSize, Count, Range};
 
 /// One collection of documents (a table, bucket collection, partition or key prefix of the store).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Collection {
     /// How many documents. Left out with `per` (the relation decides) or `from` (the file decides).
@@ -66,7 +68,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// What a document of a collection is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Body {
     /// A JSON object.
@@ -79,7 +82,8 @@ pub enum Body {
 }
 
 /// What to do with a line of the user's file that is not a JSON object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BadLines {
     /// Refuse the file, naming the line.
@@ -90,8 +94,9 @@ pub enum BadLines {
 }
 
 /// Size of a document in bytes.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
-#[schemars(with = "SizeWire")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "SizeWire"))]
 pub enum Size {
     /// Every document within the range, evenly; a single value is a range of one.
     Uniform(Range<ByteSize>),
@@ -110,7 +115,8 @@ pub enum Size {
     Like(PathBuf),
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct SizeTable {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +125,8 @@ struct SizeTable {
     like: Option<PathBuf>,
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct LognormalTable {
     median: ByteSize,
@@ -131,6 +138,7 @@ struct LognormalTable {
 }
 
 /// Only for the schema: what may be written for a size.
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
@@ -201,8 +209,9 @@ impl Serialize for Size {
 }
 
 /// How many children each document of a parent collection has.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
-#[schemars(with = "IndexMap<String, FanOutWire>")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, FanOutWire>"))]
 pub struct Per {
     /// Name of the parent collection.
     pub parent: String,
@@ -236,7 +245,8 @@ pub struct Bin {
     pub parents: u64,
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct BinsTable {
     bins: Vec<Vec<u64>>,
@@ -244,6 +254,7 @@ struct BinsTable {
     total: Option<Count>,
 }
 
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
@@ -321,8 +332,9 @@ impl Serialize for Per {
 }
 
 /// One field of a document.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
-#[schemars(with = "FieldWire")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "FieldWire"))]
 pub enum Field {
     /// A template over built-in names and other fields: `"{user}-{seq}"`.
     Template(String),
@@ -381,7 +393,8 @@ pub enum Field {
 }
 
 /// The form of an identifier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IdKind {
     /// 36 characters, RFC 9562 version 4 layout.
@@ -391,7 +404,8 @@ pub enum IdKind {
 }
 
 /// What may be written for a field: a template, or a table with one kind and its options.
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct FieldTable {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -437,6 +451,7 @@ struct FieldTable {
     id: Option<IdKind>,
 }
 
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
@@ -487,6 +502,7 @@ impl Serialize for TextLength {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for TextLength {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "TextLength".into()
@@ -533,6 +549,7 @@ impl Serialize for Choices {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Choices {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Choices".into()

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -19,8 +20,9 @@ const MOST_SAMPLED: u64 = 10_000_000;
 
 /// Where the store keeps documents of somebody else. Written as the name of their table, bucket,
 /// database, collection or key prefix, or as a table: `{ name = "orders", key = "id", body = "doc" }`.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
-#[schemars(with = "ExistingWire")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "ExistingWire"))]
 pub struct ExistingDocuments {
     /// What the store calls them.
     pub name: String,
@@ -30,7 +32,8 @@ pub struct ExistingDocuments {
     pub body: Option<String>,
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ExistingTable {
     name: String,
@@ -40,6 +43,7 @@ struct ExistingTable {
     body: Option<String>,
 }
 
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,8 @@ use crate::keys::mix64;
 use crate::units::{ByteSize, Count, Span};
 
 /// Something that is done to a store's server, or to the link to it, while a phase runs.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// What.
@@ -93,7 +95,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// What is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// The server is ended at once (SIGKILL), and started again.
@@ -181,7 +184,8 @@ impl FaultKind {
 }
 
 /// Which servers of a partitioned network this process reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientsReach {
     /// All of them.
@@ -193,7 +197,8 @@ pub enum ClientsReach {
 }
 
 /// A direction of a link, or both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Lost {
     /// What the client sends is lost.
@@ -205,7 +210,8 @@ pub enum Lost {
 }
 
 /// Faults that are drawn: the phase is cut into stretches, and in the first half of each but the first one fault begins.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RandomFaults {
     /// How long a stretch is.
@@ -233,9 +239,10 @@ impl RandomFaults {
 }
 
 /// A figure that a store tells of itself, and a number that it is above or below: `"wal_bytes > 1MiB"`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct Condition {
     /// The figure's name.
     pub figure: String,

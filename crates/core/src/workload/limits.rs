@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,7 +12,8 @@ use super::study::Study;
 use crate::units::Span;
 
 /// The most of a time or of a share of errors. Written `"200ms"`, `0.001` or `"0.1%"`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum Limit {
     /// A share, 0 to 1.
@@ -54,9 +56,10 @@ impl<'de> Deserialize<'de> for Limit {
 }
 
 /// A share written in percent: `"0.1%"`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(try_from = "String", into = "String")]
-pub struct Percent(#[schemars(with = "String")] f64);
+pub struct Percent(#[cfg_attr(feature = "schema", schemars(with = "String"))] f64);
 
 impl TryFrom<String> for Percent {
     type Error = String;
@@ -145,7 +148,8 @@ impl fmt::Display for Limit {
 
 /// Looks for the highest rate at which every limit on a phase holds: in each trial the phase runs at one rate after
 /// another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateSearch {
     /// The phase; its `rate` is what is looked for.

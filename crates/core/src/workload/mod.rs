@@ -38,6 +38,7 @@ pub use servers::{LinkSpec, RestartSpec, ServerSpec};
 pub use study::{Stores, Study};
 
 /// The JSON Schema of a study file, for editors.
+#[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Study).to_value()
 }

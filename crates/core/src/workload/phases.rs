@@ -3,6 +3,7 @@
 use std::fmt;
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -16,7 +17,8 @@ use crate::store::{Durability, OpKind, ReadConsistency};
 use crate::units::{ByteSize, Count, Span};
 
 /// One phase. It loads collections, runs a mix of operations, copies a collection, or has the store restart, rest or compact.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Its name in results.
@@ -203,7 +205,8 @@ impl Phase {
 }
 
 /// Whether a phase keeps a ledger, and of how many keys.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum LedgerSpec {
     /// Whether it does; of all keys, or so many that a million are.
@@ -213,7 +216,8 @@ pub enum LedgerSpec {
 }
 
 /// The share of the keys that a ledger follows.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LedgerSample {
     /// Above 0, up to 1.
@@ -242,7 +246,8 @@ impl LedgerSpec {
 }
 
 /// How the key space is shared between workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Streams {
     /// Every worker draws from the whole key space with its own seed.
@@ -253,7 +258,8 @@ pub enum Streams {
 }
 
 /// What an operation of a mix draws, to take one document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Draw {
     /// A document, so that a parent is met the more often the more documents it has.
@@ -264,7 +270,8 @@ pub enum Draw {
 }
 
 /// How arrivals are spaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalSpec {
     /// Evenly.
@@ -275,7 +282,8 @@ pub enum ArrivalSpec {
 }
 
 /// How a worker waits for the next arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
     /// Sleeps, and sends what has become due within up to 100 µs together.
@@ -286,7 +294,8 @@ pub enum Pacing {
 }
 
 /// What a lost connection does to the phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDisconnect {
     /// The session connects again by itself; what failed meanwhile is counted.
@@ -297,7 +306,8 @@ pub enum OnDisconnect {
 }
 
 /// What happens after a *temporary* failure: capped exponential back-off with full jitter.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
     /// Tries in all; 1 means no retry.
@@ -335,7 +345,8 @@ pub enum RateSpec {
     },
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct RateTable {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -411,6 +422,7 @@ impl Serialize for RateSpec {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for RateSpec {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Rate".into()
@@ -422,8 +434,9 @@ impl JsonSchema for RateSpec {
 }
 
 /// One kind of operation in a mix. Written as its weight, or as a table.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
-#[schemars(with = "MixWire")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "MixWire"))]
 pub struct MixEntry {
     /// The operation; the entry's own name when it is left out.
     pub op: Option<OpName>,
@@ -481,7 +494,8 @@ impl MixEntry {
     }
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct MixTable {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -525,6 +539,7 @@ fn weight_one() -> f64 {
     1.0
 }
 
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
@@ -611,7 +626,8 @@ impl Serialize for MixEntry {
 }
 
 /// Name of an operation that a mix may hold: a single operation, whose bulk form `batch` makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum OpName {

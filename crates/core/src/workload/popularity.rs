@@ -1,9 +1,11 @@
 //! Which keys are asked for more often than others.
 
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -125,6 +127,7 @@ impl Serialize for Popularity {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Popularity {
     fn schema_name() -> Cow<'static, str> {
         "Popularity".into()

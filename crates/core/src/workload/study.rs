@@ -3,6 +3,7 @@
 use std::fmt;
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,7 +17,8 @@ use super::presets::{Flaw, Preset};
 use super::servers::{LinkSpec, ServerSpec};
 
 /// A study file: what documents there are, on which stores, and what is done to them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Study {
     /// One line that says what it is.
@@ -147,6 +149,7 @@ impl Serialize for Stores {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Stores {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Stores".into()

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::Estimate;
 
 /// How a claim stands against what was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// The interval lies where the claim says.
@@ -33,7 +35,8 @@ impl fmt::Display for ClaimVerdict {
 }
 
 /// A claim and what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ClaimResult {
     /// What was published, in one sentence.
     pub says: String,
@@ -56,7 +59,8 @@ pub struct ClaimResult {
 }
 
 /// What was found for one group of arms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ClaimPart {
     /// What its arms share: `redb, batch = 100`.
     pub arms: String,

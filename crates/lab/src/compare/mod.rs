@@ -32,6 +32,7 @@ pub use text::text;
 pub const DEFAULT_THRESHOLD: &str = "2%";
 
 /// The JSON Schema of what `compare --json` prints.
+#[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(CompareResult).to_value()
 }

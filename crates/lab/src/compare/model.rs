@@ -1,5 +1,6 @@
 //! What `compare --json` prints. These types are the format; within it fields may be added.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use crate::verdicts::Level;
 pub const COMPARE_FORMAT: &str = "storebench-compare/1";
 
 /// Arms beside each other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CompareResult {
     /// Always `storebench-compare/1`.
     pub format: String,
@@ -29,7 +31,8 @@ pub struct CompareResult {
 }
 
 /// Two arms beside each other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedPair {
     /// What B is compared with.
     pub a: ComparedArm,
@@ -46,7 +49,8 @@ pub struct ComparedPair {
 }
 
 /// One arm of a run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedArm {
     /// The run as it was named.
     pub run: String,
@@ -71,7 +75,8 @@ pub struct ComparedArm {
 }
 
 /// A trial that is in no figure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LeftOutTrial {
     /// Its number.
     pub trial: u32,
@@ -80,7 +85,8 @@ pub struct LeftOutTrial {
 }
 
 /// How often a check said something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct VerdictCount {
     /// Name of the check.
     pub check: String,
@@ -91,7 +97,8 @@ pub struct VerdictCount {
 }
 
 /// One thing in which two arms differ that makes their figures incomparable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DifferenceResult {
     /// `work`, `durability`, `replicas` or `payload`.
     pub kind: String,
@@ -102,7 +109,8 @@ pub struct DifferenceResult {
 }
 
 /// An arm that only one run has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UnmatchedArm {
     /// The run as it was named.
     pub run: String,
@@ -111,7 +119,8 @@ pub struct UnmatchedArm {
 }
 
 /// One figure of two arms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedFigure {
     /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
     pub figure: String,
@@ -154,7 +163,8 @@ pub struct ComparedFigure {
 }
 
 /// What of a difference is sure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
     /// B is better by more than the threshold, and the interval excludes that they are the same.
@@ -174,7 +184,8 @@ pub enum Judgement {
 }
 
 /// One gate on one figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GateResult {
     /// The gate as it was typed.
     pub gate: String,
@@ -194,7 +205,8 @@ pub struct GateResult {
 }
 
 /// What came of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// The ratio is on the right side of the line.

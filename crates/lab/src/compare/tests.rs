@@ -491,6 +491,7 @@ fn long_names_stay_within_the_width() {
     assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn the_document_fits_its_schema() {
     let schema = jsonschema::validator_for(&schema()).unwrap();
@@ -502,6 +503,7 @@ fn the_document_fits_its_schema() {
     assert_eq!(back.exit_code(), rich().exit_code());
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn the_schema_of_comparisons_in_the_documentation_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/compare.schema.json");

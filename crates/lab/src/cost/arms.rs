@@ -1,6 +1,7 @@
 //! What an arm costs, which arm is cheapest, and what a plan's time costs.
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,8 @@ pub struct ArmCostInput {
 }
 
 /// Money without and with the machines of the client, in the sheet's currency.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Money {
     /// For the store alone.
     pub without_clients: f64,
@@ -59,7 +61,8 @@ impl Money {
 }
 
 /// Disk that is paid for apart from the machines.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DiskCost {
     /// GiB on all nodes together.
     pub gib: f64,
@@ -70,7 +73,8 @@ pub struct DiskCost {
 }
 
 /// What a million operations cost by their bytes, apart from machines and disk.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UsageCost {
     /// I/O requests: bytes read and written over the bytes of one request. Null where they have no price, or the
     /// bytes are not known.
@@ -88,7 +92,8 @@ impl UsageCost {
 
 /// Money for a million operations: machines and disk for the time they take, and I/O and egress where priced. The
 /// interval is that of the rate, turned round: the cheap end is the fast one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PerMillion {
     /// For the store alone.
     pub without_clients: Estimate,
@@ -97,7 +102,8 @@ pub struct PerMillion {
 }
 
 /// What an arm costs at a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AtRate {
     /// Operations each second.
     pub rate_per_s: Estimate,
@@ -108,7 +114,8 @@ pub struct AtRate {
 }
 
 /// What an arm costs. Money is in the sheet's currency.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ArmCost {
     /// Name of the arm.
     pub arm: String,
@@ -135,7 +142,8 @@ pub struct ArmCost {
 }
 
 /// A rate that arms are compared at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum At {
     /// The rate that was measured.
@@ -282,7 +290,8 @@ fn overlap(a: Estimate, b: Estimate) -> bool {
 }
 
 /// What the time of a plan costs.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlanCost {
     /// For the shortest time that it may take.
     pub least: f64,

@@ -1,11 +1,13 @@
 //! The price sheet: what machines, disk and traffic cost, and which arm runs on what.
 
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
 use indexmap::IndexMap;
 use jiff::civil::Date;
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -13,7 +15,8 @@ use storebench_core::units::ByteSize;
 use storebench_core::workload::{Problem, StudyErrors, did_you_mean, read_toml};
 
 /// Prices, where they are from, and which arm runs on what.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PriceSheet {
     /// The currency of every price, in three capital letters (ISO 4217): `USD`.
@@ -46,7 +49,8 @@ pub struct PriceSheet {
 }
 
 /// What one machine costs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NodePrice {
     /// Money for one machine for one hour.
@@ -69,7 +73,8 @@ pub struct NodePrice {
 }
 
 /// What disk costs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DiskPrice {
     /// Money for 1 GiB for a month of 730 hours.
@@ -77,7 +82,8 @@ pub struct DiskPrice {
 }
 
 /// What I/O requests cost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IoPrice {
     /// Money for a million requests.
@@ -92,7 +98,8 @@ fn four_kib() -> ByteSize {
 }
 
 /// What bytes sent out cost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EgressPrice {
     /// Money for 1 GiB.
@@ -100,7 +107,8 @@ pub struct EgressPrice {
 }
 
 /// What an arm runs on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunsOn {
     /// The machine of the store: a name in `nodes`.
@@ -351,6 +359,7 @@ impl<'de> Deserialize<'de> for PriceDate {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for PriceDate {
     fn schema_name() -> Cow<'static, str> {
         "PriceDate".into()

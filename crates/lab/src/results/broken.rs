@@ -1,11 +1,13 @@
 //! What was done to a store's server, and what the ledger found behind it.
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A fault: what was done to the store's server while a phase ran, and what clients saw of it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FaultResult {
     /// What was done: `kill`, `restart`, `rolling-restart`, `pause`, `power-cut`, `disk-full`, `limit`, `link`, `reset`, `run`.
     pub what: String,
@@ -60,7 +62,8 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// What a disk forgot when its power was cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ForgottenResult {
     /// Files whose content is older than it was.
     pub files: u64,
@@ -71,7 +74,8 @@ pub struct ForgottenResult {
 }
 
 /// How a server was started again before a phase.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RestartedResult {
     /// How long it took to stop in order, in ns.
     pub stop_ns: u64,
@@ -84,7 +88,8 @@ pub struct RestartedResult {
 }
 
 /// What the ledger found when it read back what was acknowledged.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LedgerResult {
     /// Keys read back: those written since the trial began and followed, and those that were loaded and never written.
     pub keys: u64,
@@ -130,7 +135,8 @@ pub struct LedgerResult {
 }
 
 /// What reads found of followed keys while a phase ran.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LedgerReadsResult {
     /// Reads that had to find a known version, or a later one.
     pub followed: u64,

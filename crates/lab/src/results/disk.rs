@@ -6,6 +6,7 @@
 //! counts for the store's own processes, which is what another writer looks like, or what an earlier phase left to be
 //! written. Where neither is known there is no such figure either. `docs/statistics.md` has the reasons of the bounds.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_machine::BlockUse;
@@ -13,7 +14,8 @@ use storebench_machine::BlockUse;
 use crate::human::bytes;
 
 /// A disk over a phase, by its own counters: what a file system writes for itself is in them, and what others write.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DiskResult {
     /// Its name in the system.
     pub name: String,

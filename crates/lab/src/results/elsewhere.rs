@@ -1,5 +1,6 @@
 //! What other machines and stores tell of themselves, in Prometheus' text format, over a phase.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_machine::HostMetrics;
@@ -9,7 +10,8 @@ pub type Told = Option<HostMetrics>;
 
 /// What an endpoint told of its machine and its process over a phase: differences of its counters between the first answer and
 /// the last. Null where it does not tell.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ElsewhereResult {
     /// Its URL.
     pub url: String,

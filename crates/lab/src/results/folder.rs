@@ -1,4 +1,4 @@
-//! The run folder: made once, never written over, each file put there whole.
+//! The run folder: made once, never written over; each file is put there whole, but for tables and events, which grow.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -8,20 +8,16 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use storebench_core::measure::PhaseRecord;
 
-use super::earlier::{Earlier, rows_of};
 use super::hlog::histogram_log;
 use super::model::RunResult;
+use super::pass::Pass;
 use super::resources::UseSamples;
 use super::secrets::Secrets;
-use super::tables::Tables;
+use super::tables::{Place, Table, append, members, of_trials};
 
 /// Files of a run folder.
 pub(crate) const RESULT_FILE: &str = "run.json";
 const STUDY_FILE: &str = "study.toml";
-const INTERVALS_FILE: &str = "intervals.parquet";
-const RESOURCES_FILE: &str = "resources.parquet";
-const SERVER_RESOURCES_FILE: &str = "server_resources.parquet";
-const STORE_STATS_FILE: &str = "store_stats.parquet";
 const EVENTS_FILE: &str = "events.jsonl";
 /// While a run goes on its events grow here; the file gets its name when it is whole.
 const EVENTS_GROWING: &str = "events.jsonl.part";
@@ -90,7 +86,6 @@ fn lock(file: &File, path: &Path) -> Result<(), FolderError> {
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    tables: Tables,
     events: BufWriter<File>,
     secrets: Secrets,
     /// Names of the histogram logs: phases whose names differ only by case or punctuation would share one.
@@ -126,7 +121,7 @@ impl RunFolder {
         let events = path.join(EVENTS_GROWING);
         let file = File::create_new(&events).map_err(writing(&events))?;
         lock(&file, &events)?;
-        Ok(Self { path, tables: Tables::default(), events: BufWriter::new(file), secrets, logs: HashSet::new() })
+        Ok(Self { path, events: BufWriter::new(file), secrets, logs: HashSet::new() })
     }
 
     /// Goes on with a run folder: what it holds of these trials stays, and events are added to those that are there.
@@ -140,18 +135,15 @@ impl RunFolder {
         }
         let file = File::options().append(true).create(true).open(&growing).map_err(writing(&growing))?;
         lock(&file, &growing)?;
-        let read = |name: &str| {
-            let file = path.join(name);
-            rows_of(&file, trials).map_err(|source| FolderError::Read { path: file, source })
-        };
-        let earlier = Earlier {
-            intervals: read(INTERVALS_FILE)?,
-            resources: read(RESOURCES_FILE)?,
-            server_resources: read(SERVER_RESOURCES_FILE)?,
-            store_stats: read(STORE_STATS_FILE)?,
-        };
-        let tables = Tables::after(earlier);
-        Ok(Self { path: path.to_owned(), tables, events: BufWriter::new(file), secrets, logs: HashSet::new() })
+        let reopened = Self { path: path.to_owned(), events: BufWriter::new(file), secrets, logs: HashSet::new() };
+        for name in Table::ALL.map(Table::file) {
+            let table = path.join(&name);
+            let kept = of_trials(&table, trials).map_err(|source| FolderError::Read { path: table, source })?;
+            if let Some(kept) = kept {
+                reopened.put(&name, &kept)?;
+            }
+        }
+        Ok(reopened)
     }
 
     /// Where it is.
@@ -167,7 +159,7 @@ impl RunFolder {
         self.put(STUDY_FILE, self.secrets.hide(text).as_bytes())
     }
 
-    /// Adds a phase to the tables and writes its histogram log.
+    /// Adds a phase, or one pass of it, to the tables and writes its histogram log.
     ///
     /// # Errors
     /// A file cannot be written. What was there stays whole.
@@ -175,12 +167,12 @@ impl RunFolder {
         &mut self,
         trial: u32,
         store: &str,
+        pass: Pass,
         record: &PhaseRecord,
         used: &UseSamples,
     ) -> Result<(), FolderError> {
-        self.tables.add(trial, store, record, used);
-        let title = format!("trial {trial}, store {store}, phase {}", record.name);
-        let mut name = log_name(trial, store, &record.name);
+        let title = format!("trial {trial}, store {store}, phase {}, {pass}", record.name);
+        let mut name = log_name(trial, store, &record.name, pass);
         let stem = name.trim_end_matches(".hlog").to_owned();
         for n in 2.. {
             if self.logs.insert(name.clone()) {
@@ -190,14 +182,11 @@ impl RunFolder {
         }
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
-        for (name, bytes) in [
-            (INTERVALS_FILE, self.tables.intervals_parquet()),
-            (RESOURCES_FILE, self.tables.resources_parquet()),
-            (SERVER_RESOURCES_FILE, self.tables.server_resources_parquet()),
-            (STORE_STATS_FILE, self.tables.store_stats_parquet()),
-        ] {
-            let bytes = bytes.map_err(|e| writing(&self.path.join(name))(std::io::Error::other(e)))?;
-            self.put(name, &bytes)?;
+        let place = Place { trial, store, phase: &record.name, pass: &pass.to_string() };
+        let members = members(place, record, used).map_err(writing(&self.path))?;
+        for (table, member) in members {
+            let path = self.path.join(table.file());
+            append(&path, &member).map_err(writing(&path))?;
         }
         Ok(())
     }
@@ -262,10 +251,11 @@ impl RunFolder {
     }
 }
 
-/// The histogram log of a phase in its run folder. Of phases whose names become the same the later ones have `-2` and so on
-/// before the dot; of a searched phase each probe has one, with the rate as a part of the phase's name.
-pub fn log_name(trial: u32, store: &str, phase: &str) -> String {
-    format!("{trial:03}-{}-{}.hlog", file_name(store), file_name(phase))
+/// The histogram log of a pass of a phase in its run folder. Of phases whose names become the same the later ones have `-2`
+/// and so on before the dot.
+pub fn log_name(trial: u32, store: &str, phase: &str, pass: Pass) -> String {
+    let probe = if let Pass::Probe(_) = pass { format!("-{pass}") } else { String::new() };
+    format!("{trial:03}-{}-{}{probe}.hlog", file_name(store), file_name(phase))
 }
 
 /// A name as a part of a file name: letters, digits, `-`, `_`; at most 60.
@@ -296,7 +286,7 @@ mod tests {
         folder.write_study("stores = [\"couch://me:secret@host/db\"]\n").unwrap();
         folder.add_event(&serde_json::json!({ "event": "trial-began" })).unwrap();
         for phase in &phases {
-            folder.add_phase(1, "sqlite", phase, &UseSamples::default()).unwrap();
+            folder.add_phase(1, "sqlite", Pass::Measured, phase, &UseSamples::default()).unwrap();
             folder.write_result(&result).unwrap();
         }
         let path = folder.finish().unwrap();
@@ -312,11 +302,11 @@ mod tests {
                 "001-sqlite-load.hlog",
                 "001-sqlite-steady.hlog",
                 "events.jsonl",
-                "intervals.parquet",
-                "resources.parquet",
+                "intervals.jsonl.gz",
+                "resources.jsonl.gz",
                 "run.json",
-                "server_resources.parquet",
-                "store_stats.parquet",
+                "server_resources.jsonl.gz",
+                "store_stats.jsonl.gz",
                 "study.toml"
             ]
         );
@@ -329,7 +319,7 @@ mod tests {
         let mut folder = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
         for name in ["Load", "load", "load!", "load-2"] {
             let phase = PhaseRecord { name: name.into(), ..fixture::load() };
-            folder.add_phase(1, "sqlite", &phase, &UseSamples::default()).unwrap();
+            folder.add_phase(1, "sqlite", Pass::Measured, &phase, &UseSamples::default()).unwrap();
         }
         let logs = std::fs::read_dir(folder.path()).unwrap().filter(|f| {
             let path = f.as_ref().unwrap().path();

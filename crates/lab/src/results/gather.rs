@@ -85,6 +85,7 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         name: record.name.clone(),
         loads: record.loads,
         warm_up: record.warm_up,
+        probe: None,
         began: rfc3339(record.began_unix_ns),
         sending_ns: record.sending_ns,
         elapsed_ns: record.elapsed_ns,

@@ -5,7 +5,6 @@
 mod attempts;
 mod broken;
 mod disk;
-mod earlier;
 mod elsewhere;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -15,6 +14,7 @@ mod hlog;
 mod limits;
 mod model;
 mod outage;
+mod pass;
 mod read;
 mod redact;
 mod resources;
@@ -36,6 +36,7 @@ pub use model::{
     StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
 };
 pub(crate) use outage::{Course, When};
+pub use pass::Pass;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{
@@ -43,9 +44,10 @@ pub use resources::{
     Whose,
 };
 pub use secrets::Secrets;
-pub use tables::Tables;
+pub use tables::{Column, Table, lines_of, rows_of};
 
 /// The JSON Schema of `run.json`.
+#[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(RunResult).to_value()
 }

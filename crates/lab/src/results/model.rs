@@ -5,6 +5,7 @@
 //! new format. Times are nanoseconds (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`).
 
 use indexmap::IndexMap;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,8 @@ use super::resources::ResourcesResult;
 pub const FORMAT: &str = "storebench-run/1";
 
 /// A whole run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunResult {
     /// Always `storebench-run/1`.
     pub format: String,
@@ -56,7 +58,8 @@ pub struct RunResult {
 }
 
 /// What was run, when, by which version.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunInfo {
     /// Name of the run: the first part of its folder's name.
     pub name: String,
@@ -96,7 +99,8 @@ pub struct RunInfo {
 }
 
 /// One collection's documents as they were made.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CollectionResult {
     /// Its name.
     pub collection: String,
@@ -145,7 +149,8 @@ impl CollectionResult {
 }
 
 /// What compressors made of a sample of documents. Ratios are compressed / raw.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CompressionResult {
     /// Documents in the sample.
     pub sample_documents: u64,
@@ -160,7 +165,8 @@ pub struct CompressionResult {
 }
 
 /// One store measured once.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TrialResult {
     /// Number of the trial in the order they ran, from 1.
     pub trial: u32,
@@ -215,7 +221,8 @@ pub struct TrialResult {
 }
 
 /// What was sampled of documents that were in a store already.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SampledResult {
     /// What the store calls them.
     pub existing: String,
@@ -228,7 +235,8 @@ pub struct SampledResult {
 }
 
 /// Why a trial ended early.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Failure {
     /// Kind: `bad-url`, `not-ours`, `not-supported`, `unreachable`, `cut-short` (no key was left to write), `failed`.
     pub kind: String,
@@ -239,7 +247,8 @@ pub struct Failure {
 }
 
 /// One phase on one store.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PhaseResult {
     /// Its name.
     pub name: String,
@@ -247,6 +256,10 @@ pub struct PhaseResult {
     pub loads: bool,
     /// Whether it only warmed up; then it is no result.
     pub warm_up: bool,
+    /// Of a phase whose rate was searched, which probe these figures are of, counted from 1; none where it was measured
+    /// once more behind the search, and of other phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<u32>,
     /// When it began (RFC 3339, UTC).
     pub began: String,
     /// From its start to its end as planned (or as stopped), without the drain.
@@ -290,7 +303,7 @@ pub struct PhaseResult {
     pub client: ClientUse,
     /// The documents it touched.
     pub documents: PhaseDocuments,
-    /// Intervals in `intervals.parquet`.
+    /// Intervals in the table `intervals`.
     pub intervals: u64,
     /// Answers each second in equal parts of the phase, at most 40, in order: its course at a glance. Empty where it had
     /// fewer than three intervals.
@@ -316,7 +329,7 @@ pub struct PhaseResult {
     /// What kept it from going faster, as far as it could be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
-    /// What the store told about itself while the phase ran; each answer is in `store_stats.parquet`.
+    /// What the store told about itself while the phase ran; each answer is in the table `store_stats`.
     #[serde(default)]
     pub store_stats: StoreStatsResult,
     /// Writes that may or may not have been done: no answer came, or none that tells. 0 when every
@@ -341,7 +354,8 @@ pub struct PhaseResult {
 
 /// A limit of the study on a phase, judged over all attempts: what failed or was not answered counts as
 /// infinitely slow.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LimitResult {
     /// The limit's path in the study: `by-user.page.response.p99`.
     pub path: String,
@@ -358,7 +372,8 @@ pub struct LimitResult {
 }
 
 /// A search for the highest rate at which the study's limits hold.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SearchResult {
     /// The phase whose rate was searched.
     pub phase: String,
@@ -374,7 +389,8 @@ pub struct SearchResult {
 }
 
 /// One rate that was tried.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProbeResult {
     /// Operations due per second.
     pub rate: f64,
@@ -396,7 +412,8 @@ pub struct ProbeResult {
 }
 
 /// What one factor does to one figure, everything else alike.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FactorSweep {
     /// The factor's path.
     pub factor: String,
@@ -411,7 +428,8 @@ pub struct FactorSweep {
 }
 
 /// How many tasks of a copy ran.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TasksResult {
     /// Tasks that were asked for.
     pub asked: u32,
@@ -422,7 +440,8 @@ pub struct TasksResult {
 }
 
 /// An arm over all its trials.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ArmResult {
     /// Its name: the store, and the levels of the study's factors.
     pub arm: String,
@@ -439,7 +458,8 @@ pub struct ArmResult {
 }
 
 /// One figure of an arm over its trials.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FigureOverTrials {
     /// Over the trials of the arm that have it. Without an interval where some have not, or where it is a least value.
     pub figure: Estimate,
@@ -459,7 +479,8 @@ pub struct FigureOverTrials {
 }
 
 /// What happened to the connections of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ConnectionsResult {
     /// How often a connection was lost after it had been made.
     pub disconnects: u64,
@@ -468,7 +489,8 @@ pub struct ConnectionsResult {
 }
 
 /// A promise by its name, and how this store was set to keep it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Promise {
     /// The name, alike on every store.
     pub name: String,
@@ -477,7 +499,8 @@ pub struct Promise {
 }
 
 /// The rate of an open loop.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RateResult {
     /// Operations that were due within the phase.
     pub due: u64,
@@ -493,7 +516,8 @@ pub struct RateResult {
 }
 
 /// What happened to the operations of one label.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OpResult {
     /// The operation: `read`, `upsert`, `bulk-insert`, `copy-in`, …
     pub kind: String,
@@ -554,7 +578,8 @@ pub struct OpResult {
 }
 
 /// How a store would answer a query.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QueryPlanResult {
     /// The field that is asked for, of a page.
     pub field: Option<String>,
@@ -565,7 +590,8 @@ pub struct QueryPlanResult {
 }
 
 /// Times of all operations of a phase together.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AllOps {
     /// As in [`OpResult`].
     pub response_ns: Option<Percentiles>,
@@ -582,7 +608,8 @@ pub struct AllOps {
 }
 
 /// Percentiles of a merged histogram with 3 significant digits; null when it holds nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Percentiles {
     /// How many values.
     pub count: u64,
@@ -607,7 +634,8 @@ pub struct Percentiles {
 }
 
 /// What the client used of its machine in a phase.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ClientUse {
     /// Processor time of the client itself for one operation, in µs, without active waiting. Null
     /// when no operation ended, or an embedded store's client was not calibrated.
@@ -641,7 +669,8 @@ pub struct ClientUse {
 }
 
 /// One worker's use of its processor.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct WorkerUseResult {
     /// Processor time of its thread.
     pub cpu_ns: u64,
@@ -654,7 +683,8 @@ pub struct WorkerUseResult {
 }
 
 /// The documents that a phase touched.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PhaseDocuments {
     /// Documents written, read or found.
     pub count: u64,
@@ -672,7 +702,8 @@ pub struct PhaseDocuments {
 }
 
 /// A message of failed operations, and how often it came.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Message {
     /// What the store said.
     pub message: String,
@@ -681,7 +712,8 @@ pub struct Message {
 }
 
 /// What the store told about itself while a phase ran.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StoreStatsResult {
     /// Answers that it gave.
     pub answers: u64,
@@ -697,7 +729,8 @@ pub struct StoreStatsResult {
 }
 
 /// One figure of a store over a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FigureResult {
     /// When the phase began.
     pub first: f64,
@@ -708,7 +741,8 @@ pub struct FigureResult {
 }
 
 /// The store after a phase.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StoreAfter {
     /// Size of its files, where they are known (of embedded stores, and of servers with a `data` folder), as the file system
     /// counts it (blocks in use).

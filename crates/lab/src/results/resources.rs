@@ -1,10 +1,7 @@
-//! What servers, the machine and a store's folder used over a phase: the table `server_resources.parquet`, and its sum in
-//! `run.json`.
+//! What servers, the machine and a store's folder used over a phase: rows of the table `server_resources`, and their sum
+//! in `run.json`.
 
-use std::sync::Arc;
-
-use arrow_array::{Float64Array, RecordBatch, StringArray};
-use parquet::errors::ParquetError;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_machine::{BlockUse, FolderUse, GroupUse, HostUse, NetworkUse, ProcessUse};
@@ -12,7 +9,6 @@ use storebench_machine::{BlockUse, FolderUse, GroupUse, HostUse, NetworkUse, Pro
 use super::disk::{DiskIdle, DiskResult, DiskSpan};
 use super::elsewhere::{ElsewhereResult, Told};
 use super::model::{OpResult, PhaseResult};
-use super::tables::{Place, parquet, places, u64s};
 
 /// Everything at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +49,8 @@ pub struct UseSamples {
 }
 
 /// Whose processes were watched.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
     /// Nobody's: the store is on another machine, or its processes could not be told.
@@ -66,11 +63,12 @@ pub enum Whose {
 }
 
 /// What was used over a phase, as far as it could be seen.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesResult {
     /// The time between the first sample and the last, in ns.
     pub span_ns: u64,
-    /// Samples in `server_resources.parquet`.
+    /// Samples in the table `server_resources`.
     pub samples: u64,
     /// Processor time that taking them cost the client, in seconds.
     pub cost_s: f64,
@@ -95,7 +93,8 @@ pub struct ResourcesResult {
 }
 
 /// How the limits of a server were felt over a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LimitedResult {
     /// Of the periods of 100 ms in which it had anything to do, the share in which it had to wait because its share of
     /// processors was used up.
@@ -126,7 +125,8 @@ impl LimitedResult {
 }
 
 /// What a store's processes used. Counts are of the phase alone.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StoreUseResult {
     /// Whose they are.
     pub whose: Whose,
@@ -180,7 +180,8 @@ impl StoreUseResult {
 }
 
 /// What a machine used, as shares of the time: 1 is all of it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HostResult {
     /// Of all processors: in use.
     pub cpu_busy_share: f64,
@@ -199,7 +200,8 @@ pub struct HostResult {
 }
 
 /// A store's folder.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FolderResult {
     /// Bytes on the disk when the phase began.
     pub begin_bytes: u64,
@@ -215,7 +217,8 @@ pub struct FolderResult {
 }
 
 /// A machine's network over a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct NetworkResult {
     /// Received from other machines, in bytes.
     pub received_bytes: u64,
@@ -362,19 +365,6 @@ fn host(used: &UseSamples, before: &HostUse, after: &HostUse, span_ns: u64) -> H
     }
 }
 
-/// One figure of one sample. Those that only grow end in `_total`.
-#[derive(Debug, Clone)]
-struct UseRow {
-    place: Arc<Place>,
-    at_ns: u64,
-    figure: &'static str,
-    value: f64,
-}
-
-/// The rows of a run so far.
-#[derive(Debug, Default)]
-pub(super) struct UseRows(Vec<UseRow>);
-
 type OfProcesses = (&'static str, fn(&ProcessUse) -> u64);
 const OF_PROCESSES: [OfProcesses; 16] = [
     ("store.cpu_ns_total", |p| p.cpu_ns),
@@ -425,40 +415,24 @@ const OF_NETWORK: [OfNetwork; 3] = [
     ("network.local_bytes_total", |n| n.lo_out_bytes),
 ];
 
-impl UseRows {
-    pub(super) fn add(&mut self, place: &Arc<Place>, used: &UseSamples) {
-        for sample in &used.samples {
-            let row = |(figure, value): (&'static str, u64)| UseRow {
-                place: Arc::clone(place),
-                at_ns: sample.at_ns,
-                figure,
-                value: value as f64,
-            };
-            let store = sample.store.iter().flat_map(|of| OF_PROCESSES.map(|(name, pick)| (name, pick(of))));
-            let folder = sample.folder.iter().flat_map(|of| OF_FOLDER.map(|(name, pick)| (name, pick(of))));
-            let host = OF_HOST.map(|(name, pick)| (name, pick(&sample.host)));
-            let disk = sample.disk.iter().flat_map(|of| OF_DISK.map(|(name, pick)| (name, pick(of))));
-            let network = OF_NETWORK.map(|(name, pick)| (name, pick(&sample.network)));
-            self.0.extend(store.chain(host).chain(folder).chain(disk).chain(network).map(row));
-        }
-    }
-
-    /// `server_resources.parquet` as bytes.
-    pub(super) fn parquet(&self, earlier: &[RecordBatch]) -> Result<Vec<u8>, ParquetError> {
-        let rows = &self.0;
-        let mut columns = places(rows.iter().map(|r| &*r.place));
-        columns.push(("at_ns".into(), u64s(rows, |r| r.at_ns)));
-        columns.push(("figure".into(), Arc::new(StringArray::from_iter_values(rows.iter().map(|r| r.figure)))));
-        columns.push(("value".into(), Arc::new(Float64Array::from_iter_values(rows.iter().map(|r| r.value)))));
-        parquet(earlier, columns)
+impl UseSample {
+    /// Each figure by name. Those that only grow end in `_total`.
+    pub(super) fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> + use<'_> {
+        let store = self.store.iter().flat_map(|of| OF_PROCESSES.map(|(name, pick)| (name, pick(of))));
+        let folder = self.folder.iter().flat_map(|of| OF_FOLDER.map(|(name, pick)| (name, pick(of))));
+        let host = OF_HOST.map(|(name, pick)| (name, pick(&self.host)));
+        let disk = self.disk.iter().flat_map(|of| OF_DISK.map(|(name, pick)| (name, pick(of))));
+        let network = OF_NETWORK.map(|(name, pick)| (name, pick(&self.network)));
+        let all = store.chain(host).chain(folder).chain(disk).chain(network);
+        all.map(|(name, value)| (name, value as f64))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn sample(at_s: u64, cpu_s: u64, written: u64, disk_bytes: u64) -> UseSample {
+    pub(in crate::results) fn sample(at_s: u64, cpu_s: u64, written: u64, disk_bytes: u64) -> UseSample {
         UseSample {
             at_ns: at_s * 1_000_000_000,
             store: Some(ProcessUse {

@@ -1,53 +1,9 @@
-//! What a store told about itself over a phase: the table `store_stats.parquet`, and its sum in `run.json`.
+//! What a store told about itself over a phase, as `run.json` sums it up.
 
-use std::sync::Arc;
-
-use arrow_array::{Float64Array, RecordBatch, StringArray};
 use indexmap::IndexMap;
-use parquet::errors::ParquetError;
 use storebench_core::measure::StoreStats;
 
 use super::model::{FigureResult, StoreStatsResult};
-use super::tables::{Place, parquet, places, u64s};
-
-/// One figure of one answer.
-#[derive(Debug, Clone)]
-struct FigureRow {
-    place: Arc<Place>,
-    at_ns: u64,
-    took_ns: u64,
-    figure: String,
-    value: f64,
-}
-
-/// The rows of a run so far.
-#[derive(Debug, Default)]
-pub(super) struct StoreFigures(Vec<FigureRow>);
-
-impl StoreFigures {
-    pub(super) fn add(&mut self, place: &Arc<Place>, told: &StoreStats) {
-        self.0.extend(told.samples.iter().flat_map(|sample| {
-            sample.figures.iter().map(|(figure, value)| FigureRow {
-                place: Arc::clone(place),
-                at_ns: sample.at_ns,
-                took_ns: sample.took_ns,
-                figure: figure.clone(),
-                value: *value,
-            })
-        }));
-    }
-
-    /// `store_stats.parquet` as bytes.
-    pub(super) fn parquet(&self, earlier: &[RecordBatch]) -> Result<Vec<u8>, ParquetError> {
-        let rows = &self.0;
-        let mut columns = places(rows.iter().map(|r| &*r.place));
-        columns.push(("at_ns".into(), u64s(rows, |r| r.at_ns)));
-        columns.push(("took_ns".into(), u64s(rows, |r| r.took_ns)));
-        columns.push(("figure".into(), Arc::new(StringArray::from_iter_values(rows.iter().map(|r| &r.figure)))));
-        columns.push(("value".into(), Arc::new(Float64Array::from_iter_values(rows.iter().map(|r| r.value)))));
-        parquet(earlier, columns)
-    }
-}
 
 /// First, last and greatest of each figure.
 pub(super) fn gather(told: &StoreStats) -> StoreStatsResult {

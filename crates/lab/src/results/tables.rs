@@ -1,302 +1,397 @@
-//! The tables of a run: `intervals.parquet`, `resources.parquet`, `server_resources.parquet` and `store_stats.parquet`.
+//! The tables of a run folder: files of JSON lines to which each phase adds its rows.
+//!
+//! Every phase is one member of gzip, written in one go behind those before it and left to the system to store: what a
+//! phase adds costs what it holds, however long the run, and no sync stands between two phases on the disk that may be
+//! under test. Members may follow each other in a file of gzip, so that every reader of JSON lines takes it as it is.
 
-use std::sync::Arc;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::path::Path;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use storebench_core::measure::PhaseRecord;
+use flate2::Compression;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use storebench_core::measure::{Label, PhaseRecord, Tally};
 
-use super::earlier::Earlier;
-use super::gather::rfc3339;
 use super::model::Percentiles;
-use super::resources::{UseRows, UseSamples};
-use super::store_figures::StoreFigures;
+use super::resources::UseSamples;
 
-/// Which trial and phase rows belong to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    trial: u32,
-    store: String,
-    phase: String,
-    warm_up: bool,
+/// A table of a run folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// One row for each interval and operation.
+    Intervals,
+    /// This process, every 17 ms.
+    Resources,
+    /// What servers, the machine and the store's folder used, every second: a row for each figure.
+    ServerResources,
+    /// What the store told about itself: a row for each figure.
+    StoreStats,
 }
 
-#[derive(Debug, Clone)]
-struct IntervalRow {
-    place: Arc<Place>,
-    interval: u64,
-    from_ns: u64,
-    to_ns: u64,
-    op: String,
-    counts: [u64; 10],
-    response: Percentiles,
-    service: Percentiles,
-    failed: Percentiles,
-    slot_wait: Percentiles,
-    /// Of the interval as a whole, the same in each row of it.
-    slip: Percentiles,
-    cpu_ns: u64,
-    spin_ns: u64,
-    run_queue_ns: u64,
-    disconnects: u64,
-    splits: u64,
+impl Table {
+    /// Every table.
+    pub const ALL: [Self; 4] = [Self::Intervals, Self::Resources, Self::ServerResources, Self::StoreStats];
+
+    /// What its file is called, without what follows the dot.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Intervals => "intervals",
+            Self::Resources => "resources",
+            Self::ServerResources => "server_resources",
+            Self::StoreStats => "store_stats",
+        }
+    }
+
+    /// The file in a run folder.
+    pub fn file(self) -> String {
+        format!("{}.jsonl.gz", self.name())
+    }
+
+    /// The file in folders of versions that kept their tables as Parquet.
+    pub fn parquet_file(self) -> String {
+        format!("{}.parquet", self.name())
+    }
 }
 
-const COUNTS: [&str; 10] = [
-    "succeeded",
-    "misses",
-    "errors",
-    "timed_out",
-    "censored",
-    "retries",
-    "documents",
-    "written_bytes",
-    "read_bytes",
-    "wrong",
+/// What a column of a table holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// Whole numbers.
+    Integer,
+    /// Numbers.
+    Number,
+    /// Text.
+    Text,
+}
+
+type Count = (&'static str, fn(&Tally) -> u64);
+const COUNTS: [Count; 10] = [
+    ("succeeded", |of| of.succeeded),
+    ("misses", |of| of.missed),
+    ("errors", Tally::errors),
+    ("timed_out", |of| of.timed_out),
+    ("censored", |of| of.censored),
+    ("retries", |of| of.retries),
+    ("documents", |of| of.documents),
+    ("written_bytes", |of| of.bytes_written),
+    ("read_bytes", |of| of.bytes_read),
+    ("wrong", |of| of.wrong),
 ];
 
-#[derive(Debug, Clone)]
+/// Series of times by name; the last is of the interval as a whole, the same in each row of it.
+const SERIES: [&str; 5] = ["response", "service", "failed", "slot_wait", "slip"];
+
+type Quantile = (&'static str, fn(&Percentiles) -> Option<u64>);
+const QUANTILES: [Quantile; 5] =
+    [("p50", |of| of.p50), ("p90", |of| of.p90), ("p99", |of| of.p99), ("p99_9", |of| of.p99_9), ("max", |of| of.max)];
+
+const OF_INTERVALS: [&str; 5] = ["cpu_ns", "spin_ns", "run_queue_ns", "disconnects", "splits"];
+
+impl Table {
+    /// Its columns by name, in order.
+    pub fn columns(self) -> Vec<(String, Column)> {
+        let mut columns = vec![("trial".to_owned(), Column::Integer)];
+        let mut add = |column, names: &[&str]| columns.extend(names.iter().map(|name| ((*name).to_owned(), column)));
+        add(Column::Text, &["store", "phase", "pass"]);
+        match self {
+            Self::Intervals => {
+                add(Column::Integer, &["interval", "from_ns", "to_ns"]);
+                add(Column::Text, &["op"]);
+                add(Column::Integer, &COUNTS.map(|(name, _)| name));
+                for series in SERIES {
+                    for (quantile, _) in QUANTILES {
+                        add(Column::Integer, &[&format!("{series}_{quantile}_ns")]);
+                    }
+                    add(Column::Number, &[&format!("{series}_mean_ns")]);
+                }
+                add(Column::Integer, &OF_INTERVALS);
+            }
+            Self::Resources => add(Column::Integer, &["at_ns", "rss_bytes", "process_cpu_ns", "lateness_ns"]),
+            Self::ServerResources | Self::StoreStats => {
+                add(Column::Integer, &["at_ns"]);
+                if self == Self::StoreStats {
+                    add(Column::Integer, &["took_ns"]);
+                }
+                add(Column::Text, &["figure"]);
+                add(Column::Number, &["value"]);
+            }
+        }
+        columns
+    }
+}
+
+/// What a row belongs to.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Place<'a> {
+    pub(super) trial: u32,
+    pub(super) store: &'a str,
+    pub(super) phase: &'a str,
+    pub(super) pass: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Row<'a, R> {
+    #[serde(flatten)]
+    place: Place<'a>,
+    #[serde(flatten)]
+    row: R,
+}
+
+#[derive(Debug, Serialize)]
 struct ResourceRow {
-    place: Arc<Place>,
     at_ns: u64,
     rss_bytes: u64,
-    cpu_ns: u64,
+    process_cpu_ns: u64,
     lateness_ns: u64,
 }
 
-/// The rows of a run so far. Small: intervals by operations, samples every 17 ms.
-#[derive(Debug, Default)]
-pub struct Tables {
-    /// Rows of trials that ran before this process went on with the run.
-    earlier: Earlier,
-    intervals: Vec<IntervalRow>,
-    resources: Vec<ResourceRow>,
-    used: UseRows,
-    store_figures: StoreFigures,
-    began: Option<String>,
+/// One figure at one moment. Those that only grow end in `_total`.
+#[derive(Debug, Serialize)]
+struct FigureRow<'a> {
+    at_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ns: Option<u64>,
+    figure: &'a str,
+    value: f64,
 }
 
-impl Tables {
-    /// Tables that begin with rows of trials that were kept.
-    pub(super) fn after(earlier: Earlier) -> Self {
-        Self { earlier, ..Self::default() }
-    }
+/// The rows of a phase in each table, as members of gzip.
+pub(super) fn members(place: Place<'_>, record: &PhaseRecord, used: &UseSamples) -> io::Result<[(Table, Vec<u8>); 4]> {
+    let resources = record.resources.iter().map(|s| ResourceRow {
+        at_ns: s.at_ns,
+        rss_bytes: s.rss_bytes,
+        process_cpu_ns: s.cpu_ns,
+        lateness_ns: s.lateness_ns,
+    });
+    let used = used.samples.iter().flat_map(|sample| {
+        sample.figures().map(|(figure, value)| FigureRow { at_ns: sample.at_ns, took_ns: None, figure, value })
+    });
+    let told = record.store_stats.samples.iter().flat_map(|sample| {
+        let (at_ns, took_ns) = (sample.at_ns, Some(sample.took_ns));
+        sample.figures.iter().map(move |(figure, value)| FigureRow { at_ns, took_ns, figure, value: *value })
+    });
+    Ok([
+        (Table::Intervals, packed(place, intervals(record))?),
+        (Table::Resources, packed(place, resources)?),
+        (Table::ServerResources, packed(place, used)?),
+        (Table::StoreStats, packed(place, told)?),
+    ])
+}
 
-    /// Adds the rows of a phase.
-    pub fn add(&mut self, trial: u32, store: &str, record: &PhaseRecord, used: &UseSamples) {
-        let place = Arc::new(Place { trial, store: store.into(), phase: record.name.clone(), warm_up: record.warm_up });
-        self.began.get_or_insert_with(|| rfc3339(record.began_unix_ns));
-        for interval in &record.intervals {
-            let seen = interval.record();
-            for (label, tally) in record.labels.iter().zip(&seen.ops) {
-                self.intervals.push(IntervalRow {
-                    place: Arc::clone(&place),
-                    interval: interval.number,
-                    from_ns: interval.from_ns,
-                    to_ns: interval.to_ns,
-                    op: label.name.clone(),
-                    counts: [
-                        tally.succeeded,
-                        tally.missed,
-                        tally.errors(),
-                        tally.timed_out,
-                        tally.censored,
-                        tally.retries,
-                        tally.documents,
-                        tally.bytes_written,
-                        tally.bytes_read,
-                        tally.wrong,
-                    ],
-                    response: Percentiles::of(&tally.response),
-                    service: Percentiles::of(&tally.service),
-                    failed: Percentiles::of(&tally.failed_time),
-                    slot_wait: Percentiles::of(&tally.slot_wait),
-                    slip: Percentiles::of(&seen.slip),
-                    cpu_ns: seen.cpu_ns,
-                    spin_ns: seen.spin_ns,
-                    run_queue_ns: seen.run_queue_ns,
-                    disconnects: seen.connections.disconnects,
-                    splits: seen.connections.splits,
-                });
+fn packed<R: Serialize>(place: Place<'_>, rows: impl Iterator<Item = R>) -> io::Result<Vec<u8>> {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+    for row in rows {
+        serde_json::to_writer(&mut out, &Row { place, row })?;
+        out.write_all(b"\n")?;
+    }
+    out.finish()
+}
+
+fn intervals(record: &PhaseRecord) -> impl Iterator<Item = serde_json::Map<String, serde_json::Value>> {
+    record.intervals.iter().flat_map(|interval| {
+        let seen = interval.record();
+        let of = |(label, tally): (&Label, &Tally)| {
+            let mut row = serde_json::Map::new();
+            row.insert("interval".into(), interval.number.into());
+            row.insert("from_ns".into(), interval.from_ns.into());
+            row.insert("to_ns".into(), interval.to_ns.into());
+            row.insert("op".into(), label.name.clone().into());
+            for (name, count) in COUNTS {
+                row.insert(name.into(), count(tally).into());
             }
-        }
-        self.used.add(&place, used);
-        self.store_figures.add(&place, &record.store_stats);
-        self.resources.extend(record.resources.iter().map(|s| ResourceRow {
-            place: Arc::clone(&place),
-            at_ns: s.at_ns,
-            rss_bytes: s.rss_bytes,
-            cpu_ns: s.cpu_ns,
-            lateness_ns: s.lateness_ns,
-        }));
-    }
-
-    /// `intervals.parquet` as bytes.
-    ///
-    /// # Errors
-    /// What the Parquet writer says.
-    pub fn intervals_parquet(&self) -> Result<Vec<u8>, ParquetError> {
-        let rows = &self.intervals;
-        let mut columns = places(rows.iter().map(|r| &*r.place));
-        let mut add = |name: String, column: ArrayRef| columns.push((name, column));
-        add("interval".into(), u64s(rows, |r| r.interval));
-        add("from_ns".into(), u64s(rows, |r| r.from_ns));
-        add("to_ns".into(), u64s(rows, |r| r.to_ns));
-        add("op".into(), Arc::new(StringArray::from_iter_values(rows.iter().map(|r| &r.op))));
-        for (i, name) in COUNTS.iter().enumerate() {
-            add((*name).into(), Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.counts[i]))));
-        }
-        type Pick = fn(&IntervalRow) -> &Percentiles;
-        let series: [(&str, Pick); 5] = [
-            ("response", |r| &r.response),
-            ("service", |r| &r.service),
-            ("failed", |r| &r.failed),
-            ("slot_wait", |r| &r.slot_wait),
-            ("slip", |r| &r.slip),
-        ];
-        for (name, pick) in series {
-            type Quantile = fn(&Percentiles) -> Option<u64>;
-            let quantiles: [(&str, Quantile); 5] = [
-                ("p50", |p| p.p50),
-                ("p90", |p| p.p90),
-                ("p99", |p| p.p99),
-                ("p99_9", |p| p.p99_9),
-                ("max", |p| p.max),
-            ];
-            for (quantile, value) in quantiles {
-                let column: UInt64Array = rows.iter().map(|r| value(pick(r))).collect();
-                add(format!("{name}_{quantile}_ns"), Arc::new(column));
+            let series = [&tally.response, &tally.service, &tally.failed_time, &tally.slot_wait, &seen.slip];
+            for (series, histogram) in SERIES.into_iter().zip(series) {
+                let found = Percentiles::of(histogram);
+                for (quantile, value) in QUANTILES {
+                    row.insert(format!("{series}_{quantile}_ns"), value(&found).into());
+                }
+                row.insert(format!("{series}_mean_ns"), found.mean.into());
             }
-            let mean: Float64Array = rows.iter().map(|r| pick(r).mean).collect();
-            add(format!("{name}_mean_ns"), Arc::new(mean));
+            let connections = seen.connections;
+            let whole = [seen.cpu_ns, seen.spin_ns, seen.run_queue_ns, connections.disconnects, connections.splits];
+            for (name, count) in OF_INTERVALS.into_iter().zip(whole) {
+                row.insert(name.into(), count.into());
+            }
+            row
+        };
+        record.labels.iter().zip(&seen.ops).map(of).collect::<Vec<_>>()
+    })
+}
+
+/// Adds a member to a table. Where that fails, the table is as it was.
+pub(super) fn append(path: &Path, member: &[u8]) -> io::Result<()> {
+    let mut file = File::options().create(true).append(true).open(path)?;
+    let length = file.metadata()?.len();
+    file.write_all(member).inspect_err(|_| {
+        // A torn member would hide those that follow.
+        let _ = file.set_len(length);
+    })
+}
+
+/// Gives each row of a table as JSON, in order; none where there is no such file. The end of a table that a crash has torn
+/// is left out.
+///
+/// # Errors
+/// The file cannot be read, or is damaged before its end.
+pub fn lines_of(path: &Path, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut lines = BufReader::with_capacity(1 << 16, MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file)));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match lines.read_until(b'\n', &mut line) {
+            Ok(0) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
+            Ok(_) => each(&line)?,
         }
-        add("cpu_ns".into(), u64s(rows, |r| r.cpu_ns));
-        add("spin_ns".into(), u64s(rows, |r| r.spin_ns));
-        add("run_queue_ns".into(), u64s(rows, |r| r.run_queue_ns));
-        add("disconnects".into(), u64s(rows, |r| r.disconnects));
-        add("splits".into(), u64s(rows, |r| r.splits));
-        parquet(&self.earlier.intervals, columns)
-    }
-
-    /// `resources.parquet` as bytes.
-    ///
-    /// # Errors
-    /// What the Parquet writer says.
-    pub fn resources_parquet(&self) -> Result<Vec<u8>, ParquetError> {
-        let rows = &self.resources;
-        let mut columns = places(rows.iter().map(|r| &*r.place));
-        columns.push(("at_ns".into(), u64s(rows, |r| r.at_ns)));
-        columns.push(("rss_bytes".into(), u64s(rows, |r| r.rss_bytes)));
-        columns.push(("process_cpu_ns".into(), u64s(rows, |r| r.cpu_ns)));
-        columns.push(("lateness_ns".into(), u64s(rows, |r| r.lateness_ns)));
-        parquet(&self.earlier.resources, columns)
-    }
-
-    /// `server_resources.parquet` as bytes.
-    ///
-    /// # Errors
-    /// What the Parquet writer says.
-    pub fn server_resources_parquet(&self) -> Result<Vec<u8>, ParquetError> {
-        self.used.parquet(&self.earlier.server_resources)
-    }
-
-    /// `store_stats.parquet` as bytes.
-    ///
-    /// # Errors
-    /// What the Parquet writer says.
-    pub fn store_stats_parquet(&self) -> Result<Vec<u8>, ParquetError> {
-        self.store_figures.parquet(&self.earlier.store_stats)
     }
 }
 
-type Column = (String, ArrayRef);
-
-pub(super) fn u64s<R>(rows: &[R], pick: fn(&R) -> u64) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick)))
+/// The rows of a table, each as what is asked for; see [`lines_of`].
+///
+/// # Errors
+/// As [`lines_of`]; or a row lacks what was asked for.
+pub fn rows_of<R: DeserializeOwned>(path: &Path) -> io::Result<Vec<R>> {
+    let mut rows = Vec::new();
+    lines_of(path, |line| {
+        rows.push(serde_json::from_slice(line).map_err(|e| io::Error::other(format!("row {}: {e}", rows.len() + 1)))?);
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
-pub(super) fn places<'a>(rows: impl Iterator<Item = &'a Place> + Clone) -> Vec<Column> {
-    vec![
-        ("trial".into(), Arc::new(UInt32Array::from_iter_values(rows.clone().map(|p| p.trial)))),
-        ("store".into(), Arc::new(StringArray::from_iter_values(rows.clone().map(|p| &p.store)))),
-        ("phase".into(), Arc::new(StringArray::from_iter_values(rows.clone().map(|p| &p.phase)))),
-        ("warm_up".into(), Arc::new(rows.map(|p| Some(p.warm_up)).collect::<BooleanArray>())),
-    ]
-}
-
-pub(super) fn parquet(earlier: &[RecordBatch], columns: Vec<Column>) -> Result<Vec<u8>, ParquetError> {
-    // Nulls are allowed everywhere but come only where a histogram is empty.
-    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| {
-        let nullable = array.is_nullable() || name.ends_with("_ns");
-        (name, array, nullable)
-    }))?;
-    let properties = WriterProperties::builder()
-        .set_created_by(format!("storebench {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
-        .build();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))?;
-    for batch in earlier.iter().chain([&batch]) {
-        writer.write(batch)?;
+/// A table with the rows of these trials only, as one member; none where there is no such file.
+pub(super) fn of_trials(path: &Path, trials: &[u32]) -> io::Result<Option<Vec<u8>>> {
+    #[derive(serde::Deserialize)]
+    struct Of {
+        trial: u32,
     }
-    writer.into_inner()
+    if !path.exists() {
+        return Ok(None);
+    }
+    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+    lines_of(path, |line| {
+        let Of { trial } = serde_json::from_slice(line)?;
+        if trials.contains(&trial) { out.write_all(line) } else { Ok(()) }
+    })?;
+    out.finish().map(Some)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use arrow_array::cast::AsArray;
-    use arrow_array::types::UInt64Type;
-    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use serde_json::Value;
 
     use super::*;
     use crate::results::fixture;
 
-    fn read(bytes: &[u8]) -> RecordBatch {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(bytes).unwrap();
-        let mut reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-        reader.next().unwrap().unwrap()
+    const PLACE: Place<'static> = Place { trial: 1, store: "sqlite", phase: "steady", pass: "measured" };
+
+    fn read(record: &PhaseRecord, table: Table) -> Vec<Value> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(table.file());
+        for (of, member) in members(PLACE, record, &UseSamples::default()).unwrap() {
+            if of == table {
+                append(&path, &member).unwrap();
+            }
+        }
+        rows_of(&path).unwrap()
     }
 
     #[test]
     fn the_tables_read_back() {
-        let mut tables = Tables::default();
         let record = fixture::open_loop();
-        tables.add(1, "sqlite", &record, &UseSamples::default());
-        let batch = read(&tables.intervals_parquet().unwrap());
-        assert_eq!(batch.num_rows(), record.intervals.len() * record.labels.len());
-        let column = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().clone();
-        let succeeded: u64 = column("succeeded").values().iter().sum();
+        let rows = read(&record, Table::Intervals);
+        assert_eq!(rows.len(), record.intervals.len() * record.labels.len());
+        let succeeded: u64 = rows.iter().map(|row| row["succeeded"].as_u64().unwrap()).sum();
         assert_eq!(succeeded, record.operations());
         // Percentiles are the interval's own, from its merged histogram.
         let own = record.intervals[0].record().ops[0].response.value_at_quantile(0.99);
-        assert_eq!(column("response_p99_ns").value(0), own);
-        let resources = read(&tables.resources_parquet().unwrap());
-        assert_eq!(resources.num_rows(), record.resources.len());
-        let told = read(&tables.store_stats_parquet().unwrap());
+        assert_eq!(rows[0]["response_p99_ns"].as_u64(), Some(own));
+        assert_eq!(read(&record, Table::Resources).len(), record.resources.len());
+        let told = read(&record, Table::StoreStats);
         let figures: usize = record.store_stats.samples.iter().map(|s| s.figures.len()).sum();
-        assert!(figures > 0 && told.num_rows() == figures);
-        let names: Vec<String> = told.schema().fields().iter().map(|f| f.name().clone()).collect();
-        assert_eq!(names, ["trial", "store", "phase", "warm_up", "at_ns", "took_ns", "figure", "value"]);
-        let values = told.column_by_name("value").unwrap().as_primitive::<arrow_array::types::Float64Type>().clone();
-        assert_eq!(values.value(0), record.store_stats.samples[0].figures[0].1);
+        assert!(figures > 0 && told.len() == figures);
+        let names: Vec<&String> = told[0].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["trial", "store", "phase", "pass", "at_ns", "took_ns", "figure", "value"]);
+        assert_eq!(told[0]["value"].as_f64().unwrap(), record.store_stats.samples[0].figures[0].1);
+    }
+
+    #[test]
+    fn columns_are_those_of_the_rows() {
+        let mut used = UseSamples::default();
+        used.samples.push(crate::results::resources::tests::sample(1, 2, 3, 4));
+        for (table, member) in members(PLACE, &fixture::open_loop(), &used).unwrap() {
+            let dir = tempfile::tempdir().unwrap();
+            append(&dir.path().join("t"), &member).unwrap();
+            let rows: Vec<Value> = rows_of(&dir.path().join("t")).unwrap();
+            let names: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+            let columns = table.columns();
+            assert_eq!(names, columns.iter().map(|(name, _)| name).collect::<Vec<_>>(), "{table:?}");
+            for (name, column) in &columns {
+                let fits = |value: &Value| match column {
+                    Column::Integer => value.is_u64(),
+                    Column::Number => value.is_number(),
+                    Column::Text => value.is_string(),
+                };
+                assert!(rows.iter().all(|row| row[name].is_null() || fits(&row[name])), "{table:?} {name}");
+            }
+        }
     }
 
     #[test]
     fn a_series_that_does_not_exist_is_null() {
-        let mut tables = Tables::default();
-        tables.add(1, "sqlite", &fixture::closed_loop(), &UseSamples::default());
-        let batch = read(&tables.intervals_parquet().unwrap());
-        let column = batch.column_by_name("response_p50_ns").unwrap();
-        assert_eq!(column.null_count(), batch.num_rows());
-        read(&{
-            let mut one = Tables::default();
-            one.add(1, "x", &fixture::load(), &UseSamples::default());
-            one.resources_parquet().unwrap()
-        });
+        let rows = read(&fixture::closed_loop(), Table::Intervals);
+        assert!(rows.iter().all(|row| row["response_p50_ns"].is_null()), "{rows:?}");
+        assert!(rows.iter().any(|row| !row["service_p50_ns"].is_null()));
+    }
+
+    #[test]
+    fn phases_follow_each_other_and_a_torn_end_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(Table::Resources.file());
+        let member = |trial| {
+            packed(
+                Place { trial, ..PLACE },
+                [1, 2].map(|at| serde_json::json!({"at": at}).as_object().cloned()).into_iter(),
+            )
+            .unwrap()
+        };
+        append(&path, &member(1)).unwrap();
+        append(&path, &member(2)).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let trials =
+            || rows_of::<Value>(&path).unwrap().iter().map(|row| row["trial"].as_u64().unwrap()).collect::<Vec<_>>();
+        assert_eq!(trials(), [1, 1, 2, 2]);
+        for cut in member(1).len()..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            assert_eq!(trials()[..2], [1, 1], "cut at {cut}");
+        }
+        std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+        let kept = of_trials(&path, &[1]).unwrap().unwrap();
+        std::fs::write(&path, kept).unwrap();
+        append(&path, &member(3)).unwrap();
+        assert_eq!(trials(), [1, 1, 3, 3]);
+        assert_eq!(of_trials(&dir.path().join("none"), &[1]).unwrap(), None);
+    }
+
+    #[test]
+    fn damage_before_the_end_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.jsonl.gz");
+        std::fs::write(&path, "no gzip at all, but long enough to be some").unwrap();
+        assert!(rows_of::<Value>(&path).is_err());
     }
 }

@@ -176,7 +176,7 @@ fn a_run_that_broke_off_is_gone_on_with() {
     let folder = outcome.folder.unwrap();
     assert!(outcome.result.run.interrupted);
     let rows = |name: &str| std::fs::metadata(folder.join(name)).unwrap().len();
-    let size = rows("intervals.parquet");
+    let size = rows("intervals.jsonl.gz");
 
     let again = RunRequest { resume: Some(folder.clone()), ..whole.clone() };
     let result = quietly(&again).result;
@@ -185,7 +185,7 @@ fn a_run_that_broke_off_is_gone_on_with() {
     assert_eq!(numbers, (1..=12).collect::<Vec<u32>>());
     assert_eq!(result.trials[..4], outcome.result.trials[..4], "what was whole is kept");
     assert_eq!(read_run(&folder).unwrap().trials.len(), 12);
-    assert!(rows("intervals.parquet") > size);
+    assert!(rows("intervals.jsonl.gz") > size);
     assert_eq!(
         std::fs::read_dir(&folder)
             .unwrap()

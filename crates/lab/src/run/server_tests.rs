@@ -207,7 +207,7 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     // Figures of the store, and its plan of the query.
     let figure = mixed.store_stats.figures["queue_documents"];
     assert!(mixed.store_stats.answers >= 2 && figure.first < figure.last && figure.last == figure.max, "{figure:?}");
-    assert!(folder.join("store_stats.parquet").metadata().unwrap().len() > 0);
+    assert!(folder.join("store_stats.jsonl.gz").metadata().unwrap().len() > 0);
     let plan = mixed.ops["of-author"].query_plan.as_ref().unwrap();
     assert!(plan.full_scan && plan.plan.starts_with("author = \"") && plan.field.as_deref() == Some("author"));
     assert_eq!(mixed.ops["update"].query_plan, None);

@@ -13,7 +13,9 @@ use storebench_core::store::{
 use storebench_core::workload::{Body, Study};
 
 use super::*;
-use crate::results::{RunResult, read_run, schema};
+#[cfg(feature = "schema")]
+use crate::results::schema;
+use crate::results::{RunResult, read_run};
 use crate::verdicts::Level;
 
 const STUDY: &str = r#"
@@ -168,6 +170,7 @@ fn a_run_is_measured_judged_and_kept() {
     assert_eq!((kinds.first().unwrap().as_str(), kinds.last().unwrap().as_str()), ("run-began", "run-ended"));
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
     let outcome = quietly(&request(STUDY, vec![("memory", memory())], None)).unwrap();
@@ -215,6 +218,7 @@ fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
     assert!(value.pointer("/trials/0/phases/2/ops/read/response_ns").unwrap().is_null());
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn the_schema_in_the_documentation_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/run.schema.json");

@@ -23,7 +23,7 @@ use super::request::RunRequest;
 use super::runner::{Arm, Session};
 use crate::human::count;
 use crate::plan::PlannedTrial;
-use crate::results::{PhaseFrame, PhaseResult, TasksResult, UseSamples, gather_phase};
+use crate::results::{Pass, PhaseFrame, PhaseResult, TasksResult, UseSamples, gather_phase};
 
 /// Files of one collection, at most.
 const MOST_FILES: u32 = 16;
@@ -288,8 +288,9 @@ impl Session<'_> {
             elapsed_ns: record.elapsed_ns,
             connections: SessionCounters::default(),
         });
-        journal
-            .keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record, &UseSamples::default()));
+        journal.keep(|folder| {
+            folder.add_phase(planned.trial, &arm.request.store_name, Pass::Measured, &record, &UseSamples::default())
+        });
         let frame = PhaseFrame {
             documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
             capabilities: &arm.capabilities,

@@ -27,7 +27,7 @@ use crate::environment::{is_here, port_of};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Course, Failure, FaultResult, ForgottenResult, LimitedResult, PhaseFrame, PhaseResult,
+    CollectionResult, Course, Failure, FaultResult, ForgottenResult, LimitedResult, Pass, PhaseFrame, PhaseResult,
     ProbeResult, QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When,
     gather_phase,
 };
@@ -306,7 +306,7 @@ impl Session<'_> {
             }
             None => match &plan.copy {
                 Some(copy) => self.copy(arm, planned, position, &plan, copy, journal)?,
-                None => self.measure(arm, planned, position, &plan, block_seed(arm, planned, 0), journal)?,
+                None => self.measure(arm, planned, position, &plan, None, journal)?,
             },
         };
         match &partial {
@@ -366,8 +366,8 @@ impl Session<'_> {
             };
             let probe = self.at_rate(arm, position, rate)?;
             // Other keys and arrivals each time: the same ones would confirm nothing.
-            let seed = block_seed(arm, planned, out.probes.len() as u64 + 1);
-            let (mut found, partial) = self.measure(arm, planned, position, &probe, seed, journal)?;
+            let number = out.probes.len() as u32 + 1;
+            let (mut found, partial) = self.measure(arm, planned, position, &probe, Some(number), journal)?;
             // Cut off by the user, it says nothing of its rate: what held before stands.
             if self.stop.asked() {
                 let so_far = search.so_far();
@@ -411,7 +411,7 @@ impl Session<'_> {
             (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
                 let again = self.at_rate(arm, position, rate.unwrap_or(wanted.from))?;
-                self.measure(arm, planned, position, &again, block_seed(arm, planned, 0), journal)?
+                self.measure(arm, planned, position, &again, None, journal)?
             }
         };
         Ok((out, shown.0, shown.1))
@@ -433,17 +433,18 @@ impl Session<'_> {
         Ok(PhasePlan { versions_above: arm.plan(position, true).versions_above, ..resolved })
     }
 
-    /// Runs one phase as planned, keys and arrivals drawn from `seed`, and keeps it.
+    /// Runs one phase as planned, or as this probe of a search, and keeps it.
     fn measure(
         &mut self,
         arm: &Arm,
         planned: &PlannedTrial,
         position: usize,
         plan: &PhasePlan,
-        seed: u64,
+        probe: Option<u32>,
         journal: &mut Journal<'_>,
     ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
         let phase = &arm.study().phases[position];
+        let seed = block_seed(arm, planned, probe.unwrap_or(0).into());
         let catalog = &self.catalog(arm);
         let which = (arm.position, position);
         if arm.capabilities.embedded && !plan.recipes.is_empty() && !self.calibrated.contains_key(&which) {
@@ -515,13 +516,8 @@ impl Session<'_> {
         if let Some(died) = died {
             record.partial = Some(Partial { cause: PartialCause::Disconnected, why: died.to_string() });
         }
-        if phase.rate.is_none()
-            && let Some((Rate::Constant(per_s), _)) = plan.rate
-        {
-            record.name = format!("{}@{}", record.name, per_s.round());
-        }
-        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, &record, &sampling.taken));
-        record.name.clone_from(&plan.name);
+        let pass = Pass::of(probe, record.warm_up);
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, pass, &record, &sampling.taken));
         let happened = breaker.as_ref().map_or(&[][..], |breaker| &breaker.happened);
         if let Some(message) = untold(&record.store_stats, happened) {
             let times = record.store_stats.failed;
@@ -544,6 +540,7 @@ impl Session<'_> {
             calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
         };
         let mut found = gather_phase(&record, &frame);
+        found.probe = probe;
         found.resources = ResourcesResult::of(&sampling.taken, &found, self.stored(arm, position));
         if let Some(used) = &mut found.resources {
             used.limited = limited_before.zip(limited()).map(|(before, after)| LimitedResult::between(&before, &after));

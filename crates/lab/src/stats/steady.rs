@@ -1,5 +1,6 @@
 //! What happened on the time axis of a run: stalls, changes of level, a slope.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,8 @@ const MOST_CHANGES: usize = 8;
 const VALUES_A_CHANGE: usize = 25;
 
 /// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SeriesEventKind {
     /// Hardly anything was answered for a while.
@@ -36,7 +38,8 @@ pub enum SeriesEventKind {
 }
 
 /// One event of a series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SeriesEvent {
     /// What.
     pub kind: SeriesEventKind,
@@ -51,7 +54,8 @@ pub struct SeriesEvent {
 }
 
 /// What a series says of a run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Steadiness {
     /// What happened, in order of time.
     pub events: Vec<SeriesEvent>,

@@ -202,6 +202,7 @@ mod tests {
     #[test]
     fn counts_become_rates_within_a_phase_and_levels_stay() {
         let row = |phase: &str, at_s: u64, figure: &str, value: f64| StoreRow {
+            pass: String::new(),
             trial: 1,
             phase: phase.to_owned(),
             at_ns: at_s * 1_000_000_000,

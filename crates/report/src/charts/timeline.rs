@@ -285,7 +285,7 @@ pub(super) fn rates(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&In
 
 /// The greatest of a percentile, over all operations of an interval.
 fn worst(rows: &[&IntervalRow], axis: &Timeline, nth: usize) -> Points {
-    points(rows, axis, &|of| of.iter().filter_map(|row| row.times[nth]).max().map(|ns| ns as f64))
+    points(rows, axis, &|of| of.iter().filter_map(|row| row.times()[nth]).max().map(|ns| ns as f64))
 }
 
 /// One point for each interval, or for as many neighbours together as leave few enough points.
@@ -418,7 +418,8 @@ mod tests {
             succeeded,
             documents: succeeded,
             errors: 0,
-            times: [None; 4],
+            pass: String::new(),
+            times: Default::default(),
         };
         counts.into_iter().enumerate().map(row).collect()
     }

@@ -12,10 +12,17 @@ const MOST_LINES: usize = 40;
 const MOST_SERIES: usize = 60;
 
 pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
+    let left_out = subject.runs.iter().any(|run| run.old_tables_left_out);
     html! {
-        @if !charts.is_empty() {
+        @if !charts.is_empty() || left_out {
             section #charts {
                 h2 { "Charts" }
+                @if left_out {
+                    p.dim {
+                        "An older version kept the tables of this run as Parquet, which this build of Storebench does not \
+                         read: charts over time are left out. A build with the feature `tables` has them."
+                    }
+                }
                 noscript { p.dim { "Charts are drawn by a script of this page, which does not run here; each has a table." } }
                 @for chart in charts { (place(subject, chart)) }
             }

@@ -9,7 +9,7 @@ use storebench_lab::conclude::conclude;
 use storebench_lab::environment::Environment;
 use storebench_lab::plan::Plan;
 use storebench_lab::results::{
-    FORMAT, PhaseFrame, RunInfo, RunResult, Tables, TrialResult, UseSamples, gather_phase, histogram_log, log_name,
+    FORMAT, Pass, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples, gather_phase,
 };
 
 /// Arms, each a trial in each block.
@@ -77,12 +77,11 @@ fn phase(trial: u32) -> PhaseRecord {
 pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     let capabilities = Capabilities::default();
     let settings = [("popularity".to_owned(), "uniform".into())].into();
-    let (planned, mut tables, mut trials) = (serde_json::json!(120), Tables::default(), Vec::new());
+    let (planned, mut trials) = (serde_json::json!(120), Vec::new());
+    let mut out = RunFolder::at(folder.to_owned(), Secrets::default())?;
     for number in 1..=count {
         let record = phase(number);
-        tables.add(number, "store", &record, &UseSamples::default());
-        let log = histogram_log(&record, "large")?;
-        std::fs::write(folder.join(log_name(number, "store", "steady")), log)?;
+        out.add_phase(number, "store", Pass::Measured, &record, &UseSamples::default())?;
         let frame = PhaseFrame {
             documents: &[],
             capabilities: &capabilities,
@@ -124,8 +123,7 @@ pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
         verdicts: Vec::new(),
     };
     conclude(&[], &mut result);
-    std::fs::write(folder.join("run.json"), serde_json::to_vec(&result)?)?;
-    std::fs::write(folder.join("intervals.parquet"), tables.intervals_parquet()?)?;
-    std::fs::write(folder.join("resources.parquet"), tables.resources_parquet()?)?;
+    out.write_result(&result)?;
+    out.finish()?;
     Ok(())
 }

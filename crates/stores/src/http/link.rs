@@ -181,7 +181,7 @@ impl Link {
             }
         }
         // TCP sends at once; TLS may hold back the end of what it encrypted.
-        if let Stream::Tls(_) = stream
+        if stream.is_encrypted()
             && let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx)
         {
             return Turn::Broken(error);

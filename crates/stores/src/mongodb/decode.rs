@@ -270,7 +270,7 @@ mod tests {
     fn there_and_back(json: &str) -> String {
         let bytes = stored(json).unwrap();
         // The official crate reads what was written as the same.
-        let theirs = mongodb::bson::Document::from_reader(bytes.as_slice()).unwrap();
+        let theirs = ::bson::Document::from_reader(bytes.as_slice()).unwrap();
         assert_eq!(theirs.get_str(KEY).unwrap(), "the key");
         let mut out = Vec::new();
         let found = document(&bytes, Body::Json, None, &mut out).unwrap();
@@ -331,16 +331,16 @@ mod tests {
 
     #[test]
     fn types_that_json_lacks_are_told_as_extended_json() {
-        use mongodb::bson::{Bson, DateTime, Timestamp, doc, oid::ObjectId};
+        use ::bson::{Bson, DateTime, Timestamp, doc, oid::ObjectId};
         let document_of_others = doc! {
             "_id": ObjectId::from_bytes([7; 12]),
             "when": DateTime::from_millis(-5),
             "stamp": Timestamp { time: 9, increment: 8 },
-            "bytes": Bson::Binary(mongodb::bson::Binary { subtype: 4.into(), bytes: vec![1, 2] }),
+            "bytes": Bson::Binary(::bson::Binary { subtype: 4.into(), bytes: vec![1, 2] }),
             "nan": f64::NAN,
-            "money": "1.20".parse::<mongodb::bson::Decimal128>().unwrap(),
-            "regex": Bson::RegularExpression(mongodb::bson::Regex { pattern: "^a".try_into().unwrap(), options: "i".try_into().unwrap() }),
-            "code": Bson::JavaScriptCodeWithScope(mongodb::bson::JavaScriptCodeWithScope { code: "x".into(), scope: doc! {"y": 1} }),
+            "money": "1.20".parse::<::bson::Decimal128>().unwrap(),
+            "regex": Bson::RegularExpression(::bson::Regex { pattern: "^a".try_into().unwrap(), options: "i".try_into().unwrap() }),
+            "code": Bson::JavaScriptCodeWithScope(::bson::JavaScriptCodeWithScope { code: "x".into(), scope: doc! {"y": 1} }),
             "min": Bson::MinKey,
             "_sb_rev": "theirs",
         };

@@ -14,6 +14,7 @@ use storebench_core::store::StoreError;
 use super::auth::Login;
 use super::bson::{self, Members};
 use super::errors::{NO_SUCH_COMMAND, Told, is_ok};
+use super::srv;
 use super::wire::{self, Broken, Connection};
 use crate::net::{Host, Tls, connect};
 
@@ -201,15 +202,8 @@ impl Finder {
                  machine's DNS answer SRV queries?"
             ))
         };
-        // The official crate knows the rules of these names; no user and no password are in this URL.
-        let url = format!("mongodb+srv://{name}/");
-        let looked_up = tokio::time::timeout(within, mongodb::options::ClientOptions::parse(url)).await;
-        let found =
-            looked_up.map_err(|_| unknown("no answer in time"))?.map_err(|error| unknown(&error.kind.to_string()))?;
-        let hosts: Vec<Host> = found.hosts.iter().filter_map(|address| host_of(&address.to_string())).collect();
-        if hosts.is_empty() {
-            return Err(unknown("the list is empty"));
-        }
+        let looked_up = tokio::time::timeout(within, srv::hosts(name)).await;
+        let hosts = looked_up.map_err(|_| unknown("no answer in time"))?.map_err(|why| unknown(&why))?;
         *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts.clone());
         Ok(hosts)
     }

@@ -50,6 +50,7 @@ mod lane;
 mod namespace;
 mod patch;
 mod session;
+mod srv;
 mod stats;
 mod url;
 mod wire;

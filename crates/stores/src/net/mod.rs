@@ -6,25 +6,36 @@
 //! (`password_file=`), in a variable of the environment (`password_env=`, else
 //! `STOREBENCH_PASSWORD`).
 
-mod address;
 mod backoff;
-mod control;
 mod lost;
 mod mix;
-mod secret;
 mod stream;
+
+#[cfg(feature = "net")]
+mod address;
+#[cfg(feature = "net")]
+mod connect;
+#[cfg(feature = "net")]
+mod control;
+#[cfg(feature = "net")]
+mod secret;
+#[cfg(feature = "net")]
 mod tls;
 
-pub(crate) use address::{Address, Host};
 pub(crate) use backoff::Backoff;
-pub(crate) use control::Control;
 pub(crate) use lost::{lost, not_connected};
 pub(crate) use mix::{STEP, draw, finish, mix};
-pub(crate) use secret::Secret;
-pub(crate) use stream::{Stream, connect, encrypt};
-pub(crate) use tls::Tls;
-#[cfg(test)]
+pub(crate) use stream::Stream;
+#[cfg(all(test, feature = "net"))]
 pub(crate) use tls::tests::{held_reader, squeeze};
+#[cfg(feature = "net")]
+pub(crate) use {
+    address::{Address, Host},
+    connect::{connect, encrypt},
+    control::Control,
+    secret::Secret,
+    tls::Tls,
+};
 
 use crate::registry::OptionHelp;
 

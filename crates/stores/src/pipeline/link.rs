@@ -240,7 +240,7 @@ fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Re
         }
         wrote = true;
     }
-    if wrote || matches!(*stream, Stream::Tls(_)) {
+    if wrote || stream.is_encrypted() {
         match stream.poll_flush(cx) {
             Poll::Ready(Err(error)) => return Err(error.to_string()),
             Poll::Ready(Ok(())) | Poll::Pending => {}

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 
 use super::channel::Channel;
-use crate::net::Stream;
 
 /// So much may lie in the output buffer before what was sent is moved out of it.
 const MOVE_BYTES: usize = 1 << 20;
@@ -61,7 +60,7 @@ impl Output {
             self.forget_sent();
         }
         // TLS takes more than the socket does, and nothing but this writes the rest.
-        if let Stream::Tls(_) = channel.stream
+        if channel.stream.is_encrypted()
             && let Poll::Ready(Err(error)) = Pin::new(&mut channel.stream).poll_flush(cx)
         {
             return Err(error);

@@ -1,5 +1,5 @@
-//! The `mongodb` driver against nx-27017 (MongoDB's protocol over SQLite), the official crate as the
-//! other user of the same database, and a fake for what nx-27017 does not do.
+//! The `mongodb` driver against nx-27017 (MongoDB's protocol over SQLite), somebody else who writes the same
+//! database by MongoDB's own BSON crate, and a fake for what nx-27017 does not do.
 
 mod answers;
 mod drive;
@@ -7,7 +7,7 @@ mod drive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use storebench_core::store::{
     Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Persisted,
     Prepare, ReadConsistency, Request, SessionOptions, StoreError,
@@ -32,51 +32,36 @@ fn unreachable(result: Result<Namespace, StoreError>) -> String {
     }
 }
 
-/// Somebody else, by the official crate.
-struct Other {
-    runtime: tokio::runtime::Runtime,
-    client: mongodb::Client,
-}
+/// Somebody else at the same server.
+struct Other(storebench_fakes::mongodb::Client);
 
 impl Other {
     fn new(url: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let client = runtime.block_on(mongodb::Client::with_uri_str(format!("{url}/?retryWrites=false"))).unwrap();
-        Self { runtime, client }
+        Self(storebench_fakes::mongodb::Client::connect(url).unwrap())
     }
 
     fn insert(&self, database: &str, collection: &str, documents: Vec<Document>) {
-        let collection = self.client.database(database).collection::<Document>(collection);
-        self.runtime.block_on(async { collection.insert_many(documents).await }).unwrap();
+        self.0.insert(database, collection, documents).unwrap();
     }
 
     fn read(&self, database: &str, collection: &str, key: Bson) -> Option<Document> {
-        let collection = self.client.database(database).collection::<Document>(collection);
-        self.runtime.block_on(async { collection.find_one(doc! { "_id": key }).await }).unwrap()
+        self.0.find(database, collection, doc! { "_id": key }).unwrap().pop()
     }
 
     /// Everything in a database: names of collections, documents, indexes.
     fn everything(&self, database: &str) -> Vec<String> {
-        let database = self.client.database(database);
-        self.runtime.block_on(async {
-            let mut names = database.list_collection_names().await.unwrap();
-            names.sort();
-            let mut all = Vec::new();
-            for name in names {
-                let collection = database.collection::<Document>(&name);
-                let mut cursor = collection.find(doc! {}).sort(doc! { "_id": 1 }).await.unwrap();
-                while cursor.advance().await.unwrap() {
-                    all.push(format!("{name}: {:?}", cursor.deserialize_current().unwrap()));
-                }
-                all.push(format!("{name}: {:?}", collection.list_index_names().await.unwrap()));
-            }
-            all
-        })
+        let mut all = Vec::new();
+        for name in self.0.collections(database).unwrap() {
+            let documents = self.0.find(database, &name, doc! {}).unwrap();
+            all.extend(documents.iter().map(|document| format!("{name}: {document:?}")));
+            all.push(format!("{name}: {:?}", self.0.indexes(database, &name).unwrap()));
+        }
+        all
     }
 }
 
 #[test]
-fn the_official_crate_and_this_driver_read_each_other() {
+fn the_official_bson_and_this_driver_read_each_other() {
     let server = Server::start("nx-27017");
     let other = Other::new(&server.url);
     let store = open(&format!("{}/shared", server.url));
@@ -342,7 +327,7 @@ fn fake_with_users(password: &'static str) -> u16 {
     serve(move |name, command| {
         let payload = || String::from_utf8(command.get_binary_generic("payload").unwrap().clone()).unwrap();
         let sasl = |done: bool, text: String| {
-            let payload = mongodb::bson::Binary { subtype: 0.into(), bytes: text.into_bytes() };
+            let payload = bson::Binary { subtype: 0.into(), bytes: text.into_bytes() };
             Reply::Answer(doc! { "ok": 1.0, "conversationId": 1, "done": done, "payload": payload })
         };
         match name {

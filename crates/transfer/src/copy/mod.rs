@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::engine::Stop;
@@ -79,7 +80,8 @@ pub struct CopyRequest<'a> {
 }
 
 /// What came of a copy.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CopyReport {
     /// Always `storebench-copy/1`.
     pub format: String,
@@ -119,7 +121,8 @@ pub struct CopyReport {
 }
 
 /// Records that repeat a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RepeatedKeys {
     /// How many.
     pub records: u64,
@@ -146,6 +149,7 @@ pub fn name_of(settings: &str) -> String {
 }
 
 /// The JSON Schema of a [`CopyReport`].
+#[cfg(feature = "schema")]
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(CopyReport)
 }

@@ -9,6 +9,7 @@ mod absent;
 mod ahead;
 #[cfg(feature = "remote")]
 mod blocks;
+#[cfg(feature = "tables")]
 mod chunks;
 #[cfg(feature = "remote")]
 mod fault;
@@ -27,11 +28,13 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "tables")]
 use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(not(feature = "remote"))]
 use absent as object;
+#[cfg(feature = "tables")]
 pub(crate) use chunks::{Chunks, Seekable};
 use object::{Object, Version};
 use url::RemoteUrl;
@@ -308,6 +311,7 @@ impl Found {
     ///
     /// # Errors
     /// The server does not give pieces.
+    #[cfg(feature = "tables")]
     pub(crate) fn chunks(&self) -> Result<Chunks, TransferError> {
         match &self.version {
             Some((object, version)) => object.chunks(version).map(Chunks::Remote),

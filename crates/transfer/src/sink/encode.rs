@@ -9,6 +9,7 @@ use super::Refusal;
 use super::Rows;
 use super::files::FileSinkOptions;
 use super::line::line;
+#[cfg(feature = "tables")]
 use super::tables::TableEncoder;
 use crate::columns::Columns;
 use crate::format::Format;
@@ -17,8 +18,19 @@ use crate::source::Packing;
 
 /// Writes one file, or standard output.
 pub(super) enum Encoder<'a> {
-    Lines { out: Packer, key_field: Option<&'a str>, lines: Vec<u8> },
-    Rows { out: Packer, columns: &'a Columns, delimiter: u8, rows: Vec<u8>, cells: Rows<'a> },
+    Lines {
+        out: Packer,
+        key_field: Option<&'a str>,
+        lines: Vec<u8>,
+    },
+    Rows {
+        out: Packer,
+        columns: &'a Columns,
+        delimiter: u8,
+        rows: Vec<u8>,
+        cells: Rows<'a>,
+    },
+    #[cfg(feature = "tables")]
     Table(Box<TableEncoder<'a>>),
 }
 
@@ -36,7 +48,10 @@ impl<'a> Encoder<'a> {
                 }
                 encoder
             }
+            #[cfg(feature = "tables")]
             Format::Parquet | Format::Arrow => Self::Table(Box::new(TableEncoder::new(file, options)?)),
+            #[cfg(not(feature = "tables"))]
+            format @ (Format::Parquet | Format::Arrow) => return Err(io::Error::other(format.absent("the target"))),
         })
     }
 
@@ -93,6 +108,7 @@ impl<'a> Encoder<'a> {
                 out.write(rows)?;
                 Ok(refused)
             }
+            #[cfg(feature = "tables")]
             Self::Table(encoder) => encoder.write(records),
         }
     }
@@ -101,6 +117,7 @@ impl<'a> Encoder<'a> {
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Self::Lines { out, .. } | Self::Rows { out, .. } => out.finish(),
+            #[cfg(feature = "tables")]
             Self::Table(encoder) => encoder.finish(),
         }
     }

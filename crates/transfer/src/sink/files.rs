@@ -72,6 +72,7 @@ impl FileSinkOptions {
     /// # Errors
     /// What is there, or cannot be looked at.
     pub fn check_target(&self) -> Result<(), TransferError> {
+        self.format.check(&self.place.as_ref().map_or("standard output".to_owned(), Place::to_string))?;
         let Some(place) = self.place.as_ref().filter(|_| !self.replace) else { return Ok(()) };
         let goes_on = !self.fresh;
         if self.folder {

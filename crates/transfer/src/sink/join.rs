@@ -3,19 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow_ipc::reader::FileReader;
-use parquet::arrow::ArrowSchemaConverter;
-use parquet::column::writer::ColumnCloseResult;
-use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
 
 use super::encode::{Packer, head};
 use super::files::FileSinkOptions;
-use super::tables::arrow_file;
-use crate::columns::FILE_MARK;
+#[cfg(feature = "tables")]
+use super::tables::{batches, row_groups};
 use crate::format::Format;
 
 /// Writes `whole` from parts, in order.
@@ -29,8 +21,12 @@ pub(super) fn join(options: &FileSinkOptions, parts: &[PathBuf], whole: &Path) -
             out.write(&head(&options.columns, options.format.delimiter())?)?;
             rows(parts, out)
         }
+        #[cfg(feature = "tables")]
         Format::Parquet => row_groups(options, parts, out),
+        #[cfg(feature = "tables")]
         Format::Arrow => batches(options, parts, out),
+        #[cfg(not(feature = "tables"))]
+        format @ (Format::Parquet | Format::Arrow) => Err(io::Error::other(format.absent("the target"))),
     }
 }
 
@@ -79,43 +75,4 @@ fn array(parts: &[PathBuf], mut out: Packer) -> io::Result<()> {
     }
     out.write(if between == b"[\n" { b"[]\n" } else { b"\n]\n" })?;
     out.finish()
-}
-
-/// Row groups as they are, without unpacking them.
-fn row_groups(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
-    let schema = options.columns.arrow();
-    let types = ArrowSchemaConverter::new().convert(&schema).map_err(io::Error::other)?;
-    let mark = KeyValue::new(FILE_MARK.to_owned(), options.columns.mark());
-    let properties = Arc::new(WriterProperties::builder().set_key_value_metadata(Some(vec![mark])).build());
-    let mut out = SerializedFileWriter::new(out, types.root_schema_ptr(), properties).map_err(io::Error::other)?;
-    for part in parts {
-        let part = File::open(part)?;
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&part).map_err(io::Error::other)?;
-        for group in metadata.row_groups() {
-            let mut written = out.next_row_group().map_err(io::Error::other)?;
-            for column in group.columns() {
-                let close = ColumnCloseResult {
-                    bytes_written: column.compressed_size() as u64,
-                    rows_written: group.num_rows() as u64,
-                    metadata: column.clone(),
-                    bloom_filter: None,
-                    column_index: None,
-                    offset_index: None,
-                };
-                written.append_column(&part, close).map_err(io::Error::other)?;
-            }
-            written.close().map_err(io::Error::other)?;
-        }
-    }
-    out.into_inner().map_err(io::Error::other)?.sync_all()
-}
-
-fn batches(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
-    let mut out = arrow_file(out, &options.columns.arrow())?;
-    for part in parts {
-        for batch in FileReader::try_new_buffered(File::open(part)?, None).map_err(io::Error::other)? {
-            batch.and_then(|batch| out.write(&batch)).map_err(io::Error::other)?;
-        }
-    }
-    out.into_inner().map_err(io::Error::other)?.sync_all()
 }

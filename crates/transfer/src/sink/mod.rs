@@ -11,6 +11,7 @@ mod request;
 mod reserved;
 mod slots;
 mod store;
+#[cfg(feature = "tables")]
 mod tables;
 
 pub(crate) use files::part_name;
@@ -18,6 +19,8 @@ pub use files::{FileSink, FileSinkOptions};
 pub(crate) use fit::Rows;
 pub use reserved::OwnMembers;
 pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
+#[cfg(feature = "tables")]
+pub use tables::ParquetLines;
 
 use std::task::{Context, Poll};
 

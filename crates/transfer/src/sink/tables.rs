@@ -2,26 +2,36 @@
 
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
+use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::Decoder;
 use arrow_schema::Schema;
-use parquet::arrow::ArrowWriter;
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
 
 use super::encode::refusals;
 use super::files::FileSinkOptions;
 use super::{Refusal, Rows};
+use crate::columns::Columns;
+use crate::columns_arrow::FILE_MARK;
 use crate::format::Format;
 use crate::records::Records;
 
 /// A row group is held in memory until it is so large.
 const ROW_GROUP_BYTES: usize = 64 << 20;
+
+/// Rows of a batch, where lines come one by one.
+const BATCH: usize = 8_192;
 
 /// Writes one file.
 pub(super) struct TableEncoder<'a> {
@@ -53,13 +63,7 @@ impl<'a> TableEncoder<'a> {
         let out = if options.format == Format::Arrow {
             Out::Arrow(arrow_file(file, &schema)?)
         } else {
-            let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
-            let properties = WriterProperties::builder()
-                .set_compression(Compression::ZSTD(level))
-                .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
-                .build();
-            let out = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties));
-            Out::Parquet(out.map_err(io::Error::other)?)
+            Out::Parquet(parquet_file(file, &schema)?)
         };
         let decoder = ReaderBuilder::new(schema).with_batch_size(1 << 20).build_decoder().map_err(io::Error::other)?;
         let rows = Rows::new(columns, options.key_field.as_deref(), false);
@@ -90,10 +94,109 @@ impl<'a> TableEncoder<'a> {
     }
 }
 
+fn parquet_file(file: File, schema: &Arc<Schema>) -> io::Result<ArrowWriter<File>> {
+    let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .build();
+    ArrowWriter::try_new(file, Arc::clone(schema), Some(properties)).map_err(io::Error::other)
+}
+
+/// Lines of JSON on their way into a Parquet file of these columns.
+pub struct ParquetLines {
+    out: ArrowWriter<File>,
+    decoder: Decoder,
+}
+
+impl ParquetLines {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn new(file: File, columns: &Columns) -> io::Result<Self> {
+        let schema = Arc::new(columns.arrow());
+        let out = parquet_file(file, &schema)?;
+        let decoder = ReaderBuilder::new(schema).with_batch_size(BATCH).build_decoder().map_err(io::Error::other)?;
+        Ok(Self { out, decoder })
+    }
+
+    /// Adds lines; each has to fit the columns.
+    ///
+    /// # Errors
+    /// One does not, or the file cannot be written.
+    pub fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
+        while !lines.is_empty() {
+            let taken = self.decoder.decode(lines).map_err(io::Error::other)?;
+            lines = &lines[taken..];
+            if taken == 0 || self.decoder.len() >= BATCH {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.decoder.flush().map_err(io::Error::other)? {
+            Some(batch) => self.out.write(&batch).map_err(io::Error::other),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the file, which is then on the disk.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.out.into_inner().map_err(io::Error::other)?.sync_all()
+    }
+}
+
 /// A file of Arrow IPC, packed with LZ4 as others write it.
 pub(super) fn arrow_file(file: File, schema: &Schema) -> io::Result<FileWriter<File>> {
     IpcWriteOptions::default()
         .try_with_compression(Some(CompressionType::LZ4_FRAME))
         .and_then(|options| FileWriter::try_new_with_options(file, schema, options))
         .map_err(io::Error::other)
+}
+
+/// Row groups as they are, without unpacking them.
+pub(super) fn row_groups(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
+    let schema = options.columns.arrow();
+    let types = ArrowSchemaConverter::new().convert(&schema).map_err(io::Error::other)?;
+    let mark = KeyValue::new(FILE_MARK.to_owned(), options.columns.mark());
+    let properties = Arc::new(WriterProperties::builder().set_key_value_metadata(Some(vec![mark])).build());
+    let mut out = SerializedFileWriter::new(out, types.root_schema_ptr(), properties).map_err(io::Error::other)?;
+    for part in parts {
+        let part = File::open(part)?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&part).map_err(io::Error::other)?;
+        for group in metadata.row_groups() {
+            let mut written = out.next_row_group().map_err(io::Error::other)?;
+            for column in group.columns() {
+                let close = ColumnCloseResult {
+                    bytes_written: column.compressed_size() as u64,
+                    rows_written: group.num_rows() as u64,
+                    metadata: column.clone(),
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: None,
+                };
+                written.append_column(&part, close).map_err(io::Error::other)?;
+            }
+            written.close().map_err(io::Error::other)?;
+        }
+    }
+    out.into_inner().map_err(io::Error::other)?.sync_all()
+}
+
+/// Batches as they are.
+pub(super) fn batches(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
+    let mut out = arrow_file(out, &options.columns.arrow())?;
+    for part in parts {
+        for batch in FileReader::try_new_buffered(File::open(part)?, None).map_err(io::Error::other)? {
+            batch.and_then(|batch| out.write(&batch)).map_err(io::Error::other)?;
+        }
+    }
+    out.into_inner().map_err(io::Error::other)?.sync_all()
 }

@@ -14,7 +14,7 @@ use super::array::ArrayReader;
 use super::csv::CsvReader;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
 use super::unpack::{Damage, UpToDamage, cut_off, unpacked};
-use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, arrow, parquet};
+use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, tables};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
@@ -137,6 +137,7 @@ impl FileSource {
         };
         let files: Vec<InputFile> = Place::look(&places)?.into_iter().map(input).collect();
         files.iter().try_for_each(InputFile::check_packing)?;
+        files.iter().try_for_each(|file| file.format.check(&file.found.place.to_string()))?;
         let source = Self { files, stdin: None, options, counted: Mutex::default() };
         source.check_headers()?;
         Ok(source)
@@ -170,6 +171,7 @@ impl FileSource {
                 "Parquet is read from its end: give a file, not standard input".into(),
             ));
         }
+        options.format.map_or(Ok(()), |format| format.check("standard input"))?;
         Ok(Self { files: Vec::new(), stdin: Some(Arc::default()), options, counted: Mutex::default() })
     }
 
@@ -238,12 +240,7 @@ impl FileSource {
         }
         for (number, file) in self.files.iter().enumerate() {
             let number = number as u32;
-            let groups = match (file.format, file.packing) {
-                (Format::Parquet, _) => Some(parquet::row_groups(&file.found)?),
-                (Format::Arrow, Packing::Plain) if file.found.ranges => arrow::parts(&file.found)?,
-                _ => None,
-            };
-            if let Some(groups) = groups {
+            if let Some(groups) = tables::groups(file.format, file.packing, &file.found)? {
                 let groups = groups.into_iter().enumerate();
                 parts.extend(groups.map(|(n, bytes)| (Part::RowGroup { file: number, group: n as u32 }, Some(bytes))));
                 continue;
@@ -324,8 +321,7 @@ impl Source for FileSource {
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
                     let found = &self.files[file as usize].found;
-                    let read = if self.format(file) == Format::Arrow { arrow::read } else { parquet::read };
-                    return Ok(Box::new(read(found, group, shape.maker(), file)?) as Box<dyn Reader + 'a>);
+                    return tables::read(self.format(file), found, group, shape.maker(), file);
                 }
                 Part::Keys { .. } | Part::View { .. } | Part::ViewRows { .. } | Part::Walk { .. } | Part::Query => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
@@ -353,10 +349,8 @@ impl Source for FileSource {
 
     fn place(&self, split: &Split, origin: Origin) -> String {
         let name = self.name(origin.unit);
-        match self.format(origin.unit) {
-            Format::Parquet => return format!("{name}, row {}", origin.at + 1),
-            Format::Arrow => return arrow::place(&name, origin.at),
-            _ => {}
+        if let format @ (Format::Parquet | Format::Arrow) = self.format(origin.unit) {
+            return tables::place(format, &name, origin.at);
         }
         match self.line(origin.unit, origin.at) {
             Some(line) => format!("{name}, line {line}"),
@@ -378,7 +372,7 @@ impl FileSource {
     ) -> Result<Box<dyn Reader + 'a>, TransferError> {
         let (name, maker) = (self.name(file), shape.maker());
         if self.format(file) == Format::Arrow {
-            return Ok(Box::new(arrow::read_stream(input, maker, file, name)?));
+            return tables::read_stream(input, maker, file, name);
         }
         let (input, damage) = UpToDamage::new(input);
         Ok(match self.format(file) {

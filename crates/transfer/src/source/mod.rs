@@ -1,23 +1,24 @@
 //! Where records come from.
 
 mod array;
-mod arrow;
-mod arrow_lengths;
-mod batches;
 mod csv;
 mod files;
-mod guard;
 mod lines;
-mod outside_json;
-mod parquet;
 mod quotes;
 mod rows;
 mod store;
+#[cfg(feature = "tables")]
+mod tables;
+#[cfg(not(feature = "tables"))]
+#[path = "no_tables.rs"]
+mod tables;
 mod unpack;
 mod view_keys;
 
 pub use files::{FileSource, FileSourceOptions, Packing};
 pub use store::{StoreSource, StoreSourceOptions, TheirExpiry, ViewSource};
+#[cfg(feature = "tables")]
+pub use tables::parquet_rows;
 pub use view_keys::{ViewKeys, ViewKeysError};
 
 use std::task::{Context, Poll};

@@ -10,6 +10,7 @@ mod sums;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_core::engine::Stop;
@@ -29,7 +30,8 @@ const NAMED: usize = 20;
 const HELD: u64 = 1_000_000;
 
 /// What was found in the target, compared with what was written.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Verification {
     /// Records that were written.
     pub written: u64,
@@ -53,7 +55,8 @@ pub struct Verification {
 }
 
 /// Values of one kind that the target keeps otherwise than they were written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Changed {
     /// How many.
     pub values: u64,
@@ -62,7 +65,8 @@ pub struct Changed {
 }
 
 /// A key that is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Differing {
     /// The key.
     pub key: String,

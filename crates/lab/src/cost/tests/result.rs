@@ -30,6 +30,12 @@ fn json_gives_the_result_back() {
     let json = serde_json::to_string(&before).unwrap();
     assert_eq!(serde_json::from_str::<CostResult>(&json).unwrap(), before);
     assert!(json.contains(r#""compared_at":"within-limit""#), "{json}");
+}
+
+#[cfg(feature = "schema")]
+#[test]
+fn the_result_fits_its_schema() {
+    let before = whole();
     let schema = schemars::schema_for!(CostResult).to_value();
     let wrong = jsonschema::validator_for(&schema).unwrap().validate(&serde_json::to_value(&before).unwrap()).is_err();
     assert!(!wrong, "the result does not fit its own schema");

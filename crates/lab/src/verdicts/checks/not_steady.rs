@@ -29,7 +29,7 @@ more: caution. Its figures are then a mean over several states, and a longer pha
 A note says when the store stood still: seconds with less than {stalled} of the usual. Loads get a note at most, since a
 store that fills slows down. Rates that the study itself raises or lowers, phases that break their server, and those of fewer than ten seconds, are not
 judged. What to do: warm up until the level holds, lengthen the phase, and look at what the store says of itself at that
-time (`store_stats.parquet`).",
+time (the table `store_stats`).",
         change = percent(CHANGE),
         stalled = percent(STALLED),
         times = percent(TIMES),

@@ -11,11 +11,11 @@ use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::guard::guard;
 use super::outside_json::{OutsideJson, is_outside};
-use super::{Reader, Room, Unreadable};
-use crate::columns::{FILE_MARK, FileMark};
+use crate::columns_arrow::{FILE_MARK, FileMark};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
 use crate::shape::{Maker, members};
+use crate::source::{Reader, Room, Unreadable};
 
 /// Rows that are turned into documents at once.
 pub(super) const ROWS: usize = 1_024;

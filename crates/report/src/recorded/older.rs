@@ -1,23 +1,23 @@
-//! What a run folder holds of phases that ran several times in one trial, as those do whose rate is searched: which time is
-//! the result. Each time is recorded as `PHASE@RATE`, and times of one rate one behind the other.
+//! Which rows are the result, in folders of versions whose tables did not say it. Of a phase whose rate was searched each
+//! time was recorded as `PHASE@RATE`, and times of one rate one behind the other.
 
 use std::collections::HashMap;
 
-use storebench_lab::results::RunResult;
+use storebench_lab::results::{Pass, RunResult, log_name};
 
-use super::tables::IntervalRow;
+use super::tables::{IntervalRow, Row};
 
 /// One time that something was recorded: trial, recorded name, and how often that name was there before.
-type Pass = (u32, String, usize);
+type Time = (u32, String, usize);
 
-/// By pass the phase whose result it is. What is not there is no result.
+/// By time the phase whose result it is. What is not there is no result.
 #[derive(Debug, Default)]
-pub(super) struct Passes(HashMap<Pass, String>);
+pub(super) struct Passes(HashMap<Time, String>);
 
 impl Passes {
     /// Of the times of each phase that one whose counts are those of the result; the last where none is.
     pub(super) fn of(result: &RunResult, rows: &[IntervalRow]) -> Self {
-        let mut found: Vec<(Pass, u64)> = Vec::new();
+        let mut found: Vec<(Time, u64)> = Vec::new();
         let mut walk = Walk::default();
         for row in rows {
             let pass = walk.step(row.trial, &row.phase, row.from_ns);
@@ -45,18 +45,20 @@ impl Passes {
         Self(shown)
     }
 
-    /// Under which name, and as which time of it, a phase was recorded.
-    pub(super) fn recorded(&self, trial: u32, phase: &str) -> Option<(&str, usize)> {
+    /// The histogram log of a phase; none where nothing is known of it.
+    pub(super) fn log(&self, trial: u32, store: &str, phase: &str) -> Option<String> {
         let found = self.0.iter().find(|((of, ..), shown)| *of == trial && *shown == phase);
-        found.map(|((_, name, nth), _)| (name.as_str(), *nth))
+        let ((_, recorded, nth), _) = found?;
+        let name = log_name(trial, store, recorded, Pass::Measured);
+        Some(if *nth > 0 { format!("{}-{}.hlog", name.trim_end_matches(".hlog"), nth + 1) } else { name })
     }
 
-    /// Leaves rows out that are of no result, and gives the others the names of their phases. `place` gives trial, phase and
-    /// moment of a row.
-    pub(super) fn keep<R>(&self, rows: &mut Vec<R>, place: impl Fn(&mut R) -> (u32, &mut String, u64)) {
+    /// Leaves rows out that are of no result, and gives the others the names of their phases.
+    pub(super) fn keep<R: Row>(&self, rows: &mut Vec<R>) {
         let mut walk = Walk::default();
         rows.retain_mut(|row| {
-            let (trial, phase, at_ns) = place(row);
+            let trial = row.trial();
+            let (phase, at_ns) = row.place();
             let shown = self.0.get(&walk.step(trial, phase, at_ns));
             if let Some(name) = shown.filter(|name| *name != phase) {
                 phase.clone_from(name);
@@ -69,12 +71,12 @@ impl Passes {
 /// Tells passes apart while rows go by: a new one begins where another phase does, or time begins anew.
 #[derive(Debug, Default)]
 struct Walk {
-    last: Option<(Pass, u64)>,
+    last: Option<(Time, u64)>,
     times: HashMap<(u32, String), usize>,
 }
 
 impl Walk {
-    fn step(&mut self, trial: u32, phase: &str, at_ns: u64) -> Pass {
+    fn step(&mut self, trial: u32, phase: &str, at_ns: u64) -> Time {
         if let Some((pass, last_ns)) = &mut self.last
             && (pass.0, pass.1.as_str()) == (trial, phase)
             && at_ns >= *last_ns

@@ -91,7 +91,7 @@ fn free_port() -> Option<u16> {
 }
 
 fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../servers").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../servers").join(name)
 }
 
 impl Server {

@@ -1,6 +1,6 @@
 //! Storebench's own benchmarks: each figure beside its reference, measured in the same run.
 //!
-//! `make bench`, or `target/release/storebench-bench --help` once that has built it. What each figure means is
+//! `make bench`, or `target/bench/release/storebench-bench --help` once that has built it. What each figure means is
 //! told in `docs/benchmarks.md`.
 
 mod comparing;
@@ -10,7 +10,7 @@ mod engine;
 mod figure;
 mod generation;
 mod json;
-#[path = "../../crates/report/tests/large/study.rs"]
+#[path = "../../../crates/report/tests/large/study.rs"]
 mod large_study;
 mod machine;
 mod memory;

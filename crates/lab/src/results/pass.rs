@@ -1,0 +1,44 @@
+//! Which time of a phase something was recorded: one whose rate is searched runs several times in one trial.
+
+use std::fmt;
+
+use super::model::PhaseResult;
+
+/// Which time of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// It only warmed up.
+    WarmUp,
+    /// It is the result.
+    Measured,
+    /// It is this probe of a search, counted from 1.
+    Probe(u32),
+}
+
+impl Pass {
+    /// The probe of a search, or the phase as it is.
+    pub fn of(probe: Option<u32>, warm_up: bool) -> Self {
+        match probe {
+            Some(number) => Self::Probe(number),
+            None if warm_up => Self::WarmUp,
+            None => Self::Measured,
+        }
+    }
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WarmUp => f.write_str("warm-up"),
+            Self::Measured => f.write_str("measured"),
+            Self::Probe(number) => write!(f, "probe-{number}"),
+        }
+    }
+}
+
+impl PhaseResult {
+    /// The pass that its figures are of.
+    pub fn pass(&self) -> Pass {
+        Pass::of(self.probe, self.warm_up)
+    }
+}

@@ -1,0 +1,56 @@
+//! Columns as Arrow has them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema};
+
+use serde::{Deserialize, Serialize};
+
+use crate::columns::{Columns, Kind};
+
+/// Under this key a file says what Storebench has put into it.
+pub(crate) const FILE_MARK: &str = "storebench";
+
+/// What a file with columns says of itself, so that it is read as it was written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FileMark {
+    /// The column with what stands in no other.
+    pub(crate) overflow: Option<String>,
+    /// Columns that hold JSON as text.
+    #[serde(default)]
+    pub(crate) json: Vec<String>,
+}
+
+impl Columns {
+    /// The schema of a Parquet file: each column may be null.
+    pub fn arrow(&self) -> Schema {
+        let mut columns: Vec<_> = fields(&self.list).iter().cloned().collect();
+        columns.extend(self.overflow.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))));
+        Schema::new_with_metadata(columns, HashMap::from([(FILE_MARK.to_owned(), self.mark())]))
+    }
+
+    /// What the file says of itself under [`FILE_MARK`].
+    pub(crate) fn mark(&self) -> String {
+        let json = self.list.iter().filter(|(_, kind)| *kind == Kind::Json).map(|(name, _)| name.clone()).collect();
+        let mark = FileMark { overflow: self.overflow.clone(), json };
+        serde_json::to_string(&mark).expect("texts are JSON")
+    }
+}
+
+impl Kind {
+    fn arrow(&self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Integer => DataType::Int64,
+            Self::Number => DataType::Float64,
+            Self::Text | Self::Json | Self::Overflow | Self::Unknown => DataType::Utf8,
+            Self::List(of) => DataType::List(Arc::new(Field::new("item", of.arrow(), true))),
+            Self::Object(members) => DataType::Struct(fields(members)),
+        }
+    }
+}
+
+fn fields(members: &[(String, Kind)]) -> Fields {
+    members.iter().map(|(name, kind)| Field::new(name, kind.arrow(), true)).collect()
+}

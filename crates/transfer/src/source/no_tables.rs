@@ -1,0 +1,36 @@
+//! What stands for files with columns of types in a binary that was built without them: [`Format::check`] refuses them.
+
+use std::io::Read;
+
+use super::{Packing, Reader};
+use crate::error::TransferError;
+use crate::format::Format;
+use crate::place::Found;
+use crate::shape::Maker;
+
+pub(super) fn groups(_: Format, _: Packing, _: &Found) -> Result<Option<Vec<u64>>, TransferError> {
+    Ok(None)
+}
+
+pub(super) fn read<'a>(
+    format: Format,
+    found: &Found,
+    _: u32,
+    _: Maker<'a>,
+    _: u32,
+) -> Result<Box<dyn Reader + 'a>, TransferError> {
+    Err(format.absent(&found.place.to_string()))
+}
+
+pub(super) fn read_stream<'a>(
+    _: Box<dyn Read + Send>,
+    _: Maker<'a>,
+    _: u32,
+    name: String,
+) -> Result<Box<dyn Reader + 'a>, TransferError> {
+    Err(Format::Arrow.absent(&name))
+}
+
+pub(super) fn place(_: Format, name: &str, _: u64) -> String {
+    name.to_owned()
+}

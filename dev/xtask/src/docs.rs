@@ -1,0 +1,92 @@
+//! Pages that are made, each from its one definition.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use clap::Command;
+use clap_complete::Shell;
+
+/// Writes every page below `docs/`.
+pub(crate) fn write(docs: &Path) -> io::Result<()> {
+    for (name, text) in pages()? {
+        let path = docs.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(docs))?;
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// The text of each page by its path below `docs/`.
+fn pages() -> io::Result<BTreeMap<String, String>> {
+    let mut pages = BTreeMap::new();
+    let mut command = storebench_cli::command();
+    // Gives verbs their full names.
+    command.build();
+    pages.insert("man/storebench.1".to_owned(), man(&command)?);
+    for verb in command.get_subcommands() {
+        let name = verb.get_display_name().unwrap_or(verb.get_name());
+        pages.insert(format!("man/{name}.1"), man(verb)?);
+    }
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut storebench_cli::command(), "storebench", &mut text);
+        let name = match shell {
+            Shell::Zsh => "_storebench".to_owned(),
+            other => format!("storebench.{other}"),
+        };
+        pages.insert(format!("completions/{name}"), utf8(text)?);
+    }
+    let schema = serde_json::to_string_pretty(&storebench_core::workload::schema())?;
+    pages.insert("schema/study.schema.json".to_owned(), schema + "\n");
+    pages.insert("stores.md".to_owned(), storebench_cli::stores_page().map_err(io::Error::other)?);
+    pages.insert("verdicts.md".to_owned(), storebench_lab::verdicts::page());
+    Ok(pages)
+}
+
+fn man(command: &Command) -> io::Result<String> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone())
+        .source(concat!("Storebench ", env!("CARGO_PKG_VERSION")))
+        .manual("Storebench")
+        .render(&mut text)?;
+    utf8(text)
+}
+
+fn utf8(text: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(text).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Folders in which every file is made; a file of a verb that is no more is found.
+    const MADE: [&str; 2] = ["man", "completions"];
+
+    #[test]
+    fn committed_pages_are_current() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let made = pages().unwrap();
+        for (name, text) in &made {
+            let committed = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
+            assert!(committed == *text, "docs/{name} is not current; write it anew with `cargo xtask docs`");
+        }
+        for folder in MADE {
+            for file in std::fs::read_dir(docs.join(folder)).unwrap() {
+                let name = format!("{folder}/{}", file.unwrap().file_name().to_str().unwrap());
+                assert!(made.contains_key(&name), "docs/{name} is of nothing that is there; remove it");
+            }
+        }
+    }
+
+    #[test]
+    fn each_verb_has_a_page() {
+        let made = pages().unwrap();
+        for verb in ["run", "bench", "compare", "generate", "verify", "plan", "stores", "conform", "doctor"] {
+            assert!(made.contains_key(&format!("man/storebench-{verb}.1")), "{verb}");
+            assert!(made["man/storebench.1"].contains(verb), "{verb}");
+        }
+    }
+}
