@@ -22,9 +22,9 @@ check: ## Format, clippy, documentation, licences
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
-	$(CARGO) clippy --workspace --all-targets --features storebench/hdfs --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features storebench/hdfs --no-deps --locked --quiet --lib --bins --examples
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
 	# What `make demo` builds.
 	RUSTFLAGS="-D warnings" $(CARGO) check -p storebench --no-default-features --features embedded --locked
 
@@ -60,4 +60,4 @@ bench: ## Measure Storebench itself, each figure beside its reference
 
 .PHONY: soak
 soak: ## Run the tests that take too long for `make test`; keeps what came of it
-	scripts/soak.sh --workspace --locked --features storebench/hdfs
+	scripts/soak.sh --workspace --locked

@@ -1,13 +1,10 @@
 //! Bulk inserts take shortcuts where nothing can be in the way; whatever is in the way, they store
 //! what is new and name what is not.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{Ask, Scheme};
+use crate::common::{Ask, Scheme};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use storebench_core::store::{AnyStore, BatchBuf, BulkWrite, CollectionLayout, ErrorKind, Layout, Op, Prepare};

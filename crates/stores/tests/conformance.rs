@@ -1,13 +1,10 @@
 //! Every driver against the conformance suite, with each option that changes what it does.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod report;
 
 fn conforms(scheme: &str, query: &str) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("{scheme}:{}/store{query}", folder.path().display());
     let store = storebench_stores::open(&url).unwrap();
-    report::conforms(&*store);
+    crate::report::conforms(&*store);
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?} is left behind");
 }
@@ -57,7 +54,7 @@ fn conforms_hosted(scheme: &str) {
     while hosted.inspect().is_err() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    report::conforms(&*hosted);
+    crate::report::conforms(&*hosted);
     assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "something is left behind");
 }
 
@@ -78,5 +75,5 @@ fn redb_hosted() {
 
 #[test]
 fn memory() {
-    report::conforms(&*storebench_stores::open("memory:").unwrap());
+    crate::report::conforms(&*storebench_stores::open("memory:").unwrap());
 }

@@ -1,9 +1,6 @@
 //! What the conformance suite does not ask: reopening, plans, URLs.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
-use common::{Ask, Scheme, layout, snapshot};
+use crate::common::{Ask, Scheme, layout, snapshot};
 use storebench_core::store::{
     BatchBuf, BulkWrite, CollectionId, CollectionLayout, Layout, Op, Prepare, Request, StoreError,
 };

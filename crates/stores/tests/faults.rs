@@ -1,12 +1,9 @@
 //! Damaged files, full disks, wrong paths: an error that says what to do, and never a panic.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ask, Scheme, layout, options, snapshot};
+use crate::common::{Ask, Scheme, layout, options, snapshot};
 use storebench_core::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions, StoreError};
 
 /// Loads some documents and closes.

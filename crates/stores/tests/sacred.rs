@@ -1,12 +1,9 @@
 //! Their data is sacred: looking changes nothing, refusing changes nothing, and removing removes
 //! only what Storebench made.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 
-use common::{Ask, Scheme, layout, options, snapshot};
+use crate::common::{Ask, Scheme, layout, options, snapshot};
 use storebench_core::store::{CopyId, Existing, Namespace, Prepare, StoreError};
 
 /// Makes a database of somebody else's at the path, through the engine itself.
@@ -222,7 +219,7 @@ fn a_session_needs_a_prepared_store() {
     for scheme in Scheme::ALL {
         let folder = tempfile::tempdir().unwrap();
         let store = storebench_stores::open(&scheme.url(&folder.path().join("x"))).unwrap();
-        assert!(common::ready(store.open_any(&options())).is_err());
+        assert!(crate::common::ready(store.open_any(&options())).is_err());
         assert_eq!(snapshot(folder.path()).len(), 0);
     }
 }

@@ -54,6 +54,8 @@ pub use jq::{Jq, JqError};
 pub use manifest::{Counts, Damage, abandon, is_unfinished, settings_of, target_of};
 pub use measure::{Request, RequestKinds, Writes};
 pub use place::{Access, Place};
+#[cfg(feature = "remote")]
+pub use place::{HdfsCluster, OpenHdfs, reach_hdfs_by};
 pub use put::put_file;
 pub use records::{Origin, Records};
 pub use rejects::Reject;

@@ -3,8 +3,10 @@
 //! The fake of Couchbase enforces what it answers: it checks who logs in, holds documents on the nodes
 //! that its map names, and acknowledges a durable write only when its own replicas hold it. What it does
 //! not know it refuses. That of MongoDB answers what a test tells it to, for answers that no server gives
-//! when asked. S3 is one of `s3s`, with what it lets pass refused. All is test code: nothing here is published or linked into the program.
+//! when asked. S3 serves a
+//! folder and checks signatures. All is test code: nothing here is published or linked into the program.
 
+pub mod certificates;
 pub mod couchbase;
 pub mod fuzz;
 pub mod http;

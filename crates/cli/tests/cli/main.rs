@@ -1,4 +1,4 @@
-//! The program as a user meets it, but for `copy`. One binary, since each more takes long to link.
+//! The program as a user meets it. One binary, since each more takes long to link.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]
@@ -9,6 +9,8 @@ mod server;
 mod compare;
 mod conform;
 mod copies;
+#[path = "../copy/mod.rs"]
+mod copy;
 mod disks;
 mod existing;
 mod faults;

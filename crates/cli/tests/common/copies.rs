@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -53,4 +54,24 @@ pub(crate) fn rejects(cli: &Cli, report: &Value) -> Vec<Value> {
     let Some(path) = report["rejects"].as_str() else { return Vec::new() };
     let text = std::fs::read_to_string(cli.path(path)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The lines of a file, sorted.
+pub(crate) fn sorted(path: &Path) -> Vec<String> {
+    let mut lines: Vec<String> = std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Begins a copy, and kills it once so many of its parts are done.
+pub(crate) fn killed(cli: &Cli, mut command: Command, parts: usize) {
+    let mut copy = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while log_lines(cli) < parts + 1 && copy.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "the copy does not get on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    assert!(log_lines(cli) > 0, "the copy ended before it was killed");
 }

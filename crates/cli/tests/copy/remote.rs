@@ -1,9 +1,8 @@
 //! `copy` to and from places that are not on this machine, as a user meets it.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
+use crate::common::copies::{killed, log_lines, sorted};
 use crate::common::{Cli, Done, holding};
 use serde_json::Value;
 use storebench_fakes::s3::{ACCESS_KEY, S3, SECRET_KEY};
@@ -40,18 +39,6 @@ impl Lab {
 fn documents(count: usize) -> String {
     let filler = "lorem ipsum dolor sit amet, ".repeat(18);
     (0..count).map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n},\"text\":\"{n} é {filler}\"}}\n")).collect()
-}
-
-fn sorted(path: &Path) -> Vec<String> {
-    let mut lines: Vec<String> = std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
-    lines.sort_unstable();
-    lines
-}
-
-fn log_lines(cli: &Cli) -> usize {
-    let Ok(folders) = std::fs::read_dir(cli.path("storebench-runs")) else { return 0 };
-    let logs = folders.map(|folder| folder.unwrap().path().join("log.jsonl"));
-    logs.filter_map(|log| std::fs::read_to_string(log).ok()).map(|log| log.lines().count()).max().unwrap_or(0)
 }
 
 #[test]
@@ -177,68 +164,4 @@ fn a_folder_of_files_is_read_as_one() {
     assert_eq!(sorted(&cli.path("back.jsonl")), sorted(&cli.path("books.jsonl")));
     std::fs::create_dir(cli.path("empty")).unwrap();
     assert!(cli.run("copy empty/ back.jsonl").code(2).err.contains("no file is in"));
-}
-
-/// Begins a copy, and kills it once so many of its parts are done.
-fn killed(cli: &Cli, mut command: Command, parts: usize) {
-    let mut copy = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while log_lines(cli) < parts + 1 && copy.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "the copy does not get on");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    copy.kill().unwrap();
-    copy.wait().unwrap();
-    assert!(log_lines(cli) > 0, "the copy ended before it was killed");
-}
-
-#[cfg(feature = "hdfs")]
-#[test]
-#[ignore = "soak: Hadoop's file system, which is installed for this alone"]
-fn soak_files_go_through_hdfs_with_kills() {
-    let count = 100_000;
-    let hadoop = crate::server::Server::start("minidfs");
-    let cli = Cli::new();
-    cli.write("books.jsonl", &documents(count));
-    let command = |args: &[&str]| {
-        let mut command = cli.command(args);
-        command.env("HADOOP_USER_NAME", "storebench");
-        command
-    };
-    let run = |args: &[&str]| cli.run_command(&mut command(args));
-    let finish = |args: &[&str]| {
-        let done = run(&[args, &["--resume", "--json"]].concat()).code(0);
-        let report = done.json();
-        assert_eq!((&report["counts"]["written"], &report["verified"]["equal"]), (&count.into(), &true.into()));
-        assert!(report["before"]["written"].as_u64().unwrap() > 0, "{report}");
-    };
-    let url = |path: &str| format!("{}/data/{path}", hadoop.url);
-
-    // Into a folder, killed: only whole parts are there.
-    let out = url("out/");
-    let into = ["copy", "books.jsonl", &out, "--verify", "-p", "2"];
-    killed(&cli, command(&into), 3);
-    run(&["copy", &out, "some.jsonl", "--verify"]).code(0);
-    let all = sorted(&cli.path("books.jsonl"));
-    let some = sorted(&cli.path("some.jsonl"));
-    assert!(!some.is_empty() && some.len() < all.len() && some.iter().all(|line| all.binary_search(line).is_ok()));
-    // With the cluster away it cannot go on, and can later.
-    hadoop.kill();
-    let away = run(&[&into[..], &["--resume", "--tries", "2"]].concat()).code(3);
-    assert!(away.err.contains("cannot be reached"), "{away:?}");
-    hadoop.restart();
-    finish(&into);
-
-    // Out of it into a store, killed, and back as one file in two formats.
-    let out_of = ["copy", &out, "sqlite:b.db", "--to-collection", "books", "--verify", "-p", "2"];
-    killed(&cli, command(&out_of), 2);
-    finish(&out_of);
-    for name in ["books.jsonl.gz", "books.parquet"] {
-        let one = url(name);
-        run(&["copy", "sqlite:b.db", &one, "--from-collection", "books", "--verify"]).code(0);
-        run(&["copy", &one, "back.jsonl", "--force", "-p", "3", "--verify"]).code(0);
-        assert!(sorted(&cli.path("back.jsonl")) == all, "{name}");
-    }
-    let missing = run(&["copy", &url("missing.jsonl"), "back.jsonl"]).code(2);
-    assert!(missing.err.contains("is not there"), "{missing:?}");
 }

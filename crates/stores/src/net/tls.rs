@@ -133,6 +133,9 @@ pub(crate) mod tests {
     use std::cell::Cell;
     use std::sync::mpsc;
 
+    use rustls_pki_types::PrivateKeyDer;
+    use storebench_fakes::certificates::{BOTH, CA};
+
     use super::*;
 
     thread_local! {
@@ -152,19 +155,19 @@ pub(crate) mod tests {
     pub(crate) fn held_reader(bytes: usize, answer: &'static [u8]) -> (Host, Tls, mpsc::Sender<()>) {
         use std::io::{Read, Write};
 
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let ca = folder.path().join("ca.pem");
-        std::fs::write(&ca, made.cert.pem()).unwrap();
+        std::fs::write(&ca, CA).unwrap();
         let tls = Tls { ca: Some(ca), ..Tls::default() };
         tls.config().unwrap();
-        let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let certificate = CertificateDer::from_pem_slice(BOTH.pem.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(BOTH.key.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .with_single_cert(vec![certificate], key)
             .unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
@@ -197,10 +200,9 @@ pub(crate) mod tests {
     fn files_are_read_once_for_all_connections() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let tls = Tls { ca: Some(file.clone()), ..Tls::default() };
         assert!(tls.config().is_err(), "there is no file yet");
-        std::fs::write(&file, made.cert.pem()).unwrap();
+        std::fs::write(&file, CA).unwrap();
         let first = tls.config().unwrap();
         std::fs::remove_file(&file).unwrap();
         assert!(Arc::ptr_eq(&first, &tls.clone().config().unwrap()));

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use storebench_core::engine::{Caller, RealClock};
 use storebench_core::store::{
     Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
@@ -10,6 +12,7 @@ use storebench_core::store::{
     Request, Session, SessionOptions, StoreError, Token, ViewRows,
 };
 use storebench_core::workload::Body;
+use storebench_fakes::certificates::{BOTH, CA};
 use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, QueryService, Tls};
 
 use crate::server;
@@ -163,19 +166,20 @@ fn a_server_without_collections_is_too_old() {
 
 #[test]
 fn tls_is_checked_against_the_authority_and_the_name() {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(BOTH.pem.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(BOTH.key.as_bytes()).unwrap(),
+        )
         .unwrap();
     let fake = fake(FakeOptions { tls: Some(Tls(Arc::new(config))), ..FakeOptions::default() });
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
-    std::fs::write(&ca, made.cert.pem()).unwrap();
+    std::fs::write(&ca, CA).unwrap();
     let url = fake.tls_url().unwrap();
     let trusted = format!("{url}?tls_ca={}", ca.display());
 

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use storebench_core::store::{
     AnyStore, CollectionId, Durability, ErrorKind, Namespace, Op, OpError, Prepare, Request, StoreError, ViewRows,
 };
+use storebench_fakes::certificates::{ADDRESS, CA};
 
 use crate::server::{Server, free_port};
 use help::{Ask, existing, layout, options, raw};
@@ -295,20 +298,14 @@ fn over_tls_with_an_authority_of_ones_own() {
 
 /// Takes TLS on a port of its own and passes what is in it on; writes its authority's certificate.
 fn tls_proxy(to: u16, authority: &std::path::Path) -> u16 {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    std::fs::write(authority, params.self_signed(&key).unwrap().pem()).unwrap();
-    let issuer = rcgen::Issuer::new(params, key);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let names = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = names.signed_by(&key, &issuer).unwrap();
-    let private = rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    std::fs::write(authority, CA).unwrap();
+    let certificate = CertificateDer::from_pem_slice(ADDRESS.pem.as_bytes()).unwrap();
+    let private = PrivateKeyDer::from_pem_slice(ADDRESS.key.as_bytes()).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], private)
+        .with_single_cert(vec![certificate], private)
         .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use storebench_core::engine::RealClock;
 use storebench_core::store::{
@@ -17,6 +19,7 @@ use storebench_core::store::{
     SessionOptions, StoreError, Token, merge_patch,
 };
 use storebench_core::workload::Body;
+use storebench_fakes::certificates::{CA, CLIENT, LOCALHOST};
 
 use crate::server::Server;
 
@@ -553,32 +556,22 @@ fn over_tls_with_a_certificate_of_the_client(server: &Server) {
 /// Passes what comes over TLS, from clients that have a certificate, on to a port; makes `ca.pem`,
 /// `client.pem` and `client.key`.
 fn tls_in_front(to: u16, folder: &Path) -> u16 {
-    let ca_key = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let ca = params.self_signed(&ca_key).unwrap();
-    let issuer = rcgen::Issuer::new(params, ca_key);
-    let signed = |name: &str| {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate =
-            rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-        (certificate, key)
-    };
-    let ((server, server_key), (client, client_key)) = (signed("localhost"), signed("a-client"));
-    std::fs::write(folder.join("ca.pem"), ca.pem()).unwrap();
-    std::fs::write(folder.join("client.pem"), client.pem()).unwrap();
-    std::fs::write(folder.join("client.key"), client_key.serialize_pem()).unwrap();
+    std::fs::write(folder.join("ca.pem"), CA).unwrap();
+    std::fs::write(folder.join("client.pem"), CLIENT.pem).unwrap();
+    std::fs::write(folder.join("client.key"), CLIENT.key).unwrap();
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(ca.der().clone()).unwrap();
+    roots.add(CertificateDer::from_pem_slice(CA.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier =
         rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
-    let key = rustls_pki_types::PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_client_cert_verifier(verifier.unwrap())
-        .with_single_cert(vec![server.der().clone()], key)
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(LOCALHOST.pem.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(LOCALHOST.key.as_bytes()).unwrap(),
+        )
         .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

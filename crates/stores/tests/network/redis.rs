@@ -9,6 +9,7 @@ use storebench_core::store::{
     Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare,
     StoreError,
 };
+use storebench_fakes::certificates::{BOTH, CA};
 
 use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
 use crate::proxy::{Fault, answering, proxy, random_bytes};
@@ -386,13 +387,14 @@ fn a_slot_that_moves_is_followed() {
 #[test]
 fn tls_with_an_authority_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let [ca, certificate, key] = [("ca.pem", CA), ("cert.pem", BOTH.pem), ("key.pem", BOTH.key)].map(|(name, text)| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    });
     let server = Server::start_with("redis", &["--tls", certificate.to_str().unwrap(), key.to_str().unwrap()]);
     let base = format!("rediss://localhost:{}", server.port);
-    let ca = format!("tls_ca={}", certificate.display());
+    let ca = format!("tls_ca={}", ca.display());
     let mut driven = prepared(&format!("{base}?{ca}"), Durability::MEMORY);
     let body = vec![b'x'; 300_000];
     for i in 0..40 {

@@ -41,7 +41,7 @@ impl Version {
 impl Object {
     pub(super) fn open(url: &RemoteUrl, _: &Access) -> Result<Self, TransferError> {
         Err(TransferError::BadInput(format!(
-            "{}: this binary was built without files that are elsewhere; build with the feature `remote` (for hdfs:// also `hdfs`)",
+            "{}: this binary was built without files that are elsewhere; build with the feature `remote`",
             shown(&url.whole)
         )))
     }

@@ -37,6 +37,8 @@ use absent as object;
 #[cfg(feature = "tables")]
 pub(crate) use chunks::{Chunks, Seekable};
 use object::{Object, Version};
+#[cfg(feature = "remote")]
+pub use open::{HdfsCluster, OpenHdfs, reach_hdfs_by};
 use url::RemoteUrl;
 
 use crate::error::TransferError;

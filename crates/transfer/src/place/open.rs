@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -168,25 +168,40 @@ fn http(url: &RemoteUrl, access: &Access) -> Built {
     Ok(builder.with_http_connector(AnyLength).build().map(|store| Arc::new(store) as Store))
 }
 
-#[cfg(feature = "hdfs")]
+/// How Hadoop's file system is reached.
+#[derive(Debug)]
+pub struct HdfsCluster {
+    /// Its URL, without a path: `hdfs://namenode:8020`.
+    pub url: String,
+    /// Settings of its client, as `hdfs-site.xml` names them.
+    pub settings: Vec<(&'static str, String)>,
+    /// Where it does its work.
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// Opens Hadoop's file system; a text says why it cannot.
+pub type OpenHdfs = fn(HdfsCluster) -> Result<Arc<dyn ObjectStore>, String>;
+
+static HDFS: OnceLock<OpenHdfs> = OnceLock::new();
+
+/// Has this process read and write `hdfs://` by a client that is none of this crate's: it brings forty crates along, so
+/// it is in a build of its own (`crates/hdfs`).
+pub fn reach_hdfs_by(open: OpenHdfs) {
+    // Whoever comes first stays.
+    let _ = HDFS.set(open);
+}
+
 fn hdfs(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
+    let open = HDFS.get().ok_or_else(|| refused(url, "this binary was built without it; install crates/hdfs"))?;
     let policy = &access.retry;
-    let settings = [
+    let settings = vec![
         ("dfs.client.failover.max.attempts", policy.tries.to_string()),
         ("dfs.client.failover.sleep.base.millis", policy.first.as_millis().to_string()),
         ("dfs.client.failover.sleep.max.millis", policy.cap.as_millis().to_string()),
         ("dfs.client.socket-timeout", access.timeout.as_millis().to_string()),
     ];
-    let builder = hdfs_native_object_store::HdfsObjectStoreBuilder::new()
-        .with_url(format!("hdfs://{}", url.authority))
-        .with_config(settings)
-        .with_io_runtime(super::runtime::handle()?);
-    builder.build().map(|store| Arc::new(store) as Store).map_err(|error| refused(url, &error.to_string()))
-}
-
-#[cfg(not(feature = "hdfs"))]
-fn hdfs(url: &RemoteUrl, _: &Access) -> Result<Store, TransferError> {
-    Err(refused(url, "this binary was built without it; build with the feature `hdfs`"))
+    let runtime = super::runtime::handle()?;
+    open(HdfsCluster { url: format!("hdfs://{}", url.authority), settings, runtime }).map_err(|why| refused(url, &why))
 }
 
 /// Connections whose answers may lack a length, as those of servers that make them while they send: the store

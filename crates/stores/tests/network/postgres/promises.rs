@@ -1,6 +1,7 @@
 //! What an acknowledgement promises, and to whom: durability and TLS.
 
 use std::time::Duration;
+use storebench_fakes::certificates::{CA, NAMED};
 
 use storebench_core::store::{
     Acknowledged, Durability, Op, Persisted, Prepare, ReadConsistency, SessionOptions, StoreError,
@@ -124,16 +125,16 @@ fn a_standby_is_read_but_not_written() {
 
 #[test]
 fn tls_is_spoken_with_whom_the_certificate_names() {
-    let made = rcgen::generate_simple_self_signed(vec!["db.example".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
-    let server = Server::start_with("postgres", &["--tls", cert, key]);
+    let [ca, cert, key] = [("ca.pem", CA), ("cert.pem", NAMED.pem), ("key.pem", NAMED.key)].map(|(name, text)| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    });
+    let server = Server::start_with("postgres", &["--tls", &cert, &key]);
     let url = server.url.replace("postgres://", "postgres+tls://");
     let open = |query: &str| storebench_stores::open(&format!("{url}?{query}")).unwrap();
-    let store = open(&format!("tls_ca={cert}&tls_name=db.example"));
+    let store = open(&format!("tls_ca={ca}&tls_name=db.example"));
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     let mut talk = Talk::open(&*store, &options()).unwrap();
     talk.upsert("a", "1");
@@ -142,8 +143,8 @@ fn tls_is_spoken_with_whom_the_certificate_names() {
         WHERE ssl AND application_name = 'storebench'";
     assert_ne!(sql(&server, encrypted), "0");
     for (query, remedy) in [
-        (format!("tls_ca={cert}&tls_name=other.example"), "tls_name="),
-        (format!("tls_ca={cert}"), "tls_name="),
+        (format!("tls_ca={ca}&tls_name=other.example"), "tls_name="),
+        (format!("tls_ca={ca}"), "tls_name="),
         ("tls_name=db.example".to_owned(), "tls_ca="),
     ] {
         let error = open(&query).inspect().unwrap_err();

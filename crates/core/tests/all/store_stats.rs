@@ -1,7 +1,5 @@
 //! What a store tells about itself while a phase runs, and what becomes of the phase when it does not.
 
-#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,5 @@
 //! What the documents of a study are, seen from outside: through the study file's own text.
 
-// Helpers of tests fail as tests do.
-#![allow(clippy::unwrap_used)]
-
 mod any;
 mod compress;
 mod made;

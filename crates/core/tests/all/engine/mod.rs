@@ -1,7 +1,5 @@
 //! Whole phases on stores that are really there: threads, a reactor, early ends, the ledger.
 
-#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
-
 mod ledger;
 
 use std::future::Future;

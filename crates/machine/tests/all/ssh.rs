@@ -1,12 +1,5 @@
 //! A server on another machine, controlled over ssh by the very commands that `docs/servers.md` shows: the other machine is this
 //! one, over an sshd of the test's own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "these are tests; what they share is not marked as one"
-)]
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

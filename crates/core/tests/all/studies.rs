@@ -1,7 +1,5 @@
 //! Every study that comes with Storebench is read, and its documents are made, in small.
 
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail it")]
-
 use std::path::{Path, PathBuf};
 
 use storebench_core::documents::{Catalog, CatalogOptions};

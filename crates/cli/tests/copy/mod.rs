@@ -1,10 +1,4 @@
 //! `copy` as a user meets it: between files and real servers, killed, interrupted, resumed, and when things break.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../../../stores/tests/network/server.rs"]
-mod server;
 
 mod damaged;
 mod disk;

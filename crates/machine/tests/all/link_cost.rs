@@ -1,7 +1,5 @@
 //! What a link costs where nothing is wrong with it, beside a connection without one. It prints and asserts nothing:
-//! `cargo test --release -p storebench-machine --test link_cost -- --ignored --nocapture`.
-#![allow(clippy::unwrap_used, reason = "this is a test")]
-
+//! `cargo test --release -p storebench-machine --test all link_cost -- --ignored --nocapture`.
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;

@@ -254,9 +254,9 @@ fn parents_are_drawn_where_there_are_any() {
 #[cfg(feature = "schema")]
 #[test]
 fn the_schema_accepts_the_good_study_and_refuses_unknown_keys() {
-    let validator = jsonschema::validator_for(&storebench_core::workload::schema()).unwrap();
+    let schema = storebench_core::workload::schema();
     let mut json: serde_json::Value = toml_edit::de::from_str(GOOD).unwrap();
-    assert!(validator.is_valid(&json), "{:?}", validator.iter_errors(&json).map(|e| e.to_string()).collect::<Vec<_>>());
+    assert_eq!(storebench_schema::faults(&schema, &json), Vec::<String>::new());
     json["titel"] = "x".into();
-    assert!(!validator.is_valid(&json));
+    assert_eq!(storebench_schema::faults(&schema, &json).len(), 1);
 }

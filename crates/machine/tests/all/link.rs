@@ -1,7 +1,5 @@
 //! What a link does to the connections through it. Nothing is asserted about how soon something comes: only that it comes,
 //! and not before it may.
-#![allow(clippy::unwrap_used, reason = "these are tests; what they share is not marked as one")]
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;

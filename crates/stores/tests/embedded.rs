@@ -1,0 +1,8 @@
+//! Embedded stores in this process, which starts no others.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+mod bulk_insert;
+mod common;
+mod conformance;
+mod report;
+mod sacred;
