@@ -21,6 +21,8 @@ demo: ## Build, then measure sqlite: and fjall: with a study and with real docum
 check: ## Format, clippy, documentation, licences
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
+	# Workspaces of their own have lock files of their own; what changes here must not leave them behind.
+	for of in crates/hdfs dev/bench; do $(CARGO) update --quiet --workspace --locked --manifest-path $$of/Cargo.toml; done
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
