@@ -120,7 +120,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l all -d
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -d 'Print one JSON document; the same as --format json'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'Write the page here, `-` is stdout [default: report.html in the run\'s folder; needed for several runs]' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand report" -l tables -d 'Write the tables of each run as Parquet files too, beside those that they are kept in' -r -f -a "parquet\t''"
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l tables -d 'Write the tables of each run as Parquet, into the folder `parquet` of the run' -r -f -a "parquet\t''"
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l force -d 'Overwrite the file of --output'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l markdown -d 'Print Markdown for a comment on a change instead: the answer, what it is worth, the arms'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hdfs_native_object_store::HdfsObjectStoreBuilder;
 use object_store::ObjectStore;
-use storebench_transfer::{HdfsCluster, reach_hdfs_by};
+use storebench_transfer::{HdfsCluster, register_hdfs};
 
 fn open(cluster: HdfsCluster) -> Result<Arc<dyn ObjectStore>, String> {
     let builder = HdfsObjectStoreBuilder::new()
@@ -16,6 +16,6 @@ fn open(cluster: HdfsCluster) -> Result<Arc<dyn ObjectStore>, String> {
 }
 
 fn main() -> ExitCode {
-    reach_hdfs_by(open);
+    register_hdfs(open);
     storebench_cli::main()
 }

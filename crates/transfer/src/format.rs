@@ -44,7 +44,7 @@ impl Format {
     /// Refuses what this binary was built without.
     ///
     /// # Errors
-    /// Files with columns of types, without the feature `tables`.
+    /// Files with typed columns, without the feature `tables`.
     pub(crate) fn check(self, name: &str) -> Result<(), TransferError> {
         let is_table = matches!(self, Self::Parquet | Self::Arrow);
         if is_table && !cfg!(feature = "tables") { Err(self.absent(name)) } else { Ok(()) }

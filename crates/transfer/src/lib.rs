@@ -55,7 +55,7 @@ pub use manifest::{Counts, Damage, abandon, is_unfinished, settings_of, target_o
 pub use measure::{Request, RequestKinds, Writes};
 pub use place::{Access, Place};
 #[cfg(feature = "remote")]
-pub use place::{HdfsCluster, OpenHdfs, reach_hdfs_by};
+pub use place::{HdfsCluster, OpenHdfs, register_hdfs};
 pub use put::put_file;
 pub use records::{Origin, Records};
 pub use rejects::Reject;

@@ -37,8 +37,14 @@ fn pages() -> io::Result<BTreeMap<String, String>> {
         };
         pages.insert(format!("completions/{name}"), utf8(text)?);
     }
-    let schema = serde_json::to_string_pretty(&storebench_core::workload::schema())?;
-    pages.insert("schema/study.schema.json".to_owned(), schema + "\n");
+    for (name, schema) in [
+        ("study", storebench_core::workload::schema()),
+        ("run", storebench_lab::results::schema()),
+        ("compare", storebench_lab::compare::schema()),
+        ("copy", storebench_transfer::schema().to_value()),
+    ] {
+        pages.insert(format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&schema)? + "\n");
+    }
     pages.insert("stores.md".to_owned(), storebench_cli::stores_page().map_err(io::Error::other)?);
     pages.insert("verdicts.md".to_owned(), storebench_lab::verdicts::page());
     Ok(pages)
@@ -63,7 +69,7 @@ mod tests {
     use super::*;
 
     /// Folders in which every file is made; a file of a verb that is no more is found.
-    const MADE: [&str; 2] = ["man", "completions"];
+    const MADE: [&str; 3] = ["man", "completions", "schema"];
 
     #[test]
     fn committed_pages_are_current() {

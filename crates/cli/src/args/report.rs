@@ -27,7 +27,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
-    /// Write the tables of each run as Parquet files too, beside those that they are kept in
+    /// Write the tables of each run as Parquet, into the folder `parquet` of the run
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "markdown"])]
     pub(crate) tables: Option<TableFormat>,
 

@@ -1,5 +1,7 @@
 //! `report RUN…`, and the page that every run leaves.
 
+#[cfg(feature = "tables")]
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "tables")]
@@ -60,25 +62,42 @@ fn tables(_: &[PathBuf]) -> Result<u8, Failure> {
     Err(Failure::bad_input("this binary was built without Parquet; build with the feature `tables`"))
 }
 
-/// Writes the tables of runs as Parquet.
+/// Writes the tables of runs as Parquet, into a folder of their own: beside the tables may stand Parquet files in which an
+/// older version kept rows that are nowhere else.
 #[cfg(feature = "tables")]
 fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
     for run in runs {
         let folder = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(Path::new("")) };
         // A folder that holds no run is told as such.
         storebench_lab::results::read_run(run).map_err(Failure::bad_input)?;
-        for table in Table::ALL {
-            let file = folder.join(table.parquet_file());
-            if !folder.join(table.file()).exists() {
-                continue;
+        let kept: Vec<Table> = Table::ALL.into_iter().filter(|table| folder.join(table.file()).exists()).collect();
+        let older = Table::ALL.into_iter().any(|table| folder.join(table.parquet_file()).exists());
+        match (kept.is_empty(), older) {
+            (true, true) => {
+                let what =
+                    "an older version kept the tables of this run as Parquet already; they stand beside its run.json";
+                return Err(Failure::bad_input(format!("{}: {what}", run.display())));
             }
-            let failed = |error: std::io::Error| Failure::spoiled(format!("{}: {error}", file.display()));
+            (true, false) => return Err(Failure::bad_input(format!("{}: this run has no tables", run.display()))),
+            (false, true) => {
+                let what =
+                    "rows of trials that an older version measured stay in the Parquet files beside its run.json";
+                // Whoever reads no stderr still has the files.
+                let _ = writeln!(std::io::stderr(), "{}: {what}", run.display());
+            }
+            (false, false) => {}
+        }
+        let into = folder.join("parquet");
+        let failed = |file: &Path, error: std::io::Error| Failure::spoiled(format!("{}: {error}", file.display()));
+        std::fs::create_dir_all(&into).map_err(|error| failed(&into, error))?;
+        for table in kept {
+            let file = into.join(table.parquet_file());
             // Beside its place, and moved there when it is whole.
-            let part = folder.join(format!(".{}.new", table.parquet_file()));
+            let part = into.join(format!(".{}.new", table.parquet_file()));
             let write = || parquet(table, folder, std::fs::File::create(&part)?);
             write().and_then(|()| std::fs::rename(&part, &file)).map_err(|error| {
                 let _ = std::fs::remove_file(&part);
-                failed(error)
+                failed(&file, error)
             })?;
             print(&format!("{}\n", file.display()))?;
         }

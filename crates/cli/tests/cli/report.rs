@@ -207,6 +207,16 @@ fn runs_of_the_version_before_open() {
         })
         .collect();
     insta::assert_debug_snapshot!(drawn);
+    // What is kept nowhere else is not written over.
+    let kept = std::fs::read(cli.path("old/intervals.parquet")).unwrap();
+    let refused = cli.run("report old --tables parquet").code(2);
+    assert!(refused.err.contains("as Parquet already"), "{}", refused.err);
+    let jsonl = RUN.run_folder().join("intervals.jsonl.gz");
+    std::fs::copy(jsonl, cli.path("old/intervals.jsonl.gz")).unwrap();
+    let told = cli.run("report old --tables parquet").code(0).err;
+    assert!(told.contains("older version"), "{told}");
+    assert!(std::fs::read(cli.path("old/intervals.parquet")).unwrap() == kept);
+    std::fs::remove_file(cli.path("old/intervals.jsonl.gz")).unwrap();
     let compared = cli.run("compare old old --anyway").code(0).out;
     assert!(compared.contains("mixed"), "{compared}");
 }
@@ -222,16 +232,14 @@ fn tables_are_written_as_parquet() {
     }
     let told = cli.run("report run --tables parquet").code(0).out;
     for table in ["intervals", "resources", "server_resources", "store_stats"] {
-        assert!(
-            told.contains(&format!("{table}.parquet")) && folder.join(format!("{table}.parquet")).exists(),
-            "{told}"
-        );
+        let file = format!("parquet/{table}.parquet");
+        assert!(told.contains(&file) && folder.join(&file).exists(), "{told}");
     }
     let key = "{trial}/{phase}/{pass}/{op}/{interval}";
     let copy = |from: &str, to: &str| {
         cli.run_args(&["copy", &format!("run/{from}"), to, "--key", key, "--json"]).code(0).json()
     };
-    let (before, after) = (copy("intervals.jsonl.gz", "a.jsonl"), copy("intervals.parquet", "b.jsonl"));
+    let (before, after) = (copy("intervals.jsonl.gz", "a.jsonl"), copy("parquet/intervals.parquet", "b.jsonl"));
     assert_eq!(before["counts"]["written"], after["counts"]["written"]);
     let lines = |name: &str| -> Vec<Value> {
         let text = std::fs::read_to_string(cli.path(name)).unwrap();

@@ -138,7 +138,10 @@ impl RunFolder {
         let reopened = Self { path: path.to_owned(), events: BufWriter::new(file), secrets, logs: HashSet::new() };
         for name in Table::ALL.map(Table::file) {
             let table = path.join(&name);
-            let kept = of_trials(&table, trials).map_err(|source| FolderError::Read { path: table, source })?;
+            let kept = of_trials(&table, trials).map_err(|error| FolderError::Corrupt {
+                path: table,
+                what: format!("this table is damaged: {error}; move it away to go on without its rows"),
+            })?;
             if let Some(kept) = kept {
                 reopened.put(&name, &kept)?;
             }
@@ -184,7 +187,7 @@ impl RunFolder {
         self.put(&name, &log)?;
         let place = Place { trial, store, phase: &record.name, pass: &pass.to_string() };
         let members = members(place, record, used).map_err(writing(&self.path))?;
-        for (table, member) in members {
+        for (table, member) in members.into_iter().filter(|(_, member)| !member.is_empty()) {
             let path = self.path.join(table.file());
             append(&path, &member).map_err(writing(&path))?;
         }
@@ -305,7 +308,6 @@ mod tests {
                 "intervals.jsonl.gz",
                 "resources.jsonl.gz",
                 "run.json",
-                "server_resources.jsonl.gz",
                 "store_stats.jsonl.gz",
                 "study.toml"
             ]

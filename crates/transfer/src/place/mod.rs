@@ -38,7 +38,7 @@ use absent as object;
 pub(crate) use chunks::{Chunks, Seekable};
 use object::{Object, Version};
 #[cfg(feature = "remote")]
-pub use open::{HdfsCluster, OpenHdfs, reach_hdfs_by};
+pub use open::{HdfsCluster, OpenHdfs, register_hdfs};
 use url::RemoteUrl;
 
 use crate::error::TransferError;

@@ -184,15 +184,15 @@ pub type OpenHdfs = fn(HdfsCluster) -> Result<Arc<dyn ObjectStore>, String>;
 
 static HDFS: OnceLock<OpenHdfs> = OnceLock::new();
 
-/// Has this process read and write `hdfs://` by a client that is none of this crate's: it brings forty crates along, so
-/// it is in a build of its own (`crates/hdfs`).
-pub fn reach_hdfs_by(open: OpenHdfs) {
-    // Whoever comes first stays.
+/// Registers the client that opens `hdfs://` in this process. It is not part of this crate because it depends on forty
+/// others; `crates/hdfs` has it.
+pub fn register_hdfs(open: OpenHdfs) {
+    // The first one stays.
     let _ = HDFS.set(open);
 }
 
 fn hdfs(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
-    let open = HDFS.get().ok_or_else(|| refused(url, "this binary was built without it; install crates/hdfs"))?;
+    let open = HDFS.get().ok_or_else(|| refused(url, "this binary was built without HDFS; build the one that has it: `cargo install --locked --path crates/hdfs`"))?;
     let policy = &access.retry;
     let settings = vec![
         ("dfs.client.failover.max.attempts", policy.tries.to_string()),

@@ -1,4 +1,4 @@
-//! What stands for files with columns of types in a binary that was built without them: [`Format::check`] refuses them.
+//! What stands for files with typed columns in a binary that was built without them: [`Format::check`] refuses them.
 
 use std::io::Read;
 

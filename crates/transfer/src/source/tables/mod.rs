@@ -1,4 +1,4 @@
-//! Files with columns of types: Parquet and Arrow IPC.
+//! Files with typed columns: Parquet and Arrow IPC.
 
 mod arrow;
 mod arrow_lengths;
