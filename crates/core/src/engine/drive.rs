@@ -1,18 +1,18 @@
 //! One worker's life: sessions opened, all begin together, the loop, the report.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use super::host;
+use super::clock::RealClock;
+use super::host::{self, Host};
 use super::maker::Maker;
-use super::plan::{Amount, WorkerJob};
-use super::worker::Worker;
+use super::plan::{Amount, PhasePlan, WorkerJob};
+use super::slots::Slots;
+use super::worker::{Worker, WorkerCore};
 use crate::keys::Distinct;
 use crate::ledger::Ledger;
 use crate::measure::{LedgerReads, Partial, WorkerUse};
-use crate::schedule::Arrivals;
-use crate::store::{PhaseStart, Runtime, SessionOptions, Store, StoreError};
+use crate::schedule::{Arrivals, ScheduleError};
+use crate::store::{PhaseStart, SessionOptions, Store, StoreError};
 
 /// What a worker hands over when its part of a phase has ended.
 pub struct WorkerReport {
@@ -62,50 +62,51 @@ impl WorkerReport {
             error: Some(error),
         }
     }
+
+    /// The report of a worker whose host has ended so.
+    fn after(mut self, ran: std::io::Result<()>) -> Self {
+        self.error = ran.err().map(|e| StoreError::Failed(format!("the system gives no timer: {e}")));
+        self
+    }
 }
 
-/// Runs one worker of a phase on the calling thread until the phase ends.
+/// Runs one worker of a phase on the calling thread until the phase ends. Compiled once for each store: what needs to know
+/// nothing of it is elsewhere.
 pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
     if job.plan.rate.is_some() {
         host::sharpen_timers();
     }
-    match store.runtime() {
-        Runtime::Plain => {
-            let opened = now_or_refuse(open(store, &job));
-            begin(job, opened, |worker, pacing| {
-                host::plain(worker, pacing);
-                Ok(())
-            })
+    let host = match Host::new(store.runtime()) {
+        Ok(host) => host,
+        Err(e) => {
+            let error = StoreError::Failed(format!("the system gives no event loop: {e}"));
+            return begin(job, Err(error)).map_or_else(|failed| *failed, WorkerCore::into_report);
         }
-        Runtime::Reactor => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            match runtime {
-                Ok(runtime) => {
-                    // Sessions end where their sockets belong, whatever they still have under way.
-                    let _entered = runtime.enter();
-                    let opened = runtime.block_on(open(store, &job));
-                    begin(job, opened, |worker, pacing| runtime.block_on(host::reactor(worker, pacing)))
-                }
-                Err(e) => {
-                    let error = StoreError::Failed(format!("the system gives no event loop: {e}"));
-                    begin::<S::Session>(job, Err(error), |_, _| Ok(()))
-                }
-            }
+    };
+    // Sessions end where their sockets belong, whatever they still have under way.
+    let _entered = host.enter();
+    let (clock, pacing) = (job.team.clock.clone(), job.plan.pacing);
+    let options = options(&job);
+    let mut sessions = Vec::with_capacity(job.plan.connections as usize);
+    let opened = host.wait(std::pin::pin!(async {
+        for _ in 0..job.plan.connections {
+            sessions.push(store.open(&options).await?);
         }
+        Ok(())
+    }));
+    match begin(job, opened) {
+        Ok(core) => {
+            let mut worker = Worker::new(sessions, core);
+            let ran = host.run(&mut worker, &clock, pacing);
+            worker.into_report().after(ran)
+        }
+        Err(failed) => *failed,
     }
 }
 
-/// A plain store's future is ready when it is made; one that is not has declared the wrong runtime.
-fn now_or_refuse<T>(future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => Err(StoreError::Failed("this store needs a reactor but declares that it is plain".into())),
-    }
-}
-
-async fn open<S: Store>(store: &S, job: &WorkerJob) -> Result<Vec<S::Session>, StoreError> {
+fn options(job: &WorkerJob) -> SessionOptions {
     let plan = &job.plan;
-    let options = SessionOptions {
+    SessionOptions {
         durability: plan.durability,
         consistency: plan.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
@@ -117,61 +118,31 @@ async fn open<S: Store>(store: &S, job: &WorkerJob) -> Result<Vec<S::Session>, S
         } else {
             job.team.start.clone()
         },
-    };
-    let mut sessions = Vec::with_capacity(plan.connections as usize);
-    for _ in 0..plan.connections {
-        sessions.push(store.open(&options).await?);
     }
-    Ok(sessions)
+}
+
+/// When a worker's operations are due, in an open loop.
+pub(super) fn arrivals(plan: &PhasePlan, seed: u64, worker: u64) -> Option<Result<Arrivals, ScheduleError>> {
+    let (rate, arrival) = plan.rate.as_ref()?;
+    Some(Arrivals::new(rate, *arrival, worker, u64::from(plan.workers), crate::keys::mix64(seed, plan.number)))
 }
 
 /// Meets the other workers, also when this one cannot take part: they would wait for it forever.
-fn begin<S: crate::store::Session>(
-    job: WorkerJob,
-    opened: Result<Vec<S>, StoreError>,
-    host: impl FnOnce(&mut Worker<S, super::RealClock>, crate::workload::Pacing) -> std::io::Result<()>,
-) -> WorkerReport {
+fn begin(job: WorkerJob, opened: Result<(), StoreError>) -> Result<WorkerCore<RealClock>, Box<WorkerReport>> {
     let WorkerJob { plan, catalog, worker: number, seed, base, ledger, interval_ns, mut team } = job;
-    let made = opened.and_then(|sessions| {
+    let refused = |why: String| StoreError::NotSupported(format!("phase `{}`: {why}", plan.name));
+    let made = opened.and_then(|()| {
         let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed, base, ledger)
-            .map_err(|e| StoreError::NotSupported(format!("phase `{}`: {e}", plan.name)))?;
-        let arrivals = match &plan.rate {
-            Some((rate, arrival)) => {
-                let (worker, workers) = (u64::from(number), u64::from(plan.workers));
-                let arrivals = Arrivals::new(rate, *arrival, worker, workers, crate::keys::mix64(seed, plan.number))
-                    .map_err(|e| StoreError::NotSupported(format!("phase `{}`: {e}", plan.name)))?;
-                Some(arrivals)
-            }
-            None => None,
-        };
-        Ok((sessions, maker, arrivals))
+            .map_err(|e| refused(e.to_string()))?;
+        let arrivals = arrivals(&plan, seed, u64::from(number)).transpose().map_err(|e| refused(e.to_string()))?;
+        Ok((maker, arrivals))
     });
     if made.is_err() {
         team.stop.ask();
     }
     team.pass.wait();
-    let (sessions, maker, arrivals) = match made {
-        Ok(made) => made,
-        Err(error) => return WorkerReport::failed(number, error),
-    };
+    let (maker, arrivals) = made.map_err(|error| Box::new(WorkerReport::failed(number, error)))?;
     let start_ns = team.start.get().unwrap_or_default();
-    let pacing = plan.pacing;
-    let mut worker = Worker::new(
-        plan,
-        catalog,
-        number,
-        seed,
-        sessions,
-        maker,
-        arrivals,
-        team.clock,
-        start_ns,
-        interval_ns,
-        team.stop,
-        team.outbox,
-    );
-    let error = host(&mut worker, pacing).err();
-    let mut report = worker.into_report();
-    report.error = error.map(|e| StoreError::Failed(format!("the system gives no timer: {e}")));
-    report
+    let slots = Slots::new(Arc::clone(&plan), catalog, team.clock, number, seed);
+    Ok(WorkerCore::new(plan, number, maker, slots, arrivals, start_ns, interval_ns, team.stop, team.outbox))
 }

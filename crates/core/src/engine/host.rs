@@ -1,6 +1,6 @@
 //! Where a worker waits: a plain thread, or a tokio reactor on that thread.
 //!
-//! The loop itself ([`Worker::turn`](super::worker::Worker::turn)) never blocks; it says when it
+//! The loop itself ([`Turns::turn`]) never blocks; it says when it
 //! next has something to do. A sleep and wake costs 17–47 µs of processor time and comes 40–60 µs
 //! late on a virtual machine, so *economical* waits at least 100 µs at a time and sends what became
 //! due together; *precise* sleeps only while far from the next arrival and spins the rest, giving
@@ -9,16 +9,18 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::runtime::EnterGuard;
 
-use super::clock::Clock;
-use super::worker::{Turn, Worker};
-use crate::store::Session;
+use super::clock::{Clock, RealClock};
+use super::worker::{Turn, Turns};
+use crate::store::{Runtime, StoreError};
 use crate::workload::Pacing;
 
 /// The least wait of the economical pacer, and so the longest that a batch gathers.
@@ -44,10 +46,59 @@ fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64) -> (u64, bool)
     }
 }
 
+/// The calling thread as a place for a worker, alone or with a reactor.
+pub(super) struct Host(Option<tokio::runtime::Runtime>);
+
+impl Host {
+    /// # Errors
+    /// When the system gives no event loop.
+    pub(super) fn new(runtime: Runtime) -> io::Result<Self> {
+        match runtime {
+            Runtime::Plain => Ok(Self(None)),
+            Runtime::Reactor => tokio::runtime::Builder::new_current_thread().enable_all().build().map(Some).map(Self),
+        }
+    }
+
+    /// As long as what it gives lives, sockets belong to the reactor of this thread.
+    pub(super) fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.0.as_ref().map(tokio::runtime::Runtime::enter)
+    }
+
+    /// Waits for what opens sessions. That of a plain store is ready when it is made; one that is not has declared the wrong
+    /// runtime.
+    pub(super) fn wait(
+        &self,
+        opening: Pin<&mut dyn Future<Output = Result<(), StoreError>>>,
+    ) -> Result<(), StoreError> {
+        match &self.0 {
+            Some(reactor) => reactor.block_on(opening),
+            None => match opening.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(opened) => opened,
+                Poll::Pending => {
+                    Err(StoreError::Failed("this store needs a reactor but declares that it is plain".into()))
+                }
+            },
+        }
+    }
+
+    /// Drives a worker to its end.
+    ///
+    /// # Errors
+    /// When the system gives no timer.
+    pub(super) fn run(&self, worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
+        match &self.0 {
+            Some(runtime) => runtime.block_on(reactor(worker, clock, pacing)),
+            None => {
+                plain(worker, clock, pacing);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Drives a worker on the calling thread, sleeping where it waits.
-pub(super) fn plain<S: Session, C: Clock + Clone>(worker: &mut Worker<S, C>, pacing: Pacing) {
+fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
     let mut context = Context::from_waker(Waker::noop());
-    let clock = worker.clock();
     loop {
         match worker.turn(&mut context) {
             Turn::Ended => return,
@@ -72,11 +123,7 @@ pub(super) fn plain<S: Session, C: Clock + Clone>(worker: &mut Worker<S, C>, pac
 }
 
 /// Drives a worker on the current tokio runtime.
-///
-/// # Errors
-/// When the system gives no timer.
-pub(super) async fn reactor<S: Session, C: Clock + Clone>(worker: &mut Worker<S, C>, pacing: Pacing) -> io::Result<()> {
-    let clock = worker.clock();
+async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
     let timer = Timer::new()?;
     let mut spinning_since = None;
     loop {

@@ -29,6 +29,14 @@ pub(super) struct Task {
     pub check: bool,
 }
 
+impl Task {
+    /// Indexes of its documents: those that are listed, else a run of neighbours.
+    fn indexes<'a>(&self, listed: &'a [u64]) -> impl Iterator<Item = u64> + use<'a> {
+        let run = if listed.is_empty() { self.index..self.index + u64::from(self.documents.max(1)) } else { 0..0 };
+        run.chain(listed.iter().copied())
+    }
+}
+
 /// The step of an operation that takes two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
@@ -243,8 +251,7 @@ impl Maker {
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
-            let single = indexes.is_empty().then_some(index);
-            for index in indexes.iter().copied().chain(single) {
+            for index in task.indexes(indexes) {
                 let (key, state) = ((brief.collection, index), leaves(brief.kind, version));
                 if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
             }
@@ -418,8 +425,7 @@ impl Maker {
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
-            let single = indexes.is_empty().then_some(task.index);
-            for index in indexes.iter().copied().chain(single) {
+            for index in task.indexes(indexes) {
                 ledger.refused((brief.collection, index), leaves(brief.kind, task.version));
             }
         }
@@ -441,8 +447,7 @@ impl Maker {
             && brief.kind == OpKind::BulkRead
         {
             let of = |index: u64| Some((index, ledger.floor((brief.collection, index))?));
-            let single = indexes.is_empty().then_some(task.index);
-            floors.extend(indexes.iter().copied().chain(single).filter_map(of));
+            floors.extend(task.indexes(indexes).filter_map(of));
         }
     }
 
@@ -476,20 +481,16 @@ impl Maker {
         match kind {
             OpKind::BulkInsert | OpKind::BulkUpsert => {
                 self.batch.clear();
-                let mut push = |index| {
+                for index in task.indexes(indexes) {
                     self.batch.push_with(
                         |key| documents.write_key(index, key),
                         |body| documents.write_document(index, version, body),
                     );
-                };
-                match indexes {
-                    [] => (index..index + u64::from(task.documents)).for_each(&mut push),
-                    listed => listed.iter().copied().for_each(&mut push),
                 }
             }
             OpKind::BulkRead | OpKind::BulkDelete => {
                 self.batch.clear();
-                for index in indexes.iter().copied().chain(indexes.is_empty().then_some(index)) {
+                for index in task.indexes(indexes) {
                     self.batch.push_with(|key| documents.write_key(index, key), |_| {});
                 }
             }

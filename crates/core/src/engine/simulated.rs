@@ -9,9 +9,10 @@ use super::clock::{Clock, FakeClock};
 use super::drive::WorkerReport;
 use super::maker::Maker;
 use super::plan::PhasePlan;
+use super::slots::Slots;
 use super::stop::Stop;
 use super::team::Outbox;
-use super::worker::{Turn, Worker};
+use super::worker::{Turn, Turns, Worker, WorkerCore};
 use crate::documents::{Catalog, CatalogOptions};
 use crate::ledger::Book;
 use crate::measure::Recorder;
@@ -149,20 +150,19 @@ pub(super) fn simulate_until<S: Session>(
     let arrivals = plan.rate.as_ref().map(|(rate, arrival)| Arrivals::new(rate, *arrival, 0, 1, 1).unwrap());
     let (snapshots, received) = mpsc::channel();
     let (_give, spare) = mpsc::channel();
-    let mut worker = Worker::new(
+    let slots = Slots::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
+    let core = WorkerCore::new(
         Arc::clone(&plan),
-        Arc::clone(&catalog),
         0,
-        1,
-        vec![session],
         maker,
+        slots,
         arrivals,
-        clock.clone(),
         clock.now_ns(),
         1_000_000_000,
         Arc::clone(stop),
         Outbox { snapshots, spare },
     );
+    let mut worker = Worker::new(vec![session], core);
     let mut context = Context::from_waker(Waker::noop());
     loop {
         match worker.turn(&mut context) {

@@ -112,7 +112,7 @@ pub(super) struct Slots<C> {
     pub clock: C,
     pub open_loop: bool,
     /// When the phase began.
-    pub start_ns: u64,
+    start_ns: u64,
     pub slots: Vec<Slot>,
     /// Free slots and since when, the longest free first.
     pub free: std::collections::VecDeque<(usize, u64)>,
@@ -169,6 +169,12 @@ impl<C: Clock> Slots<C> {
         }
     }
 
+    /// The phase begins then; all slots are free from then on.
+    pub(super) fn begin(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.free.iter_mut().for_each(|(_, since)| *since = start_ns);
+    }
+
     pub(super) fn now(&mut self) -> u64 {
         self.last_ns = self.clock.now_ns();
         self.last_ns
@@ -202,6 +208,16 @@ impl<C: Clock> Slots<C> {
         let soonest = (0..self.free.len()).min_by_key(|at| self.free[*at].1)?;
         self.free.swap(0, soonest);
         self.free.front().copied()
+    }
+
+    /// A slot that sends again and whose time has come.
+    #[inline]
+    pub(super) fn next_again(&mut self) -> Option<usize> {
+        if self.again.is_empty() {
+            return None;
+        }
+        let position = self.again.iter().position(|(_, at)| *at <= self.last_ns)?;
+        Some(self.again.swap_remove(position).0)
     }
 
     fn release(&mut self, slot: usize, now_ns: u64) {
@@ -277,13 +293,7 @@ impl<C: Clock> Slots<C> {
         let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(slot) } else { Some(false) };
         self.end_write(slot, done);
         let earlier = std::mem::take(&mut self.slots[slot].earlier);
-        let s = &self.slots[slot];
-        let elapsed = now_ns.saturating_sub(s.intended_ns).max(1);
-        let tally = &mut self.recorder.ops[recipe];
-        tally.failed[error.kind as usize] += 1;
-        tally.documents += u64::from(earlier.documents);
-        tally.rejected += earlier.rejected;
-        record(&mut tally.failed_time, elapsed);
+        self.count_failed(slot, now_ns, &earlier, error.kind);
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
         self.end_load(&message, error.kind);
         self.remember(message);
@@ -368,13 +378,13 @@ impl<C: Clock> Slots<C> {
             self.recorder.ops[recipe].bytes_read += reply.bytes;
             return self.fail_in_part(slot, now_ns);
         }
-        let (service, response) = (now_ns - s.sent_ns, now_ns.saturating_sub(s.intended_ns));
+        let asked = s.task.documents;
         let earlier = std::mem::take(&mut s.earlier);
         let documents = earlier.documents + reply.documents;
-        let tally = &mut self.recorder.ops[recipe];
+        let tally = self.answered(slot, now_ns);
         // What should have found something and did not, or not all of it, has missed.
         let found = match kind {
-            OpKind::BulkRead | OpKind::BulkDelete => documents >= s.task.documents,
+            OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
             _ => documents > 0 || kind.writes(),
         };
         if found {
@@ -384,11 +394,6 @@ impl<C: Clock> Slots<C> {
         }
         tally.documents += u64::from(documents);
         tally.bytes_read += reply.bytes;
-        tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
-        record(&mut tally.service, service);
-        if self.open_loop {
-            record(&mut tally.response, response);
-        }
         if self.slots[slot].task.check {
             self.check(slot, reply);
         }
@@ -491,15 +496,32 @@ impl<C: Clock> Slots<C> {
 
     /// A bulk operation that has failed in part, after its last try.
     fn fail_in_part(&mut self, slot: usize, now_ns: u64) {
-        let s = &mut self.slots[slot];
-        let earlier = std::mem::take(&mut s.earlier);
-        let elapsed = now_ns.saturating_sub(s.intended_ns);
+        let earlier = std::mem::take(&mut self.slots[slot].earlier);
+        self.count_failed(slot, now_ns, &earlier, earlier.first.unwrap_or(ErrorKind::Failed));
+        self.release(slot, now_ns);
+    }
+
+    /// One operation more that has failed, with what came of its items before.
+    fn count_failed(&mut self, slot: usize, now_ns: u64, earlier: &Earlier, kind: ErrorKind) {
+        let s = &self.slots[slot];
         let tally = &mut self.recorder.ops[s.task.recipe];
+        tally.failed[kind as usize] += 1;
         tally.documents += u64::from(earlier.documents);
         tally.rejected += earlier.rejected;
-        tally.failed[earlier.first.unwrap_or(ErrorKind::Failed) as usize] += 1;
-        record(&mut tally.failed_time, elapsed);
-        self.release(slot, now_ns);
+        record(&mut tally.failed_time, now_ns.saturating_sub(s.intended_ns).max(1));
+    }
+
+    /// The tally of an operation that was answered now, with its times.
+    #[inline]
+    fn answered(&mut self, slot: usize, now_ns: u64) -> &mut Tally {
+        let s = &self.slots[slot];
+        let tally = &mut self.recorder.ops[s.task.recipe];
+        tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
+        record(&mut tally.service, now_ns - s.sent_ns);
+        if self.open_loop {
+            record(&mut tally.response, now_ns.saturating_sub(s.intended_ns));
+        }
+        tally
     }
 
     /// Compares what was read with what it should be.
@@ -600,14 +622,7 @@ impl<C: Clock> Slots<C> {
             self.endings.push(Ending::Read(s.task, floor, Found::Nothing));
         }
         self.end_write(slot, Some(false));
-        let s = &self.slots[slot];
-        let tally = &mut self.recorder.ops[s.task.recipe];
-        tally.missed += 1;
-        tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
-        record(&mut tally.service, now_ns - s.sent_ns);
-        if self.open_loop {
-            record(&mut tally.response, now_ns - s.intended_ns);
-        }
+        self.answered(slot, now_ns).missed += 1;
         self.release(slot, now_ns);
     }
 }

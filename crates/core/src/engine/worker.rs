@@ -1,6 +1,6 @@
 //! The loop: one for every store, every mode and every host.
 //!
-//! [`Worker::turn`] never blocks. It takes completions, gives up what ran out of time, sends what is
+//! [`Turns::turn`] never blocks. It takes completions, gives up what ran out of time, sends what is
 //! due while there are free slots, and says when it wants to be called again.
 
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use super::plan::{Amount, PhasePlan};
 use super::slots::{Earlier, Fatal, Slots};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
-use crate::documents::Catalog;
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
 use crate::schedule::Arrivals;
 use crate::store::{Session, SessionCounters, Token};
@@ -52,6 +51,15 @@ enum Hold {
     Done,
 }
 
+/// The next operation, in its slot.
+struct Next {
+    slot: usize,
+    /// When it was due (open loop).
+    due: Option<u64>,
+    /// When its slot would have been free, and this thread, had operations before not been sent late.
+    could: u64,
+}
+
 /// What a worker knows of time and its limits, apart from slots.
 struct Course {
     start_ns: u64,
@@ -68,11 +76,25 @@ struct Course {
     ended_early: bool,
 }
 
-/// One worker of a phase.
+/// What a host calls: a worker on whatever sessions.
+pub(super) trait Turns {
+    /// Takes completions, sends what is due, and says when to be called again.
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn;
+
+    /// So long was spent waiting actively.
+    fn spun(&mut self, ns: u64);
+}
+
+/// One worker of a phase: its sessions, and all else. Only what talks to sessions is compiled once for each kind of them.
 pub(super) struct Worker<S, C> {
+    sessions: Vec<S>,
+    core: WorkerCore<C>,
+}
+
+/// What a worker is whatever its sessions are.
+pub(super) struct WorkerCore<C> {
     plan: Arc<PhasePlan>,
     number: u32,
-    sessions: Vec<S>,
     touched: Vec<bool>,
     maker: Maker,
     slots: Slots<C>,
@@ -107,17 +129,180 @@ struct Usage {
     total: WorkerUse,
 }
 
+impl<S: Session, C: Clock> Turns for Worker<S, C> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn {
+        // Also while nothing is in flight: a session that connects again does so while it is polled.
+        let now = self.collect(context);
+        self.look_around(now);
+        for _ in 0..SENDS_PER_TURN {
+            if self.send_again() {
+                continue;
+            }
+            match self.hold() {
+                None => {
+                    if self.core.slots.last_ns >= self.core.course.next_interval_ns || self.core.slots.fatal.is_some() {
+                        let now = self.core.slots.last_ns;
+                        self.look_around(now);
+                    }
+                }
+                Some(hold) => {
+                    self.flush();
+                    if self.core.unpolled {
+                        let before = self.core.slots.in_flight;
+                        self.collect(context);
+                        if self.core.slots.in_flight < before {
+                            return Turn::Again;
+                        }
+                    }
+                    return self.rest(hold);
+                }
+            }
+        }
+        self.flush();
+        Turn::Again
+    }
+
+    fn spun(&mut self, ns: u64) {
+        self.core.usage.spin_ns += ns;
+    }
+}
+
 impl<S: Session, C: Clock> Worker<S, C> {
+    pub(super) fn new(sessions: Vec<S>, core: WorkerCore<C>) -> Self {
+        Self { sessions, core }
+    }
+
+    /// Takes completions, lets sessions connect again, and gives up what has run out of time. Gives the time.
+    fn collect(&mut self, context: &mut Context<'_>) -> u64 {
+        let Self { sessions, core } = self;
+        core.unpolled = false;
+        for session in sessions {
+            let _ = session.poll(context, &mut core.slots);
+        }
+        let now = core.slots.now();
+        core.slots.expire(now, &mut core.abandoned);
+        self.abandon();
+        now
+    }
+
+    fn abandon(&mut self) {
+        for (session, token) in self.core.abandoned.drain(..) {
+            self.sessions[session].abandon(token);
+        }
+    }
+
+    /// What is done now and then: snapshots, the ledger, requests to end.
+    fn look_around(&mut self, now: u64) {
+        if now >= self.core.course.next_interval_ns {
+            let counted = counted(&self.sessions);
+            self.core.snapshot(now, counted, false);
+        }
+        self.look_at_connections();
+        self.core.look_around(now);
+    }
+
+    /// Notes which connection was lost first, where that ends the phase.
+    fn look_at_connections(&mut self) {
+        if self.core.plan.on_disconnect == OnDisconnect::End && self.core.cut_off.is_none() {
+            let lost = self.sessions.iter().position(|session| session.counters().disconnects > 0);
+            self.core.cut_off = lost.map(|position| self.core.lost(position));
+        }
+    }
+
+    fn flush(&mut self) {
+        for (session, touched) in self.sessions.iter_mut().zip(&mut self.core.touched) {
+            if std::mem::take(touched) {
+                session.flush();
+            }
+        }
+    }
+
+    /// Sends one operation that waits for its next try or its second request, if its time has come.
+    fn send_again(&mut self) -> bool {
+        let Some(slot) = self.core.slots.next_again() else { return false };
+        // Its request takes the buffers: what was prepared there is written again later.
+        self.send(slot);
+        true
+    }
+
+    /// Sends the next operation, or says why not.
+    #[inline]
+    fn hold(&mut self) -> Option<Hold> {
+        let next = match self.core.take_next() {
+            Ok(next) => next,
+            Err(hold) => return Some(hold),
+        };
+        let sent = self.send(next.slot);
+        self.core.note_slip(&next, sent);
+        None
+    }
+
+    /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
+    #[inline]
+    fn send(&mut self, slot: usize) -> u64 {
+        let Self { sessions, core } = self;
+        if core.plan.ledger {
+            core.set_floors(slot);
+        }
+        let WorkerCore { maker, slots, .. } = core;
+        let s = &mut slots.slots[slot];
+        let (task, stage, session) = (s.task, s.stage, s.session);
+        // Lent out for the time of the call: the request borrows it, and so do the slots.
+        let revision = std::mem::take(&mut s.revision);
+        let request = maker.request(&task, &s.indexes, stage, &revision);
+        slots.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
+        let now = slots.now();
+        slots.sent(slot, now);
+        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
+            slots.slots[slot].intended_ns = now;
+        }
+        let token = slots.token(slot);
+        sessions[session].submit(&request, token, slots);
+        core.touched[session] = true;
+        let s = &mut core.slots.slots[slot];
+        if s.in_flight {
+            core.unpolled = true;
+        } else {
+            core.held = (core.slots.last_ns, s.lag_ns);
+        }
+        if s.revision.is_empty() {
+            s.revision = revision;
+        }
+        now
+    }
+
+    /// What to do while nothing can be sent.
+    fn rest(&mut self, hold: Hold) -> Turn {
+        if matches!(hold, Hold::Done) {
+            if self.core.is_given_up() && !self.core.is_idle() {
+                self.core.give_up_in_flight();
+                self.abandon();
+            }
+            if self.core.is_over() {
+                let counted = counted(&self.sessions);
+                self.core.finish(counted);
+                return Turn::Ended;
+            }
+        }
+        let wake_at_ns = self.sessions.iter().filter_map(Session::wake_at_ns).min();
+        self.core.wait(hold, wake_at_ns)
+    }
+
+    /// What remains when the worker has ended.
+    pub(super) fn into_report(mut self) -> super::WorkerReport {
+        self.look_at_connections();
+        self.core.into_report()
+    }
+}
+
+impl<C: Clock> WorkerCore<C> {
     #[allow(clippy::too_many_arguments)]
     pub(super) fn new(
         plan: Arc<PhasePlan>,
-        catalog: Arc<Catalog>,
         number: u32,
-        seed: u64,
-        sessions: Vec<S>,
         maker: Maker,
+        mut slots: Slots<C>,
         arrivals: Option<Arrivals>,
-        clock: C,
         start_ns: u64,
         interval_ns: u64,
         stop: Arc<Stop>,
@@ -131,14 +316,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
             }
             Amount::Load | Amount::Copy => (u64::MAX, u64::MAX),
         };
-        let mut slots = Slots::new(Arc::clone(&plan), catalog, clock, number, seed);
-        slots.start_ns = start_ns;
-        for (_, since) in &mut slots.free {
-            *since = start_ns;
-        }
+        slots.begin(start_ns);
         Self {
-            touched: vec![false; sessions.len()],
-            sessions,
+            touched: vec![false; plan.connections as usize],
             maker,
             slots,
             course: Course {
@@ -175,81 +355,13 @@ impl<S: Session, C: Clock> Worker<S, C> {
         }
     }
 
-    pub(super) fn clock(&self) -> C
-    where
-        C: Clone,
-    {
-        self.slots.clock.clone()
-    }
-
-    /// So long was spent waiting actively.
-    pub(super) fn spun(&mut self, ns: u64) {
-        self.usage.spin_ns += ns;
-    }
-
-    pub(super) fn turn(&mut self, context: &mut Context<'_>) -> Turn {
-        // Also while nothing is in flight: a session that connects again does so while it is polled.
-        let now = self.collect(context);
-        self.look_around(now);
-        for _ in 0..SENDS_PER_TURN {
-            if self.send_again() {
-                continue;
-            }
-            match self.hold() {
-                None => {
-                    if self.slots.last_ns >= self.course.next_interval_ns || self.slots.fatal.is_some() {
-                        let now = self.slots.last_ns;
-                        self.look_around(now);
-                    }
-                }
-                Some(hold) => {
-                    self.flush();
-                    if self.unpolled {
-                        let before = self.slots.in_flight;
-                        self.collect(context);
-                        if self.slots.in_flight < before {
-                            return Turn::Again;
-                        }
-                    }
-                    return self.rest(hold);
-                }
-            }
-        }
-        self.flush();
-        Turn::Again
-    }
-
-    /// Takes completions, lets sessions connect again, and gives up what has run out of time. Gives the time.
-    fn collect(&mut self, context: &mut Context<'_>) -> u64 {
-        self.unpolled = false;
-        for session in &mut self.sessions {
-            let _ = session.poll(context, &mut self.slots);
-        }
-        let now = self.slots.now();
-        self.slots.expire(now, &mut self.abandoned);
-        self.abandon();
-        now
-    }
-
-    fn abandon(&mut self) {
-        for (session, token) in self.abandoned.drain(..) {
-            self.sessions[session].abandon(token);
-        }
-    }
-
-    /// What is done now and then: snapshots, the ledger, requests to end.
+    /// The ledger, and requests to end.
     fn look_around(&mut self, now: u64) {
-        if now >= self.course.next_interval_ns {
-            self.snapshot(now, false);
-        }
         if !self.slots.endings.is_empty() {
             self.slots.settle(&mut self.maker);
         }
         if let Some(ledger) = &mut self.maker.ledger {
             ledger.faults(self.stop.faults());
-        }
-        if self.plan.on_disconnect == OnDisconnect::End && self.cut_off.is_none() {
-            self.cut_off = self.lost_connection();
         }
         if self.slots.fatal.is_some() || self.cut_off.is_some() {
             self.stop.ask();
@@ -269,52 +381,31 @@ impl<S: Session, C: Clock> Worker<S, C> {
         self.slots.in_flight > 0 || !self.slots.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
     }
 
-    fn flush(&mut self) {
-        for (session, touched) in self.sessions.iter_mut().zip(&mut self.touched) {
-            if std::mem::take(touched) {
-                session.flush();
-            }
-        }
-    }
-
-    /// Sends one operation that waits for its next try or its second request, if its time has come.
-    fn send_again(&mut self) -> bool {
-        if self.slots.again.is_empty() {
-            return false;
-        }
-        let now = self.slots.last_ns;
-        let Some(position) = self.slots.again.iter().position(|(_, at)| *at <= now) else { return false };
-        let (slot, _) = self.slots.again.swap_remove(position);
-        // Its request takes the buffers: what was prepared there is written again later.
-        self.send(slot);
-        true
-    }
-
-    /// Sends the next operation, or says why not.
+    /// Puts the next operation into a slot, to be sent at once, or says why not.
     #[inline]
-    fn hold(&mut self) -> Option<Hold> {
+    fn take_next(&mut self) -> Result<Next, Hold> {
         let now = self.slots.last_ns;
         if now >= self.course.end_ns && self.course.arrivals.is_none() {
-            return Some(Hold::Done);
+            return Err(Hold::Done);
         }
         if self.course.left == 0 {
-            return Some(Hold::Done);
+            return Err(Hold::Done);
         }
         let due = match &self.course.arrivals {
             None => None,
             Some(arrivals) => {
                 let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
                 if due >= self.course.end_ns {
-                    return Some(Hold::Done);
+                    return Err(Hold::Done);
                 }
                 Some(due)
             }
         };
         let Some((slot, free_since)) = self.slots.rested(now) else {
-            return Some(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
+            return Err(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
         };
         if free_since > now {
-            return Some(Hold::Due { at_ns: free_since, arrival: false });
+            return Err(Hold::Due { at_ns: free_since, arrival: false });
         }
         if let Some(due) = due
             && now >= self.course.give_up_ns
@@ -326,13 +417,13 @@ impl<S: Session, C: Clock> Worker<S, C> {
             let could = if self.keyless { now } else { could };
             let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
             if could >= self.course.give_up_ns || grace_over {
-                return Some(Hold::Done);
+                return Err(Hold::Done);
             }
         }
         if due.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
             let ready = free_since.saturating_add(self.plan.think_ns);
             if ready > now {
-                return Some(Hold::Due { at_ns: ready, arrival: false });
+                return Err(Hold::Due { at_ns: ready, arrival: false });
             }
         }
         if self.plan.ledger && !self.slots.endings.is_empty() {
@@ -341,11 +432,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if self.prepared.is_none() {
             self.prepared = self.maker.next(&mut self.indexes);
             if std::mem::take(&mut self.maker.exhausted) {
-                return Some(self.wait_for_key());
+                return Err(self.wait_for_key());
             }
             if self.prepared.is_none() {
                 self.course.left = 0;
-                return Some(Hold::Done);
+                return Err(Hold::Done);
             }
             if std::mem::take(&mut self.keyless) {
                 self.key_free_ns = now;
@@ -356,7 +447,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         {
             // The wait for the next arrival may have passed while the operation was drawn.
             if due > self.slots.now() {
-                return Some(Hold::Due { at_ns: due, arrival: true });
+                return Err(Hold::Due { at_ns: due, arrival: true });
             }
         }
         self.slots.free.pop_front();
@@ -376,25 +467,26 @@ impl<S: Session, C: Clock> Worker<S, C> {
         s.tries = 0;
         s.earlier = Earlier::default();
         s.intended_ns = due.unwrap_or(0);
-        let lag = s.lag_ns;
         let (held_until, held_lag) = self.held;
-        let sent = self.send(slot);
-        if let Some(due) = due {
-            // Had the operation before not been sent late, its slot (or this thread, where the store
-            // works on it) would have been free earlier: what that one was late by is our fault a
-            // second time, not a wait for the store.
-            let could = due.max(free_since.saturating_sub(lag)).max(held_until.saturating_sub(held_lag));
-            let could = could.max(self.key_free_ns);
-            let slip = sent.saturating_sub(could);
-            self.slots.slots[slot].lag_ns = slip;
-            record(&mut self.slots.recorder.slip, slip);
-            let recipe = self.slots.slots[slot].task.recipe;
-            record(&mut self.slots.recorder.ops[recipe].slot_wait, could - due);
-            if !self.slots.slots[slot].in_flight {
-                self.held.1 = slip;
-            }
+        Ok(Next { slot, due, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) })
+    }
+
+    /// Notes how much later than it could an operation was sent that was due.
+    #[inline]
+    fn note_slip(&mut self, next: &Next, sent: u64) {
+        let Some(due) = next.due else { return };
+        // Had the operation before not been sent late, its slot (or this thread, where the store
+        // works on it) would have been free earlier: what that one was late by is our fault a
+        // second time, not a wait for the store.
+        let could = due.max(next.could).max(self.key_free_ns);
+        let slip = sent.saturating_sub(could);
+        let s = &mut self.slots.slots[next.slot];
+        s.lag_ns = slip;
+        record(&mut self.slots.recorder.slip, slip);
+        record(&mut self.slots.recorder.ops[s.task.recipe].slot_wait, could - due);
+        if !s.in_flight {
+            self.held.1 = slip;
         }
-        None
     }
 
     /// Every key that the next write could have has a write under way or of unknown outcome. It is drawn a key for again when
@@ -416,74 +508,51 @@ impl<S: Session, C: Clock> Worker<S, C> {
         }
     }
 
-    /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
-    #[inline]
-    fn send(&mut self, slot: usize) -> u64 {
-        if self.plan.ledger {
-            // Also of a further try: it is sent now.
-            self.slots.settle(&mut self.maker);
-            let s = &mut self.slots.slots[slot];
-            s.floor = self.maker.floor(&s.task);
-            self.maker.floors(&s.task, &s.indexes, &mut s.floors);
-        }
-        let Self { sessions, maker, slots, .. } = self;
-        let s = &mut slots.slots[slot];
-        let (task, stage, session) = (s.task, s.stage, s.session);
-        // Lent out for the time of the call: the request borrows it, and so do the slots.
-        let revision = std::mem::take(&mut s.revision);
-        let request = maker.request(&task, &s.indexes, stage, &revision);
-        slots.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
-        let now = slots.now();
-        slots.sent(slot, now);
-        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
-            slots.slots[slot].intended_ns = now;
-        }
-        let token = slots.token(slot);
-        sessions[session].submit(&request, token, slots);
-        self.touched[session] = true;
+    /// Of a read that is sent now, also once more: what it must find.
+    fn set_floors(&mut self, slot: usize) {
+        self.slots.settle(&mut self.maker);
         let s = &mut self.slots.slots[slot];
-        if s.in_flight {
-            self.unpolled = true;
-        } else {
-            self.held = (self.slots.last_ns, s.lag_ns);
-        }
-        if s.revision.is_empty() {
-            s.revision = revision;
-        }
-        now
+        s.floor = self.maker.floor(&s.task);
+        self.maker.floors(&s.task, &s.indexes, &mut s.floors);
     }
 
-    /// What to do while nothing can be sent.
-    fn rest(&mut self, hold: Hold) -> Turn {
+    /// Whether nothing is in flight or waits for another try.
+    fn is_idle(&self) -> bool {
+        self.slots.in_flight == 0 && self.slots.again.is_empty()
+    }
+
+    /// Whether what is in flight is given up at some time. A closed loop has no schedule to be late for: it is awaited,
+    /// unless the user wants an end.
+    fn is_limited(&self) -> bool {
+        self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early)
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.is_limited() && self.slots.last_ns >= self.course.give_up_ns
+    }
+
+    /// Where nothing more is to be sent: whether nothing more is waited for either.
+    fn is_over(&self) -> bool {
+        let over = self.slots.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
+        self.is_given_up() || (self.is_idle() && over)
+    }
+
+    fn give_up_in_flight(&mut self) {
         let now = self.slots.last_ns;
-        let idle = self.slots.in_flight == 0 && self.slots.again.is_empty();
-        // A closed loop has no schedule to be late for: what is in flight is awaited, unless the user wants an end.
-        let limited = self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early);
-        let (mut at_ns, arrival) = match hold {
+        self.slots.censor_in_flight(now, &mut self.abandoned);
+    }
+
+    /// Until when to wait; the sessions have something at `wake_at_ns` without any I/O.
+    fn wait(&self, hold: Hold, wake_at_ns: Option<u64>) -> Turn {
+        let now = self.slots.last_ns;
+        let (due, arrival) = match hold {
             Hold::Due { at_ns, arrival } => (at_ns, arrival),
-            Hold::Answers => (u64::MAX, false),
-            Hold::Done => {
-                let given_up = limited && now >= self.course.give_up_ns;
-                if given_up && !idle {
-                    self.slots.censor_in_flight(now, &mut self.abandoned);
-                    self.abandon();
-                }
-                let over = now >= self.course.end_ns || self.course.end_ns == u64::MAX;
-                if given_up || (idle && over) {
-                    self.finish(now);
-                    return Turn::Ended;
-                }
-                (u64::MAX, false)
-            }
+            Hold::Answers | Hold::Done => (u64::MAX, false),
         };
+        let mut at_ns = due.min(wake_at_ns.unwrap_or(u64::MAX));
         let mut earlier = |other: u64| at_ns = at_ns.min(other);
         if self.slots.in_flight > 0 {
             earlier(self.slots.next_timeout_ns);
-        }
-        for session in &self.sessions {
-            if let Some(wake) = session.wake_at_ns() {
-                earlier(wake);
-            }
         }
         for (_, again) in &self.slots.again {
             earlier(*again);
@@ -491,21 +560,20 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if self.course.end_ns > now {
             earlier(self.course.end_ns);
         }
-        if limited && self.course.give_up_ns > now {
+        if self.is_limited() && self.course.give_up_ns > now {
             earlier(self.course.give_up_ns);
         }
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
-        let arrival = arrival && matches!(hold, Hold::Due { at_ns: due, .. } if due == at_ns);
-        Turn::Until { at_ns, arrival }
+        Turn::Until { at_ns, arrival: arrival && at_ns == due }
     }
 
     /// Counts what was due and never sent, and hands over the rest.
-    fn finish(&mut self, now: u64) {
+    fn finish(&mut self, connections: SessionCounters) {
         if std::mem::replace(&mut self.censored_unsent, true) {
             return;
         }
-        let end_ns = self.course.end_ns;
+        let (now, end_ns) = (self.slots.last_ns, self.course.end_ns);
         self.unmake_prepared();
         if end_ns != u64::MAX
             && let Some(mut arrivals) = self.course.arrivals.take()
@@ -525,11 +593,12 @@ impl<S: Session, C: Clock> Worker<S, C> {
             }
         }
         self.slots.settle(&mut self.maker);
-        self.snapshot(now, true);
+        self.snapshot(now, connections, true);
     }
 
-    /// Hands over what was seen since the last time; `last`: nothing more comes.
-    fn snapshot(&mut self, now: u64, last: bool) {
+    /// Hands over what was seen since the last time; `connections` is what has happened to them by now. `last`: nothing more
+    /// comes.
+    fn snapshot(&mut self, now: u64, connections: SessionCounters, last: bool) {
         let (cpu, run_queue) = (thread_cpu_ns(), thread_run_queue_ns());
         let usage = &mut self.usage;
         let cpu_ns = cpu - std::mem::replace(&mut usage.cpu_ns, cpu);
@@ -545,9 +614,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
         usage.total.wall_ns = wall_ns;
         let recorder = &mut self.slots.recorder;
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
-        let counted = counted(&self.sessions);
-        let before = std::mem::replace(&mut self.connections, counted);
-        recorder.connections = counted.since(before);
+        let before = std::mem::replace(&mut self.connections, connections);
+        recorder.connections = connections.since(before);
         let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
         let full = std::mem::replace(recorder, spare);
         // Nobody listens only when the run is being torn down.
@@ -562,22 +630,18 @@ impl<S: Session, C: Clock> Worker<S, C> {
         self.course.next_interval_ns = self.course.start_ns + (self.course.interval + 1) * self.course.interval_ns;
     }
 
-    /// Which connection was lost first, as far as it can be told.
-    fn lost_connection(&self) -> Option<String> {
-        let position = self.sessions.iter().position(|s| s.counters().disconnects > 0)?;
-        Some(format!(
+    /// That the connection at this position was lost, and what follows.
+    fn lost(&self, position: usize) -> String {
+        format!(
             "worker {} lost its connection {} of {}, and `on_disconnect = \"end\"` ends the phase there",
             self.number,
             position + 1,
-            self.sessions.len()
-        ))
+            self.plan.connections
+        )
     }
 
     /// Why the phase ended early, as far as this worker is concerned.
     fn partial(&mut self) -> Option<Partial> {
-        if self.plan.on_disconnect == OnDisconnect::End && self.cut_off.is_none() {
-            self.cut_off = self.lost_connection();
-        }
         if let Some(why) = self.cut_off.take() {
             return Some(Partial { cause: PartialCause::Disconnected, why });
         }
