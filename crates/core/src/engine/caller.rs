@@ -14,6 +14,9 @@ use crate::store::{
     StoreError, Token,
 };
 
+/// The longest wait at a time.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
 /// A session of any store.
 pub struct Caller {
     // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
@@ -47,90 +50,76 @@ impl Caller {
 
     /// Does one operation, and calls `done` with how it ended.
     pub fn call(&mut self, request: &Request<'_>, mut done: impl FnMut(Result<Reply<'_>, OpError>)) {
-        let token = Token(self.next);
-        self.next += 1;
-        let mut ended = false;
-        let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-            if given == token {
-                ended = true;
-                done(result);
-            }
-        };
-        self.submit(request, token, &mut out);
-        self.flush(&mut out);
-        let deadline_ns = self.clock.now_ns().saturating_add(self.timeout_ns);
-        while !ended {
-            if self.clock.now_ns() >= deadline_ns {
-                self.abandon(token);
-                return done(Err(timed_out()));
-            }
-            let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-                if given == token {
-                    ended = true;
-                    done(result);
-                }
-            };
-            self.wait(deadline_ns, &mut out);
-        }
+        let mut request = Some(request);
+        let mut next = |submit: &mut dyn FnMut(&Request<'_>)| request.take().map(submit).is_some();
+        self.all(1, &|| false, &mut next, &mut |_, result| done(result));
     }
 
     /// Reads many documents, so many at once. `next` writes a key and gives its collection, or none at the end; `done` is
-    /// called for each, in any order, with its number in the order of `next`, from 0.
+    /// called for each, in any order, with its number in the order of `next`, from 0. As soon as `stopped` says so, what is
+    /// in flight is given up.
     pub fn read_all(
         &mut self,
         in_flight: usize,
+        stopped: impl Fn() -> bool,
         mut next: impl FnMut(&mut Vec<u8>) -> Option<CollectionId>,
         mut done: impl FnMut(usize, Result<Reply<'_>, OpError>),
     ) {
-        let first = self.next;
         let mut key = Vec::new();
+        let mut next = |submit: &mut dyn FnMut(&Request<'_>)| {
+            key.clear();
+            let Some(collection) = next(&mut key) else { return false };
+            let key = std::str::from_utf8(&key).expect("keys are made of text");
+            submit(&Request { collection, op: Op::Read { key }, contents: true });
+            true
+        };
+        self.all(in_flight, &stopped, &mut next, &mut done);
+    }
+
+    /// Does what `next` submits, until it submits nothing any more.
+    fn all(
+        &mut self,
+        in_flight: usize,
+        stopped: &dyn Fn() -> bool,
+        next: &mut dyn FnMut(&mut dyn FnMut(&Request<'_>)) -> bool,
+        done: &mut dyn FnMut(usize, Result<Reply<'_>, OpError>),
+    ) {
+        let first = self.next;
         // In the order of their deadlines.
         let mut asked: VecDeque<(Token, u64)> = VecDeque::new();
         let mut open: HashSet<u64> = HashSet::new();
         let mut more = true;
         loop {
+            more &= !stopped();
             while more && open.len() < in_flight {
-                key.clear();
-                let Some(collection) = next(&mut key) else {
-                    more = false;
-                    break;
-                };
                 let token = Token(self.next);
-                self.next += 1;
-                open.insert(token.0);
-                asked.push_back((token, self.clock.now_ns().saturating_add(self.timeout_ns)));
-                let key = std::str::from_utf8(&key).expect("keys are made of text");
-                let request = Request { collection, op: Op::Read { key }, contents: true };
-                self.submit(&request, token, &mut |given: Token, result: Result<Reply<'_>, OpError>| {
-                    if open.remove(&given.0) {
-                        done((given.0 - first) as usize, result);
-                    }
+                more = next(&mut |request| {
+                    self.next += 1;
+                    open.insert(token.0);
+                    asked.push_back((token, self.clock.now_ns().saturating_add(self.timeout_ns)));
+                    self.submit(request, token, &mut Open { open: &mut open, first, done });
                 });
             }
-            self.flush(&mut |given: Token, result: Result<Reply<'_>, OpError>| {
-                if open.remove(&given.0) {
-                    done((given.0 - first) as usize, result);
-                }
-            });
+            self.flush(&mut Open { open: &mut open, first, done });
             while asked.front().is_some_and(|(token, _)| !open.contains(&token.0)) {
                 asked.pop_front();
             }
             match asked.front().copied() {
                 None if more => {}
                 None => return,
+                Some(_) if stopped() => {
+                    for token in open.drain() {
+                        self.abandon(Token(token));
+                        done((token - first) as usize, Err(unknown("given up")));
+                    }
+                    return;
+                }
                 Some((token, deadline_ns)) if self.clock.now_ns() >= deadline_ns => {
                     self.abandon(token);
                     open.remove(&token.0);
-                    done((token.0 - first) as usize, Err(timed_out()));
+                    done((token.0 - first) as usize, Err(unknown("no answer within the timeout")));
                 }
-                Some((_, deadline_ns)) => {
-                    let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-                        if open.remove(&given.0) {
-                            done((given.0 - first) as usize, result);
-                        }
-                    };
-                    self.wait(deadline_ns, &mut out);
-                }
+                Some((_, deadline_ns)) => self.wait(deadline_ns, &mut Open { open: &mut open, first, done }),
             }
         }
     }
@@ -164,7 +153,8 @@ impl Caller {
         let now_ns = self.clock.now_ns();
         let session = self.session.as_mut().expect("only `drop` takes the session");
         let wake_ns = session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
-        let at_most = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
+        // Whoever asks for an end is heard soon.
+        let at_most = Duration::from_nanos(wake_ns.saturating_sub(now_ns)).min(LONGEST_WAIT);
         match &self.reactor {
             Some(reactor) => {
                 let mut polled = false;
@@ -192,8 +182,23 @@ impl Caller {
     }
 }
 
-fn timed_out() -> OpError {
-    OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout")
+/// Operations that were asked for and have not ended, and who hears of their ends.
+struct Open<'a> {
+    open: &'a mut HashSet<u64>,
+    first: u64,
+    done: &'a mut dyn FnMut(usize, Result<Reply<'_>, OpError>),
+}
+
+impl Completions for Open<'_> {
+    fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
+        if self.open.remove(&token.0) {
+            (self.done)((token.0 - self.first) as usize, result);
+        }
+    }
+}
+
+fn unknown(why: &'static str) -> OpError {
+    OpError::new(ErrorKind::OutcomeUnknown, why)
 }
 
 impl Drop for Caller {
@@ -206,6 +211,8 @@ impl Drop for Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
     use crate::store::{
         CollectionLayout, Durability, Layout, MemoryStore, PhaseStart, Prepare, Slow, SlowOptions, Store,
     };
@@ -265,11 +272,48 @@ mod tests {
                 key.extend_from_slice(left.next()?.to_string().as_bytes());
                 Some(CollectionId(0))
             };
-            caller.read_all(8, next, |nth, result| {
-                assert_eq!(result.unwrap_err().kind, ErrorKind::NotFound);
-                told[nth] += 1;
-            });
+            caller.read_all(
+                8,
+                || false,
+                next,
+                |nth, result| {
+                    assert_eq!(result.unwrap_err().kind, ErrorKind::NotFound);
+                    told[nth] += 1;
+                },
+            );
             assert_eq!(told, [round; 50]);
+        }
+    }
+
+    /// The user does not wait for a store that is silent, whatever the timeout is.
+    #[test]
+    fn what_is_in_flight_is_given_up_when_an_end_is_asked_for() {
+        let mut caller = Caller {
+            session: Some(Box::new(Silent)),
+            reactor: Some(tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()),
+            clock: Arc::new(crate::engine::RealClock::new()),
+            timeout_ns: u64::MAX,
+            next: 7,
+        };
+        let (asked, mut told) = (Cell::new(0), Vec::new());
+        let next = |key: &mut Vec<u8>| {
+            key.push(b'a');
+            asked.set(asked.get() + 1);
+            Some(CollectionId(0))
+        };
+        caller.read_all(3, || asked.get() == 3, next, |nth, result| told.push((nth, result.unwrap_err().kind)));
+        told.sort_unstable_by_key(|(nth, _)| *nth);
+        let unknown = ErrorKind::OutcomeUnknown;
+        assert_eq!(told, [(0, unknown), (1, unknown), (2, unknown)]);
+    }
+
+    /// It never answers.
+    struct Silent;
+
+    impl Session for Silent {
+        fn submit(&mut self, _: &Request<'_>, _: Token, _: &mut dyn Completions) {}
+        fn poll(&mut self, _: &mut Context<'_>, _: &mut dyn Completions) -> Poll<()> {
+            Poll::Pending
         }
     }
 

@@ -102,37 +102,42 @@ pub(super) fn read_back(
                     catalog.get(collection).write_key(index, key);
                     Some(CollectionId(collection as u16))
                 };
-                caller.read_all(IN_FLIGHT as usize, next, |nth, result| {
-                    let key = left[nth];
-                    ended += 1;
-                    let found = match result {
-                        Ok(reply) => {
-                            let body = reply.body.unwrap_or_default();
-                            match catalog.get(key.0).check(key.1, body, &mut scratch) {
-                                Ok(version) => Found::Version(version),
-                                Err(mismatch) => Found::Other(mismatch.to_string()),
+                caller.read_all(
+                    IN_FLIGHT as usize,
+                    || stop.asked(),
+                    next,
+                    |nth, result| {
+                        let key = left[nth];
+                        ended += 1;
+                        let found = match result {
+                            Ok(reply) => {
+                                let body = reply.body.unwrap_or_default();
+                                match catalog.get(key.0).check(key.1, body, &mut scratch) {
+                                    Ok(version) => Found::Version(version),
+                                    Err(mismatch) => Found::Other(mismatch.to_string()),
+                                }
                             }
-                        }
-                        Err(error) if error.kind == ErrorKind::NotFound => Found::Nothing,
-                        Err(error) => {
-                            why = error.to_string();
+                            Err(error) if error.kind == ErrorKind::NotFound => Found::Nothing,
+                            Err(error) => {
+                                why = error.to_string();
+                                again.push(key);
+                                return;
+                            }
+                        };
+                        heard_ns.set(clock.now_ns());
+                        let entry = book.entry(key);
+                        let fate = entry.fate(&found);
+                        if fate.is_broken() && waits {
                             again.push(key);
                             return;
                         }
-                    };
-                    heard_ns.set(clock.now_ns());
-                    let entry = book.entry(key);
-                    let fate = entry.fate(&found);
-                    if fate.is_broken() && waits {
-                        again.push(key);
-                        return;
-                    }
-                    report.count(fate);
-                    if fate.is_broken() {
-                        broken.push((key, fate, entry.acknowledged, found.clone()));
-                    }
-                    book.found(key, &found);
-                });
+                        report.count(fate);
+                        if fate.is_broken() {
+                            broken.push((key, fate, entry.acknowledged, found.clone()));
+                        }
+                        book.found(key, &found);
+                    },
+                );
                 // Those that were not asked for any more.
                 again.extend(left.iter().skip(ended));
             }
