@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::clock::{Clock, RealClock};
 use super::companion::{Companion, Watch};
-use super::drive::WorkerReport;
+use super::drive::{self, WorkerReport};
 use super::events::{Event, Observer};
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
@@ -20,7 +20,7 @@ use crate::measure::{
     Asking, Interval, LedgerReads, LedgerReport, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler,
     StatsSampler, StoreStats, Tally, WorkerUse,
 };
-use crate::schedule::{Arrival, Arrivals, Rate};
+use crate::schedule::{Arrival, Rate};
 use crate::store::{AnyStore, PhaseStart, StoreError};
 
 /// What a phase needs besides its plan and its store.
@@ -247,11 +247,10 @@ pub fn run_phase(
 const WALKED: u64 = 10_000_000;
 
 /// When the last of so many operations of a Poisson process, shared by the workers, was due, in ns.
-fn last_due_ns(plan: &PhasePlan, rate: &Rate, seed: u64, operations: u64) -> u64 {
+fn last_due_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
     let workers = u64::from(plan.workers);
     let last = |w: u64| {
-        let seed = crate::keys::mix64(seed, plan.number);
-        let mut arrivals = Arrivals::new(rate, Arrival::Poisson, w, workers, seed).ok()?;
+        let mut arrivals = drive::arrivals(plan, seed, w)?.ok()?;
         let own = operations / workers + u64::from(w < operations % workers);
         (1..own).for_each(|_| arrivals.advance());
         Some(arrivals.peek_ns())
@@ -268,6 +267,9 @@ fn due_time_ns(rate: &Rate, operations: u64) -> u64 {
     }
     low
 }
+
+/// Intervals that are kept open for a worker that is behind the others.
+const MOST_OPEN: u64 = 60;
 
 /// What the workers have handed over so far.
 struct Gathered {
@@ -300,7 +302,9 @@ impl Gathered {
         let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
         self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
         self.reached[worker as usize] = if last { u64::MAX } else { interval + 1 };
-        let passed = self.reached.iter().copied().min().unwrap_or(0);
+        // One that an embedded store does not let go of holds back the others only so long.
+        let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
+        let passed = self.reached.iter().copied().min().unwrap_or(0).max(newest.saturating_sub(MOST_OPEN));
         if passed == u64::MAX {
             // All have ended: what is left is cut where the phase ends.
             return recorder;
@@ -367,10 +371,7 @@ impl Gathered {
         let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
             Amount::Duration(_) => {
                 let due = (0..u64::from(plan.workers))
-                    .filter_map(|w| {
-                        let workers = u64::from(plan.workers);
-                        Arrivals::new(rate, *arrival, w, workers, crate::keys::mix64(seed, plan.number)).ok()
-                    })
+                    .filter_map(|worker| drive::arrivals(plan, seed, worker)?.ok())
                     .map(|arrivals| arrivals.due_by(sending_ns.saturating_sub(1)))
                     .sum();
                 (due, sending_ns)
@@ -378,7 +379,7 @@ impl Gathered {
             _ => {
                 let due = self.total.ops.iter().map(|t| t.ended() + t.censored).sum();
                 let over_ns = match arrival {
-                    Arrival::Poisson if due <= WALKED => last_due_ns(plan, rate, seed, due),
+                    Arrival::Poisson if due <= WALKED => last_due_ns(plan, seed, due),
                     _ => due_time_ns(rate, due),
                 };
                 (due, over_ns)
