@@ -1,5 +1,6 @@
 //! Files that name what this process has started, so that what a kill left behind is found and cleared up.
 
+#[cfg(feature = "powercut")]
 mod leftover;
 mod own;
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::process::{Pid, Tree};
-#[cfg(test)]
+#[cfg(all(test, feature = "powercut"))]
 pub(crate) use leftover::remove as remove_folder;
 use own::OwnFolder;
 
@@ -52,6 +53,12 @@ impl Content {
     /// Whether it is of this start of the system: after another, the numbers and times of its processes are those of others.
     fn began_since(&self, boot: &str) -> bool {
         self.boot.is_empty() || self.boot == boot
+    }
+
+    /// Whether this build can take away all that it names; a lease that it cannot is left to one that can.
+    fn can_be_cleared(&self) -> bool {
+        (cfg!(feature = "netns") || self.networks.is_empty())
+            && (cfg!(feature = "powercut") || (self.mounts.is_empty() && self.folders.is_empty()))
     }
 
     /// Leaves out the places that another lease names.
@@ -146,8 +153,8 @@ impl Lease {
         self.write()
     }
 
-    /// The lease names this mount as well: what is left of it is unmounted, if it is of a [`PowerCut`](super::PowerCut) or a
-    /// [`LimitedDisk`](super::LimitedDisk), whose [file](Lease::file) is then named as well. It need not be there yet.
+    /// The lease names this mount as well: what is left of it is unmounted, if it is of a [`PowerCut`](super::PowerCut). It
+    /// need not be there yet.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -186,8 +193,11 @@ impl Lease {
         self.write()
     }
 
-    /// In one step, so that a kill leaves the old one or the new one.
+    /// In one step, so that a kill leaves the old one or the new one; and behind whoever clears up: that a place belongs to
+    /// this process is known before, or the place was cleared when it is used.
     fn write(&self) -> io::Result<()> {
+        let folder = self.path.parent().and_then(|folder| OwnFolder::open(folder).transpose()).transpose()?;
+        let _locked = folder.map(|folder| folder.lock().map(|()| folder)).transpose()?;
         let new = self.path.with_extension("new");
         // Whatever the mask for new files: one that others may write is not trusted later.
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -217,6 +227,9 @@ impl Lease {
         let mut all = Vec::new();
         for (name, mut content) in ended {
             running.iter().for_each(|(_, other)| content.leave(other));
+            if !content.can_be_cleared() {
+                continue;
+            }
             if !content.began_since(&boot) {
                 content.processes.clear();
             }
@@ -225,8 +238,10 @@ impl Lease {
             tree.kill();
             // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
+            #[cfg(feature = "netns")]
             crate::netns::clear(&content.networks, content.owner.number);
-            leftover::clear(&content.mounts, &content.files, &content.folders);
+            #[cfg(feature = "powercut")]
+            leftover::clear(&content.mounts, &content.folders);
             for file in &content.files {
                 let _ = fs::remove_file(file);
             }
@@ -246,8 +261,8 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{disks, groups, wait_until};
-    use crate::{Cgroup, LimitedDisk, Limits};
+    use crate::testing::{groups, powercuts, wait_until};
+    use crate::{Cgroup, Limits, PowerCut};
     use std::process::Command;
 
     #[test]
@@ -329,20 +344,19 @@ mod tests {
     /// Mounts a disk, makes a group with a process in it and waits for its end.
     fn to_be_killed(folder: &Path) -> ! {
         let mut lease = Lease::begin(folder, "a server").unwrap();
-        let at = folder.join("disk");
+        let (at, backing) = (folder.join("disk"), folder.join("backing"));
         lease.mount(&at).unwrap();
-        lease.file(folder.join("file")).unwrap();
-        let disk = LimitedDisk::loop_file(&at, &folder.join("file"), 8 << 20).unwrap();
+        [&at, &backing].into_iter().for_each(|folder| lease.folder(folder).unwrap());
+        let disk = PowerCut::mount(&at, &backing).unwrap();
         let group = Cgroup::begin("s", Limits::default(), None).unwrap();
         for folder in group.folders() {
-            lease.cgroup(folder.clone()).unwrap();
+            lease.cgroup(folder).unwrap();
         }
         // The lease names no processes: the group has them. They are in the way of unmounting, too.
         let script = format!("{}{{ sleep 600 & sleep 600; }}", group.enter_command());
         let mut child = Command::new("sh").args(["-c", &script]).current_dir(disk.at()).spawn().unwrap();
         wait_until("processes are in the group", || group.processes().len() == 3);
-        let told = serde_json::json!({ "folders": group.folders(), "processes": group.processes(),
-            "device": disk.device().unwrap().to_string() });
+        let told = serde_json::json!({ "folders": group.folders(), "processes": group.processes() });
         fs::write(folder.join("told.new"), told.to_string()).unwrap();
         fs::rename(folder.join("told.new"), folder.join("told")).unwrap();
         child.wait().unwrap();
@@ -355,7 +369,7 @@ mod tests {
             to_be_killed(Path::new(&folder));
         }
         let name = "lease::tests::mounts_and_groups_of_a_killed_process_are_cleared_up";
-        if !(disks() && groups()) {
+        if !(powercuts() && groups()) {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -384,11 +398,7 @@ mod tests {
         assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
         assert!(!mounted() && !groups.iter().any(|group| group.exists()), "{groups:?}");
         wait_until("its processes have ended", || !processes.iter().any(|pid| pid.runs()));
-        let (file, device) = (folder.join("file"), told["device"].as_str().unwrap());
-        assert!(!file.exists());
-        let attached = format!("/sys/dev/block/{device}/loop/backing_file");
-        let own = || fs::read_to_string(&attached).is_ok_and(|text| text.contains(file.to_str().unwrap()));
-        wait_until("the loop device is free", || !own());
+        assert!(!folder.join("disk").exists() && !folder.join("backing").exists());
     }
 
     #[test]
@@ -458,12 +468,7 @@ mod tests {
         first.lock().unwrap();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| Lease::clear_up(&folder).unwrap());
-            let me = std::process::id().to_string();
-            let waits = || {
-                let locks = fs::read_to_string("/proc/locks").unwrap();
-                locks.lines().any(|line| line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == me))
-            };
-            wait_until("the second waits, or has not waited", || second.is_finished() || waits());
+            wait_until("the second waits, or has not waited", || second.is_finished() || waits_for(&folder));
             assert!(victim.exists(), "it did not wait");
             // The first clears up, and puts something of its own there.
             fs::remove_file(&lease).unwrap();
@@ -472,6 +477,31 @@ mod tests {
             assert_eq!(second.join().unwrap(), []);
         });
         assert_eq!(fs::read_to_string(&victim).unwrap(), "of the first");
+    }
+
+    /// Whether somebody waits for the lock of this folder.
+    fn waits_for(folder: &Path) -> bool {
+        let inode = format!(":{} ", fs::metadata(folder).unwrap().ino());
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&inode))
+    }
+
+    /// It would be cleared up with what a dead process had there, if it came between the look at all leases and that.
+    #[test]
+    fn what_is_named_while_somebody_clears_up_is_named_behind_that() {
+        let (_around, folder, _, victim) = planted();
+        let mut own = Lease::begin(&folder, "a server").unwrap();
+        let other = OwnFolder::open(&folder).unwrap().unwrap();
+        other.lock().unwrap();
+        std::thread::scope(|scope| {
+            let named = scope.spawn(|| own.file(victim.clone()).unwrap());
+            wait_until("it waits, or has not waited", || named.is_finished() || waits_for(&folder));
+            assert!(!named.is_finished(), "it did not wait");
+            drop(other);
+            named.join().unwrap();
+        });
+        assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);
+        assert!(victim.exists());
     }
 
     #[test]

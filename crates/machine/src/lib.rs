@@ -9,20 +9,25 @@
 //! - [`PowerCut`] is a file system that forgets what was not synced.
 //! - [`run_command`] runs a command of the user's own.
 //! - [`Tree`] is a process with all that it has started.
-//! - [`Cgroup`] limits what a server may use, and [`LimitedDisk`] is a disk that can be full.
+//! - [`Cgroup`] limits what a server may use.
 //! - [`Network`] has nodes of a store in network namespaces, so that the network between them can be partitioned.
 //! - [`drop_caches`] makes the next start a cold one.
 //! - [`listeners`] and [`server_roots`] find a server that this process has not started.
 
+#[cfg(not(all(feature = "netns", feature = "powercut")))]
+mod absent;
+mod broken;
+mod caches;
 mod cgroup;
 mod command;
 mod device;
-mod disk;
 mod lease;
 mod link;
 mod metrics;
 mod mounts;
+#[cfg(feature = "netns")]
 mod netns;
+#[cfg(feature = "powercut")]
 mod powercut;
 mod process;
 mod sample;
@@ -30,15 +35,22 @@ mod server;
 #[cfg(test)]
 mod testing;
 
+#[cfg(not(feature = "netns"))]
+pub use absent::Network;
+#[cfg(not(feature = "powercut"))]
+pub use absent::{PowerCut, PowerOff};
+pub use broken::{ClientSees, Forgotten, Keep, Partition};
+pub use caches::{Dropped, drop_caches};
 pub use cgroup::{Cgroup, GroupUse, LimitProblem, Limits, available};
 pub use command::run_command;
 pub use device::{BlockUse, Device};
-pub use disk::{DiskProblem, Dropped, Filler, LimitedDisk, drop_caches};
 pub use lease::{Lease, Leftover, leases_folder};
 pub use link::{Link, LinkCounts, LinkState, OneWay};
 pub use metrics::{HostMetrics, Sample, scrape};
-pub use netns::{ClientSees, Network, NetworkProblem, Partition};
-pub use powercut::{Forgotten, Keep, PowerCut, PowerCutUse, PowerOff};
+#[cfg(feature = "netns")]
+pub use netns::{Network, NetworkProblem};
+#[cfg(feature = "powercut")]
+pub use powercut::{PowerCut, PowerCutUse, PowerOff};
 pub use process::{Pid, Tree};
 pub use sample::{
     FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_speed,

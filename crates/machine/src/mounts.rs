@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
+    /// The major and minor number of its device: `8:0`.
+    pub(crate) device: String,
     /// The folder of the file system that is seen at the point.
     pub(crate) root: PathBuf,
     /// Where it is seen.
@@ -32,9 +34,10 @@ pub(crate) fn parse(text: &str) -> Vec<Mount> {
 
 fn line(line: &str) -> Option<Mount> {
     let (first, last) = line.split_once(" - ")?;
-    let mut first = first.split(' ').skip(3);
+    let mut first = first.split(' ').skip(2);
     let mut last = last.split(' ');
     Some(Mount {
+        device: first.next()?.to_owned(),
         root: unescaped(first.next()?),
         point: unescaped(first.next()?),
         kind: last.next()?.to_owned(),
@@ -69,6 +72,11 @@ pub(crate) fn holding(mounts: &[Mount], path: &Path) -> Option<Mount> {
     holding.max_by_key(|mount| mount.point.components().count()).cloned()
 }
 
+/// What is mounted at a path, without links; of several, what hides the others.
+pub(crate) fn at(path: &Path) -> Option<Mount> {
+    read().into_iter().rfind(|mount| mount.point == path)
+}
+
 /// The path with no links in it, without asking what is mounted there: it may not answer any more.
 pub(crate) fn place(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
@@ -91,8 +99,10 @@ mod tests {
         assert_eq!(mounts.len(), 3);
         let held = holding(&mounts, Path::new("/mnt/a b/c")).unwrap();
         assert_eq!((held.kind.as_str(), held.source.as_path()), ("btrfs", Path::new("/dev/sda1")));
-        assert_eq!(held.root, Path::new("/sub"));
+        assert_eq!((held.root.as_path(), held.device.as_str()), (Path::new("/sub"), "0:26"));
         assert_eq!(holding(&mounts, Path::new("/mnt/a")).unwrap().kind, "ext4");
         assert_eq!(mounts[1].options, ["ro", "size=4k"]);
+        assert_eq!(unescaped("/a\\040b\\134c\\0"), Path::new("/a b\\c\\0"));
+        assert!(read().iter().any(|mount| mount.point == Path::new("/proc") && mount.kind == "proc"));
     }
 }

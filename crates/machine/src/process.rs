@@ -28,6 +28,19 @@ pub(crate) struct Stat {
     pub(crate) began: u64,
 }
 
+/// The capabilities of this process, a bit each; none where the system does not tell.
+pub(crate) fn capabilities() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let all = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(all.trim(), 16).ok()
+}
+
+/// The numbers of all processes that can be seen.
+pub(crate) fn numbers() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 pub(crate) fn stat(number: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name may hold spaces and parentheses.
@@ -50,9 +63,7 @@ impl Stat {
 
 /// All processes that can be seen.
 fn all() -> impl Iterator<Item = (u32, Stat)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.filter_map(|number| Some((number, stat(number)?)))
+    numbers().filter_map(|number| Some((number, stat(number)?)))
 }
 
 impl Pid {

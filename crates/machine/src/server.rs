@@ -205,18 +205,13 @@ impl Server {
     /// # Errors
     /// Where this machine has no such limits, or it is not a process of this one.
     pub fn limit(&mut self, limits: Limits) -> Result<(), Problem> {
-        if self.group.is_none() && limits == Limits::default() {
-            return Ok(());
-        }
-        if let Commands::Given { .. } = self.spec.commands {
-            return Err(self.no_way("limited", "run"));
-        }
         match &mut self.group {
+            None if limits == Limits::default() => Ok(()),
+            None => self.begin_group(limits),
             Some(group) => group.set(limits).map_err(|problem| {
                 let why = problem.to_string();
                 Problem::NoWay { server: self.spec.name.clone(), what: "limited", why }
             }),
-            None => self.begin_group(limits),
         }
     }
 
@@ -225,21 +220,18 @@ impl Server {
     /// # Errors
     /// Where this machine has no such limits, or it is not a process of this one.
     pub fn limit_later(&mut self) -> Result<(), Problem> {
-        if self.group.is_some() {
-            return Ok(());
-        }
-        if let Commands::Given { .. } = self.spec.commands {
-            return Err(self.no_way("limited", "run"));
-        }
-        self.begin_group(Limits::default())
+        if self.group.is_some() { Ok(()) } else { self.begin_group(Limits::default()) }
     }
 
     fn begin_group(&mut self, limits: Limits) -> Result<(), Problem> {
+        if let Commands::Given { .. } = self.spec.commands {
+            return Err(self.no_way("limited", "run"));
+        }
         let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
         let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
         let group = group.map_err(|problem| refused(problem.to_string()))?;
         for folder in group.folders() {
-            self.lease.cgroup(folder.clone()).map_err(|error| refused(format!("its lease: {error}")))?;
+            self.lease.cgroup(folder).map_err(|error| refused(format!("its lease: {error}")))?;
         }
         self.group = Some(group);
         Ok(())

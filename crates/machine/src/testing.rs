@@ -4,7 +4,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cgroup::{Limits, available};
-use crate::disk::LimitedDisk;
 
 /// Whether the machine has what a test needs; where it has not, the test is counted as skipped by this line.
 pub(crate) fn here(has: Result<(), String>) -> bool {
@@ -22,11 +21,9 @@ pub(crate) fn groups() -> bool {
     root() && here(available(&limits, None))
 }
 
-/// Whether disks of limited size can be made.
-pub(crate) fn disks() -> bool {
-    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("the build's folder can be written");
-    let made = LimitedDisk::loop_file(&folder.path().join("at"), &folder.path().join("file"), 16 << 20);
-    root() && here(made.map(drop).map_err(|problem| problem.to_string()))
+/// Whether file systems whose power can be cut can be had.
+pub(crate) fn powercuts() -> bool {
+    here(crate::PowerCut::available())
 }
 
 /// Whether the machine has what networks of nodes are made of. It is asked without them, so that they cannot be what is

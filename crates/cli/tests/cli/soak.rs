@@ -1,8 +1,11 @@
 //! What takes too long for every run of the tests: many kills, ten minutes of random faults, and what goes to disk held
 //! against the counters of a disk that holds nothing else.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use serde_json::Value;
-use storebench_machine::LimitedDisk;
+use storebench_machine::Device;
 
 use crate::common::Cli;
 use crate::server::{Server, free_port};
@@ -131,10 +134,10 @@ fn soak_ten_minutes_of_random_faults_of_ravendb() {
 /// What the kernel says of processes is told beside: it counts neither what a file system writes for itself, nor parts of large
 /// pages.
 #[track_caller]
-fn disk_agrees(cli: &Cli, name: &str, url: &str, server: &str, disk: &LimitedDisk) {
-    let stat = format!("/sys/dev/block/{}/stat", disk.device().unwrap());
+fn disk_agrees(cli: &Cli, name: &str, url: &str, server: &str, disk: &OwnDisk) {
+    let stat = format!("/sys/dev/block/{}/stat", Device::of(&disk.0).unwrap());
     let run = |command: String| format!(r#"[{{ at = "0s", do = "run", command = "{command}" }}]"#);
-    let sync = format!("sync -f {}", disk.at().display());
+    let sync = format!("sync -f {}", disk.0.display());
     let look = |file: &str| format!("cat {stat} > {}", cli.path(file).display());
     // What the load left is written before the phase, and what the phase left at its end.
     let (synced, after) = (run(sync.clone()), run(format!("{sync} && {}", look("after"))));
@@ -193,23 +196,52 @@ faults = {after}
     assert!((told("disk") / counted - 1.0).abs() < 0.05, "{}", resources["disk"]);
 }
 
-fn own_disk(cli: &Cli, journal: bool) -> LimitedDisk {
+/// An ext4 file system in a file, by a loop device that counts what is written. It is unmounted when it is dropped.
+struct OwnDisk(PathBuf);
+
+impl OwnDisk {
+    fn mount(at: PathBuf, file: &Path, journal: bool) -> Self {
+        let run = |program: &str, arguments: &[&str], paths: &[&Path]| {
+            let status = Command::new(program).args(arguments).args(paths).status().unwrap();
+            assert!(status.success(), "{program} {arguments:?} {paths:?}: {status}");
+        };
+        std::fs::create_dir(&at).unwrap();
+        // The space is taken at once.
+        run("fallocate", &["-l", "3GiB"], &[file]);
+        let journal = if journal { "has_journal" } else { "^has_journal" };
+        // Nothing is left for root alone, and nothing to be written later that no server has written.
+        let lazy = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        run("mkfs.ext4", &["-q", "-F", "-m", "0", "-O", journal, "-E", lazy], &[file]);
+        run("mount", &["-t", "ext4", "-o", "loop,nodev,nosuid"], &[file, &at]);
+        let disk = Self(at);
+        // Some servers want an empty folder.
+        std::fs::remove_dir(disk.0.join("lost+found")).unwrap();
+        disk
+    }
+}
+
+impl Drop for OwnDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn own_disk(cli: &Cli, journal: bool) -> OwnDisk {
     use std::os::unix::fs::PermissionsExt as _;
     // PostgreSQL runs as another user.
-    let open = |path: &std::path::Path| {
+    let open = |path: &Path| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o711)).unwrap();
     };
     open(&cli.path(""));
-    let made = if journal { LimitedDisk::loop_file } else { LimitedDisk::loop_file_without_journal };
-    let disk = made(&cli.path("disk"), &cli.path("file"), 3 << 30).unwrap();
-    open(disk.at());
+    let disk = OwnDisk::mount(cli.path("disk"), &cli.path("file"), journal);
+    open(&disk.0);
     disk
 }
 
 fn what_goes_to_disk(scheme: &str, journal: bool) {
     let cli = Cli::new();
     let disk = own_disk(&cli, journal);
-    let at = disk.at().display();
+    let at = disk.0.display();
     let name = format!("{scheme}{}", if journal { " with a journal" } else { "" });
     if scheme != "postgres" {
         return disk_agrees(&cli, &name, &format!("{scheme}:{at}/it"), "", &disk);

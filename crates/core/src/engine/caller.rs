@@ -17,6 +17,9 @@ use crate::store::{
 /// The longest wait at a time.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
+/// Submits the next request; says false where there is none.
+type Next<'a> = dyn FnMut(&mut dyn FnMut(&Request<'_>)) -> bool + 'a;
+
 /// A session of any store.
 pub struct Caller {
     // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
@@ -81,7 +84,7 @@ impl Caller {
         &mut self,
         in_flight: usize,
         stopped: &dyn Fn() -> bool,
-        next: &mut dyn FnMut(&mut dyn FnMut(&Request<'_>)) -> bool,
+        next: &mut Next<'_>,
         done: &mut dyn FnMut(usize, Result<Reply<'_>, OpError>),
     ) {
         let first = self.next;

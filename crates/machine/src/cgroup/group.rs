@@ -40,7 +40,7 @@ struct Place {
 ///   the group of this process. A controller that was enabled for it stays enabled: another may use it meanwhile. Version 1
 ///   makes it below the group of this process, always.
 ///
-/// Version 2 is tested with folders that imitate it; version 1 is tested on the real thing.
+/// Both are tested on the real thing where the machine has it, and version 2 with folders that imitate it besides.
 #[derive(Debug)]
 pub struct Cgroup {
     name: String,
@@ -48,7 +48,6 @@ pub struct Cgroup {
     places: Vec<Place>,
     /// The disk to be limited, or why there is none.
     device: Result<Device, String>,
-    folders: Vec<PathBuf>,
 }
 
 /// What a group has done, and holds. Zero where the system does not tell.
@@ -96,8 +95,7 @@ impl Cgroup {
         let device =
             device.unwrap_or_else(|| Err("it is not known which folder the server has its data in; say `data`".into()));
         // Nothing of it remains when it is dropped on the way.
-        let mut group =
-            Self { name: name.to_owned(), limits: Limits::default(), places: Vec::new(), device, folders: Vec::new() };
+        let mut group = Self { name: name.to_owned(), limits: Limits::default(), places: Vec::new(), device };
         let id = own_name(trees);
         for tree in trees {
             let of_tree = |controller: &Controller| tree.controllers.contains(controller);
@@ -107,10 +105,7 @@ impl Cgroup {
                 Version::Two => place_beside(tree, &id, &needed),
             };
             match made {
-                Ok(place) => {
-                    group.folders.push(place.folder.clone());
-                    group.places.push(place);
-                }
+                Ok(place) => group.places.push(place),
                 Err(_) if needed.is_empty() => {}
                 Err(problem) => return Err(problem),
             }
@@ -130,8 +125,8 @@ impl Cgroup {
     }
 
     /// Its folders, for a [`Lease`](crate::Lease): one for each tree of groups.
-    pub fn folders(&self) -> &[PathBuf] {
-        &self.folders
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.places.iter().map(|place| place.folder.clone()).collect()
     }
 
     /// Sets other limits, also while processes run in it, and lifts those that are not among them.
@@ -242,9 +237,10 @@ impl Cgroup {
     /// Ends all that is in it at once (SIGKILL), and waits a while until it is empty.
     pub(crate) fn kill(&self) {
         let until = Instant::now() + END_WITHIN;
+        let folders = self.folders();
         loop {
-            self.folders.iter().for_each(|folder| kill_in(folder));
-            if self.folders.iter().all(|folder| is_empty(folder)) || Instant::now() >= until {
+            folders.iter().for_each(|folder| kill_in(folder));
+            if folders.iter().all(|folder| is_empty(folder)) || Instant::now() >= until {
                 return;
             }
             std::thread::sleep(LOOK_EVERY);
@@ -261,10 +257,7 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         // A share of a processor that is too small would have them end late.
         let _ = self.set(Limits::default());
-        self.folders.iter().for_each(|folder| lift_disks(folder));
-        for folder in &self.folders {
-            let _ = remove(folder);
-        }
+        remove_all(&self.folders());
     }
 }
 
@@ -439,9 +432,14 @@ fn remove(folder: &Path) -> io::Result<()> {
 
 /// Removes groups that a process of this number has left, and nothing else: their names say whose they are.
 pub(crate) fn clear(folders: &[PathBuf], owner: u32) {
-    let ours = || folders.iter().filter(|folder| is_of(folder, owner));
-    ours().for_each(|folder| lift_disks(folder));
-    for folder in ours() {
+    let ours: Vec<PathBuf> = folders.iter().filter(|folder| is_of(folder, owner)).cloned().collect();
+    remove_all(&ours);
+}
+
+/// All disks are fast again before anything is killed: what waits for a slow one cannot end.
+fn remove_all(folders: &[PathBuf]) {
+    folders.iter().for_each(|folder| lift_disks(folder));
+    for folder in folders {
         let _ = remove(folder);
     }
 }

@@ -66,22 +66,28 @@ fn from(mounts: &[Mount], own: &str) -> Vec<Hierarchy> {
             Controller::ALL.into_iter().filter(|controller| has(controller.name(version))).collect();
         // The same tree may be mounted twice; a controller is never in two trees.
         controllers.retain(|controller| !out.iter().any(|other| other.controllers.contains(controller)));
-        let Some(first) = controllers.first() else { continue };
-        let path = own.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (names, path) = rest.split_once(':')?;
-            let same = match version {
-                Version::One => names.split(',').any(|name| name == first.name(version)),
-                Version::Two => names.is_empty(),
-            };
-            same.then(|| Path::new(path))
-        });
-        // What is not below the root of the mount cannot be seen: of a container, say.
-        let below = path.and_then(|path| path.strip_prefix(&mount.root).ok()).filter(|below| !below.starts_with(".."));
-        let own = below.map_or_else(|| mount.point.clone(), |below| mount.point.join(below));
-        out.push(Hierarchy { version, top: mount.point.clone(), own, controllers });
+        if !controllers.is_empty() {
+            out.push(tree(mount, version, controllers, own));
+        }
     }
     out
+}
+
+/// The tree that is mounted here, with the group of this process, of which `own` is all that the system says.
+pub(super) fn tree(mount: &Mount, version: Version, controllers: Vec<Controller>, own: &str) -> Hierarchy {
+    let path = own.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (names, path) = rest.split_once(':')?;
+        let same = match version {
+            Version::One => names.split(',').any(|name| controllers.iter().any(|of| of.name(version) == name)),
+            Version::Two => names.is_empty(),
+        };
+        same.then(|| Path::new(path))
+    });
+    // What is not below the root of the mount cannot be seen: of a container, say.
+    let below = path.and_then(|path| path.strip_prefix(&mount.root).ok()).filter(|below| !below.starts_with(".."));
+    let own = below.map_or_else(|| mount.point.clone(), |below| mount.point.join(below));
+    Hierarchy { version, top: mount.point.clone(), own, controllers }
 }
 
 /// The words of a file; none where it cannot be read.

@@ -1,8 +1,7 @@
 //! When tasks are woken. Tokio's timer has slots of a millisecond; latencies within a data centre are finer.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Poll, Waker};
@@ -21,14 +20,11 @@ pub(super) fn now_ns() -> u64 {
 /// Who is woken when.
 pub(super) struct Timer {
     fd: AsyncFd<OwnedFd>,
-    sleepers: RefCell<BinaryHeap<Sleeper>>,
+    /// By when they are woken, and in the order in which they asked.
+    sleepers: RefCell<BTreeMap<(u64, u64), Waker>>,
+    asked: Cell<u64>,
     /// When it fires; never, where it is the last moment of all.
     fires_at: Cell<u64>,
-}
-
-struct Sleeper {
-    at: u64,
-    waker: Waker,
 }
 
 impl Timer {
@@ -37,12 +33,13 @@ impl Timer {
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         // SAFETY: the `OwnedFd` is a timerfd that is neither replaced nor closed while the `AsyncFd` owns it.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? };
-        Ok(Self { fd, sleepers: RefCell::default(), fires_at: Cell::new(u64::MAX) })
+        Ok(Self { fd, sleepers: RefCell::default(), asked: Cell::new(0), fires_at: Cell::new(u64::MAX) })
     }
 
     /// Wakes once, at this time or later.
     pub(super) fn wake_at(&self, at: u64, waker: &Waker) {
-        self.sleepers.borrow_mut().push(Sleeper { at, waker: waker.clone() });
+        self.asked.set(self.asked.get() + 1);
+        self.sleepers.borrow_mut().insert((at, self.asked.get()), waker.clone());
         if at < self.fires_at.get() {
             self.arm(at);
         }
@@ -66,14 +63,14 @@ impl Timer {
             poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready())).await?;
             let now = now_ns();
             let mut sleepers = self.sleepers.borrow_mut();
-            while let Some(sleeper) = sleepers.peek()
-                && sleeper.at <= now
+            while let Some(sleeper) = sleepers.first_entry()
+                && sleeper.key().0 <= now
             {
-                sleepers.pop().into_iter().for_each(|sleeper| sleeper.waker.wake());
+                sleeper.remove().wake();
             }
             self.fires_at.set(u64::MAX);
-            if let Some(next) = sleepers.peek() {
-                self.arm(next.at);
+            if let Some(((next, _), _)) = sleepers.first_key_value() {
+                self.arm(*next);
             }
         }
     }
@@ -90,24 +87,3 @@ impl Timer {
         let _ = rustix::time::timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &value);
     }
 }
-
-/// The earliest is the greatest: the heap gives the greatest first.
-impl Ord for Sleeper {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.at.cmp(&self.at)
-    }
-}
-
-impl PartialOrd for Sleeper {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Sleeper {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Sleeper {}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::ip::{batch, file, ip, namespaces};
 use super::{HUB_TO_CLIENT, PREFIX};
-use crate::process::{Pid, Tree};
+use crate::process::{Pid, Tree, numbers};
 
 /// How long processes of a namespace may take to end after they were killed, before it is removed around them.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -53,10 +53,8 @@ pub(super) fn processes(namespace: &Path) -> Vec<Pid> {
     if identity(Path::new("/proc/self/ns/net")) == Some(wanted) {
         return Vec::new();
     }
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let inside = |number: &u32| identity(Path::new(&format!("/proc/{number}/ns/net"))) == Some(wanted);
-    numbers.filter(inside).filter_map(Pid::of).filter(|pid| pid.runs()).collect()
+    numbers().filter(inside).filter_map(Pid::of).filter(|pid| pid.runs()).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ mod range;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -23,10 +22,11 @@ use make::{interface_prefix, last, own_name};
 use partition::{Cut, End, node};
 use range::{FIRST, HUB, Range};
 
+use crate::broken::Partition;
 use crate::lease::{Lease, leases_folder};
+use crate::process::capabilities;
 
 pub(crate) use clear::clear;
-pub use partition::{ClientSees, Partition};
 
 /// What names of namespaces begin with; the number of the process and that of the network follow.
 const PREFIX: &str = "storebench-";
@@ -136,8 +136,7 @@ impl Network {
     /// # Errors
     /// What is missing, by name, and what to do about it.
     pub fn available() -> Result<(), String> {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        if let Some(missing) = missing_capability(&status) {
+        if let Some(missing) = capabilities().and_then(missing_capability) {
             return Err(format!(
                 "this process may not change the network (it has no {missing}): run as root, in a container with \
                  `--privileged`"
@@ -357,9 +356,7 @@ fn nsenter() -> Result<(), NetworkProblem> {
     Err(failed(format!("{} ({}); run Storebench as root, and install `util-linux`", said.trim(), out.status)))
 }
 
-/// The first capability that a process lacks, of which this is the status.
-fn missing_capability(status: &str) -> Option<&'static str> {
-    let all = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    let all = u64::from_str_radix(all.trim(), 16).ok()?;
+/// The first capability that a process with these lacks.
+fn missing_capability(all: u64) -> Option<&'static str> {
     NEEDED.iter().find(|(_, bit)| all & bit == 0).map(|(name, _)| *name)
 }

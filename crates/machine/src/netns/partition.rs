@@ -3,43 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{Network, NetworkProblem};
+use crate::broken::{ClientSees, Partition};
 
 /// A place in a network: 0 is this machine, where clients are, and n the n-th node.
 pub(super) type End = usize;
 
 /// Whoever sends, and whoever does not hear it.
 pub(super) type Cut = (End, End);
-
-/// What this machine, where clients are, reaches of a network that is partitioned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientSees {
-    /// Every node: clients are on the side of nobody.
-    All,
-    /// The nodes of this group, counted from 0. The group of nodes that no group names comes after those that are named.
-    Group(usize),
-    /// No node.
-    Nobody,
-}
-
-/// Who does not reach whom.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Partition {
-    /// Nodes of different groups do not reach each other.
-    Groups {
-        /// Names of nodes. Those that no group names are one more group together.
-        groups: Vec<Vec<String>>,
-        /// What clients reach.
-        client_sees: ClientSees,
-    },
-    /// What some send to others vanishes, and what these send arrives. Over TCP nothing gets through in either direction for
-    /// long, for what arrives is not acknowledged; but requests arrive that are never answered.
-    OneWay {
-        /// Names of nodes, or [`Network::CLIENT`].
-        from: Vec<String>,
-        /// Names of nodes, or [`Network::CLIENT`].
-        to: Vec<String>,
-    },
-}
 
 impl Partition {
     /// Groups of nodes, all of which clients reach.

@@ -23,6 +23,8 @@ use mounts::told;
 use serve::{Served, Shared, lock};
 use tree::{Attributes, Tree};
 
+use crate::broken::{Forgotten, Keep};
+
 pub(crate) use files::clear as clear_backing;
 pub(crate) use mounts::{clear as clear_mounts, is_mounted_below};
 
@@ -30,26 +32,6 @@ pub(crate) use mounts::{clear as clear_mounts, is_mounted_below};
 pub(crate) const MARKER: &str = ".storebench-power-cut";
 /// How long the thread that serves a mount may take to see that it is gone.
 const END_WITHIN: Duration = Duration::from_secs(5);
-
-/// What stays of what was not synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// Nothing.
-    Nothing,
-    /// A random part, the same for the same seed and the same requests.
-    Some(u64),
-}
-
-/// What a power cut has taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Forgotten {
-    /// Files whose content or size was not synced.
-    pub files: u64,
-    /// Bytes of their pages that were forgotten, in whole pages.
-    pub bytes: u64,
-    /// Operations on names and attributes that were undone.
-    pub names: u64,
-}
 
 /// What was done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

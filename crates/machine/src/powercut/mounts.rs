@@ -1,16 +1,16 @@
 //! Mounts: made, found and taken away.
 
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::mounts::place;
+use crate::mounts::{self, place};
+use crate::process::capabilities;
 
 const DEVICE: &str = "/dev/fuse";
 /// What mounts of Storebench are known by.
@@ -66,7 +66,7 @@ pub(super) fn attach(at: &Path) -> io::Result<OwnedFd> {
 /// Takes the mount away at once: requests that wait for an answer fail, and what still has files of it open keeps nothing but
 /// errors. One that is not there is no error; what somebody else has mounted there is left alone.
 pub(super) fn detach(at: &Path) -> io::Result<()> {
-    if mounts()?.iter().rfind(|mount| mount.at == at).is_none_or(|mount| mount.file_system != FILE_SYSTEM) {
+    if !is_own_at(at) {
         return Ok(());
     }
     match unmount(at, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
@@ -75,71 +75,35 @@ pub(super) fn detach(at: &Path) -> io::Result<()> {
     }
 }
 
-/// A mount of this machine.
-struct Mount {
-    /// The major and minor number of its device.
-    device: String,
-    at: PathBuf,
-    file_system: String,
-}
-
-/// Undoes what `/proc` writes in place of spaces: `\040`.
-fn unescape(text: &str) -> PathBuf {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(first);
-                rest = after;
-            }
-        }
-    }
-    OsString::from_vec(out).into()
-}
-
-fn mounts() -> io::Result<Vec<Mount>> {
-    let text = fs::read_to_string("/proc/self/mountinfo")?;
-    let parse = |line: &str| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut fields = before.split(' ').skip(2);
-        let device = fields.next()?.to_owned();
-        let at = unescape(fields.nth(1)?);
-        Some(Mount { device, at, file_system: after.split(' ').next()?.to_owned() })
-    };
-    Ok(text.lines().filter_map(parse).collect())
-}
-
 /// Whether anything is mounted there or below.
 pub(crate) fn is_mounted_below(path: &Path) -> io::Result<bool> {
     let path = place(path)?;
-    Ok(mounts()?.iter().any(|mount| mount.at.starts_with(&path)))
+    let all = mounts::read();
+    if all.is_empty() {
+        return Err(io::Error::other("/proc does not tell what is mounted"));
+    }
+    Ok(all.iter().any(|mount| mount.point.starts_with(&path)))
+}
+
+/// Whether what is seen at a path, without links, is a mount of Storebench.
+fn is_own_at(path: &Path) -> bool {
+    mounts::at(path).is_some_and(|mount| mount.kind == FILE_SYSTEM)
 }
 
 /// Takes away what of Storebench is mounted there, and tells whether something was. What others have mounted is left alone.
 pub(crate) fn clear(path: &Path) -> io::Result<bool> {
     let path = place(path)?;
-    let mut any = false;
-    for mount in mounts()?.iter().rev().filter(|mount| mount.at == path) {
-        if mount.file_system != FILE_SYSTEM {
-            break;
-        }
-        detach(&path)?;
-        any = true;
-    }
-    Ok(any)
+    let here = mounts::read().into_iter().rev().filter(|mount| mount.point == path);
+    let own = here.take_while(|mount| mount.kind == FILE_SYSTEM).count();
+    (0..own).try_for_each(|_| detach(&path))?;
+    Ok(own > 0)
 }
 
 /// Takes away mounts of Storebench that nobody serves any more; one that somebody serves is an error.
 pub(super) fn clear_dead(at: &Path) -> io::Result<()> {
     loop {
         let path = place(at)?;
-        if mounts()?.iter().rfind(|mount| mount.at == path).is_none_or(|mount| mount.file_system != FILE_SYSTEM) {
+        if !is_own_at(&path) {
             return Ok(());
         }
         match fs::metadata(at) {
@@ -156,7 +120,7 @@ pub(super) fn clear_dead(at: &Path) -> io::Result<()> {
 
 /// Has the kernel read far ahead. It is as well without.
 pub(super) fn read_ahead(at: &Path) {
-    if let Some(mount) = mounts().ok().and_then(|mounts| mounts.into_iter().rfind(|mount| mount.at == at)) {
+    if let Some(mount) = mounts::at(at) {
         let _ = fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", mount.device), READ_AHEAD);
     }
 }
@@ -164,10 +128,7 @@ pub(super) fn read_ahead(at: &Path) {
 /// Whether file systems can be mounted here; if not, why, and what to do about it.
 pub(super) fn available() -> Result<(), String> {
     device().map_err(|error| error.to_string())?;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let capabilities = capabilities.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    if capabilities.is_some_and(|all| all & MAY_MOUNT == 0) {
+    if !capabilities().is_none_or(|all| all & MAY_MOUNT != 0) {
         return Err(
             "this process may not mount (it has no CAP_SYS_ADMIN): run as root, in a container with `--cap-add \
                     SYS_ADMIN`"
@@ -193,11 +154,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_read_and_names_are_unescaped() {
-        assert_eq!(unescape("/a\\040b\\134c\\0"), Path::new("/a b\\c\\0"));
-        let mounts = mounts().unwrap();
-        assert!(mounts.iter().any(|mount| mount.at == Path::new("/proc") && mount.file_system == "proc"));
+    fn what_is_mounted_below_is_found() {
         assert!(is_mounted_below(Path::new("/")).unwrap());
+        assert!(!is_mounted_below(Path::new("/proc/self")).unwrap());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::read;
-use crate::process::{Pid, stat};
+use crate::process::{Pid, numbers, stat};
 
 /// `TCP_LISTEN`.
 const LISTEN: &str = "0A";
@@ -82,8 +82,7 @@ fn holders(inodes: &HashSet<u64>) -> Vec<(Pid, HashSet<u64>)> {
     if inodes.is_empty() {
         return out;
     }
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for number in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+    for number in numbers() {
         let files = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
         let held: HashSet<u64> = files
             .filter_map(|file| {
