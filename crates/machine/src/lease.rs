@@ -347,14 +347,14 @@ mod tests {
         let (at, backing) = (folder.join("disk"), folder.join("backing"));
         lease.mount(&at).unwrap();
         [&at, &backing].into_iter().for_each(|folder| lease.folder(folder).unwrap());
-        let disk = PowerCut::mount(&at, &backing).unwrap();
+        let _disk = PowerCut::mount(&at, &backing).unwrap();
         let group = Cgroup::begin("s", Limits::default(), None).unwrap();
         for folder in group.folders() {
             lease.cgroup(folder).unwrap();
         }
         // The lease names no processes: the group has them. They are in the way of unmounting, too.
         let script = format!("{}{{ sleep 600 & sleep 600; }}", group.enter_command());
-        let mut child = Command::new("sh").args(["-c", &script]).current_dir(disk.at()).spawn().unwrap();
+        let mut child = Command::new("sh").args(["-c", &script]).current_dir(&at).spawn().unwrap();
         wait_until("processes are in the group", || group.processes().len() == 3);
         let told = serde_json::json!({ "folders": group.folders(), "processes": group.processes() });
         fs::write(folder.join("told.new"), told.to_string()).unwrap();

@@ -14,6 +14,9 @@
 //! - [`drop_caches`] makes the next start a cold one.
 //! - [`listeners`] and [`server_roots`] find a server that this process has not started.
 
+// What only the parts use that are left out.
+#![cfg_attr(not(all(feature = "netns", feature = "powercut")), allow(dead_code))]
+
 #[cfg(not(all(feature = "netns", feature = "powercut")))]
 mod absent;
 mod broken;

@@ -128,7 +128,7 @@ pub(super) fn read_ahead(at: &Path) {
 /// Whether file systems can be mounted here; if not, why, and what to do about it.
 pub(super) fn available() -> Result<(), String> {
     device().map_err(|error| error.to_string())?;
-    if !capabilities().is_none_or(|all| all & MAY_MOUNT != 0) {
+    if capabilities().is_some_and(|all| all & MAY_MOUNT == 0) {
         return Err(
             "this process may not mount (it has no CAP_SYS_ADMIN): run as root, in a container with `--cap-add \
                     SYS_ADMIN`"
