@@ -12,22 +12,17 @@
 mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
-mod document;
 mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;
 #[cfg(feature = "fjall")]
 mod fjall;
-#[cfg(any(feature = "fjall", feature = "redb"))]
-mod found;
 #[cfg(test)]
 mod fuzz;
 #[cfg(feature = "hosted")]
 mod hosted;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(any(feature = "fjall", feature = "redb"))]
-mod index_entry;
 #[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
 mod location;
 #[cfg(feature = "memcached")]
@@ -58,14 +53,7 @@ mod redb;
 #[cfg(feature = "redis")]
 mod redis;
 mod registry;
-#[cfg(any(
-    feature = "couchbase",
-    feature = "couchdb",
-    feature = "fjall",
-    feature = "mongodb",
-    feature = "postgres",
-    feature = "ravendb"
-))]
+#[cfg(any(feature = "couchbase", feature = "couchdb", feature = "mongodb", feature = "postgres", feature = "ravendb"))]
 #[cfg_attr(
     not(all(feature = "couchbase", feature = "mongodb", feature = "postgres")),
     allow(dead_code, reason = "each driver uses its part of it")
@@ -76,4 +64,6 @@ mod sqlite;
 
 #[cfg(feature = "hosted")]
 pub use hosted::serve as host;
+use storebench_core::store::document;
+
 pub use registry::{OptionHelp, Scheme, open, schemes};

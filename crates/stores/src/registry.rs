@@ -207,9 +207,9 @@ fn make(
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(crate::sqlite::SqliteStore::new(url, path, options)?)),
         #[cfg(feature = "fjall")]
-        "fjall" => Ok(Arc::new(crate::fjall::FjallStore::new(url, path, options)?)),
+        "fjall" => Ok(Arc::new(crate::fjall::store(url, path, options)?)),
         #[cfg(feature = "redb")]
-        "redb" => Ok(Arc::new(crate::redb::RedbStore::new(url, path, options)?)),
+        "redb" => Ok(Arc::new(crate::redb::store(url, path, options)?)),
         #[cfg(feature = "couchdb")]
         "couchdb" => Ok(Arc::new(crate::couchdb::CouchStore::new(url, options)?)),
         #[cfg(feature = "postgres")]

@@ -14,7 +14,8 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use storebench_core::store::{Holdings, Namespace, Owner, StoreError};
+use storebench_core::store::ordered_map::Marker as Tables;
+use storebench_core::store::{Holdings, Namespace, StoreError};
 
 use crate::location::{check_parent, io_error, sync_parent};
 
@@ -34,21 +35,13 @@ pub(super) struct Marker {
     pub(super) made_database: bool,
     /// Whether the database is being removed: what is left of it holds nothing.
     pub(super) emptying: bool,
-    /// Collections made here, each with what its bodies are and with its owner.
-    pub(super) collections: Vec<(String, String, Owner)>,
-    /// Keyspaces of indexes made here.
-    pub(super) indexes: Vec<String>,
-}
-
-impl Marker {
-    pub(super) fn has_users(&self) -> bool {
-        self.collections.iter().any(|(.., owner)| owner.is_user())
-    }
+    /// The keyspaces made here.
+    pub(super) tables: Tables,
 }
 
 /// What a look at the folder found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub(super) exists: bool,
     /// Whether fjall's version file is there.
     pub(super) is_database: bool,
@@ -60,7 +53,6 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn holdings(&self) -> Holdings {
         let what = if self.is_database { "a fjall database" } else { "files of others" };
-        let collections = self.marker.iter().flat_map(|marker| &marker.collections);
         Holdings {
             absent: self.marker.is_none() && self.theirs.is_empty() && !self.is_database,
             foreign: match (&self.marker, self.theirs.as_slice()) {
@@ -70,7 +62,7 @@ impl Found {
                 (_, [one]) => Some(format!("{what} with `{one}`")),
                 (_, [first, rest @ ..]) => Some(format!("{what} with `{first}` and {} more", rest.len())),
             },
-            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
+            marked: self.marker.iter().flat_map(|marker| marker.tables.owners()).collect(),
         }
     }
 
@@ -81,14 +73,15 @@ impl Found {
     /// Whether what is there was left by somebody who was killed while the database was made or removed: the engine would
     /// take old files for parts of a new database.
     pub(super) fn is_left_over(&self) -> bool {
-        self.marker
-            .as_ref()
-            .is_some_and(|marker| marker.emptying || marker.made_database && !self.is_database && !marker.has_users())
+        self.marker.as_ref().is_some_and(|marker| {
+            marker.emptying || marker.made_database && !self.is_database && !marker.tables.has_users()
+        })
     }
 
     /// Whether the user's data was there, and fjall's version file is gone.
     pub(super) fn is_damaged(&self) -> bool {
-        !self.is_database && self.marker.as_ref().is_some_and(|marker| marker.made_database && marker.has_users())
+        !self.is_database
+            && self.marker.as_ref().is_some_and(|marker| marker.made_database && marker.tables.has_users())
     }
 }
 
@@ -153,18 +146,18 @@ pub(super) fn read_marker(path: &Path) -> Result<Option<Marker>, StoreError> {
     }
     let mut marker = Marker::default();
     for line in lines {
-        match line.splitn(3, ' ').collect::<Vec<_>>().as_slice() {
-            ["folder", how] => marker.made_folder = *how == "made",
-            ["database", how] => {
-                marker.emptying = *how == "emptying";
-                marker.made_database = marker.emptying || *how == "made";
+        match line.split_once(' ') {
+            Some(("folder", how)) => marker.made_folder = how == "made",
+            Some(("database", how)) => {
+                marker.emptying = how == "emptying";
+                marker.made_database = marker.emptying || how == "made";
             }
-            ["collection", name, mark] => {
-                let (kind, owner) = Owner::read(mark);
-                marker.collections.push(((*name).to_owned(), kind.to_owned(), owner));
+            // The detail is behind the name of a collection; names of indexes may hold spaces.
+            Some(("collection", rest)) => {
+                let end = "collection ".len() + rest.find(' ').unwrap_or(rest.len());
+                marker.tables.read(&line[..end], line[end..].trim_start());
             }
-            ["index", ..] => marker.indexes.push(line["index ".len()..].to_owned()),
-            _ => {}
+            _ => marker.tables.read(line, ""),
         }
     }
     Ok(Some(marker))
@@ -175,11 +168,9 @@ pub(super) fn write_marker(path: &Path, marker: &Marker) -> Result<(), StoreErro
     let word = |made| if made { "made" } else { "found" };
     let database = if marker.emptying { "emptying" } else { word(marker.made_database) };
     let mut text = format!("{FIRST_LINE}\nfolder {}\ndatabase {database}\n", word(marker.made_folder));
-    for (name, kind, owner) in &marker.collections {
-        text += &format!("collection {name} {}\n", owner.mark(kind));
-    }
-    for name in &marker.indexes {
-        text += &format!("index {name}\n");
+    for (row, detail) in marker.tables.rows() {
+        let space = if detail.is_empty() { "" } else { " " };
+        text += &format!("{row}{space}{detail}\n");
     }
     let (file, new) = (path.join(MARKER), path.join(NEW_MARKER));
     let write = || {

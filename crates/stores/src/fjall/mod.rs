@@ -7,27 +7,22 @@
 //! | `os` | each commit's journal entry is handed to the operating system |
 //! | `none` | the journal entry may stay in the process's buffer (8 KiB) |
 
+mod database;
 mod folder;
-mod session;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use storebench_core::store::{
-    Capabilities, Description, Durability, Explanation, Layout, Namespace, Op, OpKind, Owner, Prepare, ReadConsistency,
-    Request, SessionOptions, Stats, Store, StoreError, Support,
-};
+use storebench_core::store::ordered_map::{self, EmbeddedStore, Engine, durabilities, operations, strong_reads};
+use storebench_core::store::{Capabilities, Holdings, Layout, Namespace, OpKind, Prepare, Stats, StoreError};
 use storebench_core::units::ByteSize;
-use storebench_core::workload::Body;
 
-use crate::index_entry::Index;
 use crate::location::{guarded, io_text, path_of};
 use crate::registry::{OptionHelp, Options, Scheme};
-use folder::Marker;
-pub(crate) use session::FjallSession;
-use session::KeyLocks;
+use database::{FjallDatabase, Keyspaces};
+use folder::{Found, Marker};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "fjall",
@@ -44,49 +39,25 @@ pub(crate) const SCHEME: Scheme = Scheme {
 /// The version of the crate that is linked in; a test compares it with the lock file.
 const VERSION: &str = "3.1.13";
 
-/// A collection of an open database.
-struct Collection {
-    body: Body,
-    documents: Keyspace,
-    indexes: Vec<(Index, Keyspace)>,
-    locks: KeyLocks,
-}
+type Opened = ordered_map::Opened<FjallDatabase>;
 
-/// An open database.
-struct Opened {
-    database: Database,
-    collections: Vec<Collection>,
-    read_only: bool,
-}
-
-/// The store.
-pub(crate) struct FjallStore {
-    url: String,
+/// The engine, for the database in a folder.
+#[derive(Debug)]
+pub(crate) struct Fjall {
     path: PathBuf,
     cache: Option<ByteSize>,
     compress: bool,
-    opened: Mutex<Option<Arc<Opened>>>,
 }
 
-impl FjallStore {
-    /// Reads the URL; touches nothing.
-    pub(crate) fn new(url: &str, path: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
-        let cache = options.parse("cache")?;
-        let compress = options.choice("compression", &["lz4", "none"])? != Some(1);
-        let path = path_of(SCHEME.name, path, SCHEME.example)?;
-        Ok(Self { url: url.to_owned(), path, cache, compress, opened: Mutex::new(None) })
-    }
+/// Reads the URL; touches nothing.
+pub(crate) fn store(url: &str, path: &str, options: &mut Options<'_>) -> Result<EmbeddedStore<Fjall>, StoreError> {
+    let cache = options.parse("cache")?;
+    let compress = options.choice("compression", &["lz4", "none"])? != Some(1);
+    let path = path_of(SCHEME.name, path, SCHEME.example)?;
+    Ok(EmbeddedStore::new(url, Fjall { path, cache, compress }))
+}
 
-    fn opened(&self) -> Option<Arc<Opened>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, opened: Option<Arc<Opened>>) {
-        let before = std::mem::replace(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner), opened);
-        // Ends the database's threads, which takes a while: not under the lock.
-        drop(before);
-    }
-
+impl Fjall {
     fn open_database(&self) -> Result<Database, StoreError> {
         let mut builder = Database::builder(&self.path);
         if let Some(cache) = self.cache {
@@ -120,116 +91,31 @@ impl FjallStore {
     }
 
     /// Makes what is missing of the layout and opens all of it.
-    fn open_layout(&self, layout: &Layout, how: Prepare, marker: &mut Marker) -> Result<Opened, StoreError> {
-        let names = names(layout)?;
+    fn open_layout(&self, layout: &Layout, how: Prepare, mut marker: Marker) -> Result<Opened, StoreError> {
         let database = self.open_database()?;
-        let write = how != Prepare::ReadOnly;
-        if write {
-            let before = folder::read_marker(&self.path)?.unwrap_or_default();
-            let new =
-                |name: &String| !before.collections.iter().any(|(n, ..)| n == name) && !before.indexes.contains(name);
-            let taken = names.iter().flat_map(|(name, indexes)| std::iter::once(name).chain(indexes));
-            if let Some(theirs) = taken.filter(|name| new(name)).find(|name| database.keyspace_exists(name)) {
-                return Err(StoreError::NotOurs(format!(
-                    "{} has a keyspace `{theirs}` that Storebench did not make; nothing was written. Rename the \
-                     collection, or use another path",
-                    self.path.display()
-                )));
-            }
-        }
-        // All of them are checked before the first is made.
-        for (collection, (name, indexes)) in layout.collections.iter().zip(&names) {
-            let kind = kind(collection.body);
-            match marker.collections.iter_mut().find(|(made, ..)| made == name) {
-                Some((_, kept, owner)) if kept == kind => {
-                    if write {
-                        *owner = how.owner(Some(*owner));
-                    }
-                }
-                Some((_, kept, _)) => {
-                    return Err(StoreError::NotSupported(format!(
-                        "{}: the collection `{name}` is kept as {kept} there and would be {kind} now; load it anew",
-                        self.path.display()
-                    )));
-                }
-                None if !write => {
-                    return Err(StoreError::NotSupported(format!(
-                        "{}: there is no collection `{name}` to read; it has: {}",
-                        self.path.display(),
-                        marker.collections.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")
-                    )));
-                }
-                None => marker.collections.push((name.clone(), kind.to_owned(), how.owner(None))),
-            }
-            for index in indexes {
-                if write && !marker.indexes.contains(index) {
-                    if database.keyspace_exists(name) && !self.is_empty(&database, name)? {
-                        return Err(StoreError::NotSupported(format!(
-                            "{}: the collection `{name}` holds documents that the new index `{index}` would not find; \
-                             load it anew",
-                            self.path.display()
-                        )));
-                    }
-                    marker.indexes.push(index.clone());
-                }
-            }
-        }
-        if write {
-            folder::write_marker(&self.path, marker)?;
-        }
-        let open = |name: &str| {
-            database.keyspace(name, || self.options()).map_err(|e| self.error(&format!("open the keyspace {name}"), &e))
+        let open = |database: &Database, name: &str| {
+            let failed = |e| self.error(&format!("open the keyspace {name}"), &e);
+            database.keyspace(name, || self.options()).map_err(failed)
         };
-        let mut collections = Vec::new();
-        for (collection, (name, indexes)) in layout.collections.iter().zip(&names) {
-            let mut opened = Vec::new();
-            for (fields, index) in collection.indexes.iter().zip(indexes) {
-                if write || database.keyspace_exists(index) {
-                    opened.push((Index { fields: fields.clone() }, open(index)?));
-                }
-            }
-            collections.push(Collection {
-                body: collection.body,
-                documents: open(name)?,
-                indexes: opened,
-                locks: KeyLocks::default(),
-            });
+        let is_empty = |name: &str| {
+            open(&database, name)?.is_empty().map_err(|e| self.error(&format!("read the keyspace {name}"), &e))
+        };
+        // All of them are checked before the first is made.
+        let exists = |name: &str| database.keyspace_exists(name);
+        marker.tables.enter((&self.path, "keyspace"), layout, how, exists, is_empty)?;
+        if how != Prepare::ReadOnly {
+            folder::write_marker(&self.path, &marker)?;
         }
-        Ok(Opened { database, collections, read_only: !write })
+        let has_index = |database: &FjallDatabase, name: &str| database.0.keyspace_exists(name);
+        Opened::new(FjallDatabase(database), layout, how, has_index, |FjallDatabase(database), name, indexes| {
+            let indexes: Result<_, StoreError> = indexes.iter().map(|index| open(database, index)).collect();
+            Ok(Keyspaces { documents: open(database, name)?, indexes: indexes?, locks: Default::default() })
+        })
     }
 
-    fn is_empty(&self, database: &Database, name: &str) -> Result<bool, StoreError> {
-        database
-            .keyspace(name, || self.options())
-            .and_then(|keyspace| keyspace.is_empty())
-            .map_err(|e| self.error(&format!("read the keyspace {name}"), &e))
+    fn no_database(&self) -> StoreError {
+        StoreError::Unreachable(format!("{}: there is no database to read", self.path.display()))
     }
-}
-
-fn kind(body: Body) -> &'static str {
-    match body {
-        Body::Json => "json",
-        Body::Bytes => "bytes",
-        Body::Counter => "counter",
-    }
-}
-
-/// The keyspaces of a layout: each collection's, and those of its indexes.
-fn names(layout: &Layout) -> Result<Vec<(String, Vec<String>)>, StoreError> {
-    let mut names: Vec<(String, Vec<String>)> = Vec::new();
-    for collection in &layout.collections {
-        let indexes = collection.indexes.iter().map(|fields| format!("{}#{}", collection.name, fields.join(".")));
-        let indexes: Vec<String> = indexes.collect();
-        if let Some(long) = std::iter::once(&collection.name).chain(&indexes).find(|name| name.len() > 255) {
-            return Err(StoreError::NotSupported(format!(
-                "fjall's keyspace names have 255 bytes at most, and `{long}` has {}; shorten the collection's name or \
-                 its indexed fields",
-                long.len()
-            )));
-        }
-        names.push((collection.name.clone(), indexes));
-    }
-    Ok(names)
 }
 
 /// An engine's error in words.
@@ -237,7 +123,7 @@ fn text(error: &fjall::Error) -> String {
     match error {
         fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => io_text(error),
         fjall::Error::Poisoned => {
-            "an earlier write or sync failed (is the disk full?), so fjall takes no more writes until it is opened anew"
+            "an earlier write or sync failed (is the disk full?), so fjall takes no more writes until it is opened again"
                 .to_owned()
         }
         fjall::Error::InvalidVersion(Some(version)) => {
@@ -250,119 +136,101 @@ fn text(error: &fjall::Error) -> String {
     }
 }
 
-impl Store for FjallStore {
-    type Session = FjallSession;
+impl Engine for Fjall {
+    type Database = FjallDatabase;
+    type Found = Found;
+    const VERSION: &'static str = VERSION;
+    const COMPACTS_ALONE: bool = false;
 
-    fn describe(&self) -> Description {
-        Description { scheme: SCHEME.name, url: self.url.clone(), version: format!("fjall {VERSION}") }
+    fn path(&self) -> &Path {
+        &self.path
     }
 
     fn capabilities(&self) -> Capabilities {
-        const CHECKED: Support = Support::Approximated("read, checked and written under a lock of this process");
-        let operations = OpKind::ALL.into_iter().filter_map(|kind| {
-            Some((
-                kind,
-                match kind {
-                    OpKind::Touch | OpKind::View => return None,
-                    OpKind::Insert
-                    | OpKind::Replace
-                    | OpKind::Append
-                    | OpKind::Prepend
-                    | OpKind::Delete
-                    | OpKind::Counter
-                    | OpKind::MergePatch
-                    | OpKind::BulkInsert
-                    | OpKind::BulkDelete => CHECKED,
-                    OpKind::CompareAndSwap => Support::Approximated(
-                        "read, compared with the stored document itself and written under a lock of this process; a \
-                         change that was changed back goes unnoticed",
-                    ),
-                    OpKind::BulkRead => Support::Approximated("one get for each document, on one snapshot"),
-                    OpKind::Page => Support::Approximated(
-                        "entries of a keyspace that the driver keeps for each index, then one get for each document",
-                    ),
-                    _ => Support::Native,
-                },
-            ))
-        });
+        use OpKind as Kind;
         Capabilities {
-            operations: operations.collect(),
-            durability: vec![
-                (Durability::MEMORY, "the journal entry may stay in the process's buffer of 8 KiB"),
-                (Durability::OS, "PersistMode::Buffer: each commit's journal entry is handed to the operating system"),
-                (Durability::FSYNC, "PersistMode::SyncAll: the journal is synced to disk at each commit"),
-            ],
-            consistency: vec![
-                (ReadConsistency::StaleOk, "as strong"),
-                (ReadConsistency::Session, "as strong"),
-                (ReadConsistency::Strong, "each read sees every finished write"),
-            ],
-            indexes: true,
-            gives_up_at_timeout: false,
-            inserts_faster: false,
-            embedded: true,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
-            rows: &[],
+            operations: operations(&[
+                (
+                    &[
+                        Kind::Insert,
+                        Kind::Replace,
+                        Kind::Append,
+                        Kind::Prepend,
+                        Kind::Delete,
+                        Kind::Counter,
+                        Kind::MergePatch,
+                        Kind::BulkInsert,
+                        Kind::BulkDelete,
+                    ],
+                    "read, checked and written under a lock of this process",
+                ),
+                (
+                    &[Kind::CompareAndSwap],
+                    "read, compared with the stored document itself and written under a lock of this process; a \
+                     change that was changed back goes unnoticed",
+                ),
+                (&[Kind::BulkRead], "one get for each document, on one snapshot"),
+                (
+                    &[Kind::Page],
+                    "entries of a keyspace that the driver keeps for each index, then one get for each document",
+                ),
+            ]),
+            durability: durabilities([
+                "the journal entry may stay in the process's buffer of 8 KiB",
+                "PersistMode::Buffer: each commit's journal entry is handed to the operating system",
+                "PersistMode::SyncAll: the journal is synced to disk at each commit",
+            ]),
+            consistency: strong_reads("each read sees every finished write"),
             notes: vec![
                 "Flushing and compaction run on threads of this process: their CPU counts as the client's.",
                 "Opening the folder replays the journal and may tidy up, also for reading only.",
                 "Secondary indexes are the driver's: a write to an indexed collection first reads the old document.",
             ],
+            ..Capabilities::default()
         }
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        folder::look(&self.path).map(|found| found.namespace())
+    fn look(&self, _open: Option<&FjallDatabase>) -> Result<(Holdings, Found), StoreError> {
+        folder::look(&self.path).map(|found| (found.holdings(), found))
     }
 
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        let marker = folder::look(&self.path)?.marker;
-        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, ..)| name).collect())
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        folder::look(&self.path).map(|found| found.holdings().owner_of(collection))
-    }
-
-    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+    fn check(&self, found: &Found, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_existing("fjall", layout)?;
-        let found = folder::look(&self.path)?;
-        names(layout)?;
-        let namespace = found.namespace();
+        if let Some(long) = ordered_map::tables_of(layout).find(|name| name.len() > 255) {
+            return Err(StoreError::NotSupported(format!(
+                "fjall's keyspace names have 255 bytes at most, and `{long}` has {}; shorten the collection's name or \
+                 its indexed fields",
+                long.len()
+            )));
+        }
         if found.is_damaged() && how != Prepare::Discard {
             return Err(self.damaged());
         }
-        match (how, &namespace) {
-            (Prepare::ReadOnly, _) if found.is_left_over() => {
-                return Err(StoreError::Unreachable(format!("{}: there is no database to read", self.path.display())));
-            }
-            (Prepare::ReadOnly, _) if found.marker.as_ref().is_some_and(|marker| marker.made_database) => {}
-            (Prepare::ReadOnly, Namespace::Foreign(text)) => {
-                return Err(StoreError::NotSupported(format!(
-                    "{} holds {text}; fjall cannot open a folder without writing into it, so it was left alone. Copy \
-                     it and give the copy with --into-existing",
-                    self.path.display()
-                )));
-            }
-            (Prepare::ReadOnly, _) => {
-                return Err(StoreError::Unreachable(format!("{}: there is no database to read", self.path.display())));
-            }
+        match (how, found.namespace()) {
+            (Prepare::ReadOnly, _) if found.is_left_over() => Err(self.no_database()),
+            (Prepare::ReadOnly, _) if found.marker.as_ref().is_some_and(|marker| marker.made_database) => Ok(()),
+            (Prepare::ReadOnly, Namespace::Foreign(text)) => Err(StoreError::NotSupported(format!(
+                "{} holds {text}; fjall cannot open a folder without writing into it, so it was left alone. Copy it \
+                 and give the copy with --into-existing",
+                self.path.display()
+            ))),
+            (Prepare::ReadOnly, _) => Err(self.no_database()),
             (Prepare::IntoExisting | Prepare::Copy(_), Namespace::Foreign(text)) if !found.is_database => {
-                return Err(StoreError::NotOurs(format!(
-                    "{} holds {text} and is no fjall database, so nothing can be added to it; use another path",
+                Err(StoreError::NotOurs(format!(
+                    "{} holds {text} and is not a fjall database, so nothing can be added to it; use another path",
                     self.path.display()
-                )));
+                )))
             }
-            _ => found.holdings().allow(&self.path.display().to_string(), "another path", layout, how)?,
+            _ => Ok(()),
         }
-        self.set(None);
+    }
+
+    fn open(&self, found: Found, layout: &Layout, how: Prepare) -> Result<Opened, StoreError> {
         guarded(&self.path, || {
-            let emptied = how.empties() && found.exists && namespace != Namespace::Absent || found.is_left_over();
-            let mut marker = if emptied {
+            let emptied =
+                how.empties() && found.exists && found.namespace() != Namespace::Absent || found.is_left_over();
+            let made_folder = !found.exists;
+            let marker = if emptied {
                 // Another process may be making this very database: it is looked at again under its lock.
                 let held = folder::hold(&self.path)?;
                 let now = folder::look(&self.path)?;
@@ -373,41 +241,27 @@ impl Store for FjallStore {
                     now.marker.unwrap_or_default()
                 }
             } else {
-                found.marker.clone().unwrap_or(Marker {
-                    made_folder: !found.exists,
-                    made_database: !found.is_database,
-                    ..Marker::default()
-                })
+                let made = Marker { made_folder, made_database: !found.is_database, ..Marker::default() };
+                found.marker.unwrap_or(made)
             };
-            if how != Prepare::ReadOnly && !found.exists {
+            if how != Prepare::ReadOnly && made_folder {
                 folder::make(&self.path)?;
             }
             if how != Prepare::ReadOnly && marker.made_database {
                 // Before the engine's files, so that what a crash leaves is known to be ours.
-                let known = if emptied { marker.clone() } else { found.marker.clone().unwrap_or(marker.clone()) };
-                folder::write_marker(&self.path, &known)?;
+                folder::write_marker(&self.path, &marker)?;
             }
-            let opened = self.open_layout(layout, how, &mut marker)?;
-            self.set(Some(Arc::new(opened)));
-            Ok(())
+            self.open_layout(layout, how, marker)
         })
     }
 
-    async fn open(&self, options: &SessionOptions) -> Result<FjallSession, StoreError> {
-        let opened = self.opened().ok_or_else(|| {
-            StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.path.display()))
-        })?;
-        FjallSession::new(opened, options.durability)
-    }
-
-    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        let Some(opened) = self.opened() else { return Ok(true) };
+    fn settle(&self, opened: &Opened, at_most: Duration) -> Result<bool, StoreError> {
         let start = Instant::now();
         // A finished flush may ask for a compaction a moment later, so it must be quiet for a while.
         let mut quiet = 0;
         loop {
-            let database = &opened.database;
-            let sealed: usize = opened.keyspaces().map(Keyspace::sealed_memtable_count).sum();
+            let database = &opened.database.0;
+            let sealed: usize = keyspaces(opened).map(Keyspace::sealed_memtable_count).sum();
             let busy = sealed > 0 || database.outstanding_flushes() > 0 || database.active_compactions() > 0;
             quiet = if busy { 0 } else { quiet + 1 };
             if quiet >= 5 {
@@ -420,11 +274,11 @@ impl Store for FjallStore {
         }
     }
 
-    fn compact(&self) -> Result<(), StoreError> {
-        let Some(opened) = self.opened().filter(|o| !o.read_only) else {
+    fn compact(&self, opened: &mut Arc<Opened>) -> Result<(), StoreError> {
+        if opened.read_only {
             return Err(StoreError::NotSupported("the database is not open for writing".into()));
-        };
-        for keyspace in opened.keyspaces() {
+        }
+        for keyspace in keyspaces(opened) {
             keyspace
                 .rotate_memtable_and_wait()
                 .and_then(|()| keyspace.major_compact())
@@ -433,9 +287,9 @@ impl Store for FjallStore {
         Ok(())
     }
 
-    fn stats(&self) -> Result<Stats, StoreError> {
-        let Some(opened) = self.opened() else { return Ok(Stats::new()) };
-        let database = &opened.database;
+    fn stats(&self, opened: Option<&Opened>) -> Result<Stats, StoreError> {
+        let Some(opened) = opened else { return Ok(Stats::new()) };
+        let database = &opened.database.0;
         let failed = |e: fjall::Error| self.error("read its statistics", &e);
         let count = |n: usize| n as f64;
         Ok(vec![
@@ -448,39 +302,18 @@ impl Store for FjallStore {
             ("compactions_active".to_owned(), count(database.active_compactions())),
             ("compactions_completed".to_owned(), count(database.compactions_completed())),
             ("compacting_s".to_owned(), database.time_compacting().as_secs_f64()),
-            ("tables".to_owned(), opened.keyspaces().map(|k| k.table_count()).sum::<usize>() as f64),
-            ("l0_tables".to_owned(), opened.keyspaces().map(|k| k.l0_table_count()).sum::<usize>() as f64),
+            ("tables".to_owned(), keyspaces(opened).map(|k| k.table_count()).sum::<usize>() as f64),
+            ("l0_tables".to_owned(), keyspaces(opened).map(|k| k.l0_table_count()).sum::<usize>() as f64),
         ])
     }
 
-    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        let Some(opened) = self.opened() else { return Ok(None) };
-        let Some(collection) = opened.collections.get(request.collection.position()) else { return Ok(None) };
-        let Op::Page { field, .. } = request.op else { return Ok(None) };
-        Ok(Some(crate::index_entry::explain(collection.indexes.iter().map(|(index, _)| index), field)))
+    fn sync(&self, opened: &Opened) -> Result<(), StoreError> {
+        opened.database.0.persist(PersistMode::SyncAll).map_err(|e| self.error("sync it", &e))
     }
 
-    fn paths(&self) -> Vec<PathBuf> {
-        vec![self.path.clone()]
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        // Whatever comes of the sync, the files are let go.
-        let synced = match self.opened().filter(|o| !o.read_only) {
-            Some(opened) => opened.database.persist(PersistMode::SyncAll).map_err(|e| self.error("sync it", &e)),
-            None => Ok(()),
-        };
-        self.set(None);
-        synced
-    }
-
-    fn remove(&self) -> Result<(), StoreError> {
-        self.set(None);
-        let found = folder::look(&self.path)?;
+    fn remove(&self, found: Found) -> Result<(), StoreError> {
         let Some(marker) = &found.marker else { return Ok(()) };
-        let users: Vec<&String> =
-            marker.collections.iter().filter(|(.., owner)| owner.is_user()).map(|(name, ..)| name).collect();
-        if marker.made_database && users.is_empty() {
+        if marker.made_database && !marker.tables.has_users() {
             let held = folder::hold(&self.path)?;
             if folder::look(&self.path)?.marker.as_ref() != Some(marker) {
                 return Err(folder::in_use(&self.path));
@@ -493,35 +326,27 @@ impl Store for FjallStore {
             // The engine would make a new database over what is left of the user's.
             return Err(self.damaged());
         }
-        let is_users = |name: &String| users.iter().any(|user| name.split('#').next() == Some(user));
-        let ours =
-            marker.collections.iter().map(|(name, ..)| name).chain(&marker.indexes).filter(|name| !is_users(name));
+        let mut left = marker.clone();
+        let removed = left.tables.strike_studies();
         guarded(&self.path, || {
             let database = self.open_database()?;
-            for name in ours {
-                if database.keyspace_exists(name) {
-                    database
-                        .keyspace(name, || self.options())
-                        .and_then(|keyspace| database.delete_keyspace(keyspace))
-                        .map_err(|e| self.error(&format!("remove the keyspace {name}"), &e))?;
-                }
+            for name in removed.iter().filter(|name| database.keyspace_exists(name)) {
+                database
+                    .keyspace(name, || self.options())
+                    .and_then(|keyspace| database.delete_keyspace(keyspace))
+                    .map_err(|e| self.error(&format!("remove the keyspace {name}"), &e))?;
             }
             database.persist(PersistMode::SyncAll).map_err(|e| self.error("sync it", &e))
         })?;
-        if users.is_empty() {
-            return folder::remove_marker(&self.path, false);
+        if left.tables.has_users() {
+            return folder::write_marker(&self.path, &left);
         }
-        let mut left = marker.clone();
-        left.collections.retain(|(name, ..)| is_users(name));
-        left.indexes.retain(|name| is_users(name));
-        folder::write_marker(&self.path, &left)
+        folder::remove_marker(&self.path, false)
     }
 }
 
-impl Opened {
-    fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
-        self.collections.iter().flat_map(|c| std::iter::once(&c.documents).chain(c.indexes.iter().map(|(_, k)| k)))
-    }
+fn keyspaces(opened: &Opened) -> impl Iterator<Item = &Keyspace> {
+    opened.collections.iter().flat_map(|c| std::iter::once(&c.tables.documents).chain(&c.tables.indexes))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn text(error: &Error) -> String {
             format!("the database is damaged ({what}); restore it from a copy, or remove it and load again")
         }
         Error::PreviousIo => {
-            "an earlier write or sync failed (is the disk full?), so redb does nothing more until it is opened anew"
+            "an earlier write or sync failed (is the disk full?), so redb does nothing more until it is opened again"
                 .to_owned()
         }
         other => format!("redb: {other}"),

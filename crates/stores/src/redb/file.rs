@@ -12,7 +12,8 @@ use redb::{
     Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable,
     TableDefinition, TableError, TableHandle,
 };
-use storebench_core::store::{Holdings, Namespace, Owner, StoreError};
+use storebench_core::store::ordered_map::Marker as Tables;
+use storebench_core::store::{Holdings, Namespace, StoreError};
 use storebench_core::units::ByteSize;
 
 use super::backend::{Overlay, SyncedOnDemand};
@@ -80,7 +81,7 @@ pub(super) fn open_untouched(path: &Path, cache: Option<ByteSize>) -> Result<Han
 
 /// What a look at the path found.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Nothing,
     /// A file of no bytes, which redb takes for a database yet to be made.
     Empty,
@@ -90,7 +91,7 @@ pub(super) enum Found {
 
 /// What is in a database.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Contents {
+pub(crate) struct Contents {
     pub(super) marker: Option<Marker>,
     /// Tables that Storebench did not make.
     pub(super) theirs: Vec<String>,
@@ -98,12 +99,10 @@ pub(super) struct Contents {
 
 /// Storebench's own record.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Marker {
+pub(crate) struct Marker {
     pub(super) made_file: bool,
-    /// Collections, each with what its bodies are and with its owner.
-    pub(super) collections: Vec<(String, String, Owner)>,
-    /// Tables of indexes.
-    pub(super) indexes: Vec<String>,
+    /// The tables made here.
+    pub(super) tables: Tables,
 }
 
 impl Contents {
@@ -126,16 +125,16 @@ impl Found {
 
     pub(super) fn holdings(&self) -> Holdings {
         let contents = if let Self::Database(contents) = self { contents.marker.as_ref() } else { None };
-        let collections = contents.iter().flat_map(|marker| &marker.collections);
         Holdings {
             absent: matches!(self, Self::Nothing) || self.blank(),
             foreign: self.foreign(),
-            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
+            marked: contents.map(|marker| marker.tables.owners()).unwrap_or_default(),
         }
     }
 
-    pub(super) fn namespace(&self) -> Namespace {
-        self.holdings().namespace()
+    /// Whether nothing of others is in it.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self.holdings().namespace(), Namespace::Ours | Namespace::Copied(_))
     }
 
     fn foreign(&self) -> Option<String> {
@@ -152,7 +151,7 @@ impl Found {
                     }
                 };
                 if let Some(marker) = marker {
-                    text += &format!(" beside {} of Storebench's", marker.collections.len());
+                    text += &format!(" beside {} of Storebench's", marker.tables.collections.len());
                 }
                 Some(text)
             }
@@ -204,14 +203,9 @@ fn contents(path: &Path, handle: &Handle) -> Result<Contents, StoreError> {
             let mut marker = Marker::default();
             for row in table.iter().map_err(|e| failed(e.into()))? {
                 let (name, detail) = row.map_err(|e| failed(e.into()))?;
-                match name.value().split_once(' ') {
-                    None => marker.made_file = detail.value() == "made",
-                    Some(("collection", name)) => {
-                        let (kind, owner) = Owner::read(detail.value());
-                        marker.collections.push((name.to_owned(), kind.to_owned(), owner));
-                    }
-                    Some(("index", name)) => marker.indexes.push(name.to_owned()),
-                    Some(_) => {}
+                match name.value() {
+                    "file" => marker.made_file = detail.value() == "made",
+                    row => marker.tables.read(row, detail.value()),
                 }
             }
             Some(marker)
@@ -219,11 +213,7 @@ fn contents(path: &Path, handle: &Handle) -> Result<Contents, StoreError> {
         Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => None,
         Err(error) => return Err(failed(error.into())),
     };
-    let ours = |name: &String| {
-        marker.as_ref().is_some_and(|m| {
-            name == MARKER.name() || m.indexes.contains(name) || m.collections.iter().any(|(made, ..)| made == name)
-        })
-    };
+    let ours = |name: &String| marker.as_ref().is_some_and(|m| name == MARKER.name() || m.tables.made(name));
     let theirs = names.iter().filter(|name| !ours(name)).cloned().collect();
     Ok(Contents { marker, theirs })
 }

@@ -5,11 +5,11 @@
 //! stay locked for reading meanwhile: a page is a snapshot.
 
 mod collection;
-mod index;
-mod session;
+mod database;
 mod store;
 #[cfg(test)]
 mod tests;
 
-pub use session::MemorySession;
+use database::MemoryDatabase;
+pub use database::MemorySession;
 pub use store::MemoryStore;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::MemorySession;
-use super::collection::{Collection, leading_fields};
+use super::collection::Collection;
+use super::{MemoryDatabase, MemorySession};
+use crate::store::ordered_map::{self, Indexes, Opened};
 use crate::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Namespace,
     Op, OpKind, Owner, Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
@@ -91,7 +92,7 @@ fn fitting(found: &Arc<Collection>, wanted: &CollectionLayout, make: bool) -> Re
             wanted.name, found.body, wanted.body
         )));
     }
-    if !make || found.fields == leading_fields(wanted) {
+    if !make || found.indexes == Indexes::new(&wanted.indexes) {
         return Ok(Arc::clone(found));
     }
     let made = found.reindexed(wanted).map_err(|e| {
@@ -119,19 +120,9 @@ impl Store for MemoryStore {
                 .map(|consistency| (consistency, "every read sees every acknowledged write"))
                 .to_vec(),
             indexes: true,
-            gives_up_at_timeout: false,
-            inserts_faster: false,
             embedded: true,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
-            rows: &[],
-            notes: vec![
-                "An index over several fields is kept over its first field only.",
-                "A bulk operation is done item by item, not as one transaction.",
-            ],
+            notes: vec!["A bulk operation is done item by item, not as one transaction."],
+            ..Capabilities::default()
         }
     }
 
@@ -171,7 +162,14 @@ impl Store for MemoryStore {
         }
         let state =
             self.state().ok_or_else(|| StoreError::Failed("memory: must be prepared before it is opened".into()))?;
-        Ok(MemorySession::new(state.layout, Arc::clone(&options.clock)))
+        let open = |collection: &Arc<Collection>| ordered_map::Collection {
+            body: collection.body,
+            indexes: collection.indexes.clone(),
+            tables: Arc::clone(collection),
+        };
+        let collections = state.layout.iter().map(open).collect();
+        let database = MemoryDatabase { clock: Arc::clone(&options.clock) };
+        MemorySession::new(Arc::new(Opened { database, collections, read_only: false }), options.durability)
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {

@@ -1,12 +1,13 @@
 //! What an operation on one document leaves behind, for engines that offer get and put only.
 
 use serde_json::Value;
-use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError, merge_patch};
-use storebench_core::workload::Body;
+
+use super::{ErrorKind, Op, OpError, merge_patch};
+use crate::workload::Body;
 
 /// What is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect<'a> {
+pub enum Effect<'a> {
     /// Store this.
     Put(&'a [u8]),
     /// Store what was made in the scratch buffer.
@@ -19,33 +20,23 @@ pub(crate) enum Effect<'a> {
 }
 
 /// A conflict of an insert.
-pub(crate) const EXISTS: OpError = OpError::conflict("a document with this key exists already");
+pub const EXISTS: OpError = OpError::conflict("a document with this key exists already");
 
 /// A conflict of a compare-and-swap.
-pub(crate) const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
+pub const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
 
 /// Of a bulk operation in parts: what was behind the part that failed.
-pub(crate) const NOT_SENT: OpError = OpError {
+pub const NOT_SENT: OpError = OpError {
     kind: ErrorKind::Temporary,
     message: std::borrow::Cow::Borrowed("not sent, since the part before it in the same bulk operation failed"),
 };
-
-/// Whether [`effect`] looks at the stored document. What does not may be written blindly.
-pub(crate) fn needs_old(op: &Op<'_>) -> bool {
-    !matches!(op, Op::Upsert { .. } | Op::BulkWrite { kind: BulkWrite::Upsert, .. })
-}
 
 /// Applies a write of one document to what is stored (`old`). A revision is the document itself:
 /// exact, free to give, and blind to a change that was changed back.
 ///
 /// # Errors
 /// *Not found*, *conflict*, or *refused* where body and operation do not fit the collection.
-pub(crate) fn effect<'a>(
-    op: &Op<'a>,
-    kind: Body,
-    old: Option<&[u8]>,
-    scratch: &mut Vec<u8>,
-) -> Result<Effect<'a>, OpError> {
+pub fn effect<'a>(op: &Op<'a>, kind: Body, old: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<Effect<'a>, OpError> {
     match *op {
         Op::Insert { body, .. } => {
             check(kind, body)?;
@@ -96,9 +87,10 @@ pub(crate) fn effect<'a>(
             }
             let patch: Value = serde_json::from_slice(patch)
                 .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-            let new = merged(old.ok_or(OpError::not_found())?, &patch)?;
-            scratch.clear();
-            scratch.extend_from_slice(&new);
+            if !patch.is_object() {
+                return Err(NOT_AN_OBJECT);
+            }
+            *scratch = merged(old.ok_or(OpError::not_found())?, &patch)?;
             Ok(Effect::PutScratch { counter: None })
         }
         _ => Err(OpError::unsupported()),
@@ -109,7 +101,7 @@ pub(crate) fn effect<'a>(
 ///
 /// # Errors
 /// *Failed* where what is stored is not JSON.
-pub(crate) fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
+pub fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
     let mut document = serde_json::from_slice(old)
         .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
     merge_patch(&mut document, patch);
@@ -117,25 +109,31 @@ pub(crate) fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
         .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
 }
 
+/// Merging would leave something else than a JSON object.
+const NOT_AN_OBJECT: OpError = OpError {
+    kind: ErrorKind::Refused,
+    message: std::borrow::Cow::Borrowed("a merge patch that is not an object would leave no JSON object"),
+};
+
 /// Adding would leave the 64-bit range.
-pub(crate) const OVERFLOW: OpError = OpError {
+pub const OVERFLOW: OpError = OpError {
     kind: ErrorKind::Refused,
     message: std::borrow::Cow::Borrowed("the counter would leave the range of a 64-bit integer"),
 };
 
 /// The operation does not fit what the collection holds.
-pub(crate) const fn wrong_collection(message: &'static str) -> OpError {
+pub const fn wrong_collection(message: &'static str) -> OpError {
     OpError { kind: ErrorKind::Refused, message: std::borrow::Cow::Borrowed(message) }
 }
 
 /// Refuses a body that a collection of this kind cannot hold. JSON is not parsed here: an engine
 /// that stores bytes would not do so either, and the check would be the client's cost.
-pub(crate) fn check(kind: Body, body: &[u8]) -> Result<(), OpError> {
+pub fn check(kind: Body, body: &[u8]) -> Result<(), OpError> {
     if kind == Body::Counter { counter(body).map(|_| ()) } else { Ok(()) }
 }
 
 /// Reads a counter's decimal text.
-pub(crate) fn counter(text: &[u8]) -> Result<i64, OpError> {
+pub fn counter(text: &[u8]) -> Result<i64, OpError> {
     std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(|| {
         let shown: String = String::from_utf8_lossy(text).chars().take(40).collect();
         OpError::new(ErrorKind::Refused, format!("`{shown}` is no decimal integer, which a counter holds"))
@@ -143,7 +141,7 @@ pub(crate) fn counter(text: &[u8]) -> Result<i64, OpError> {
 }
 
 /// Puts a counter's decimal text into an emptied buffer.
-pub(crate) fn write_counter(value: i64, into: &mut Vec<u8>) {
+pub fn write_counter(value: i64, into: &mut Vec<u8>) {
     use std::io::Write;
     into.clear();
     write!(into, "{value}").expect("writing into a Vec cannot fail");
@@ -151,7 +149,7 @@ pub(crate) fn write_counter(value: i64, into: &mut Vec<u8>) {
 
 /// The least byte string that is greater than every one beginning with `prefix`; none where all
 /// that follow begin with it.
-pub(crate) fn prefix_end(prefix: &[u8], into: &mut Vec<u8>) -> bool {
+pub fn prefix_end(prefix: &[u8], into: &mut Vec<u8>) -> bool {
     into.clear();
     into.extend_from_slice(prefix);
     while let Some(last) = into.pop() {
@@ -165,7 +163,7 @@ pub(crate) fn prefix_end(prefix: &[u8], into: &mut Vec<u8>) -> bool {
 
 /// The same as a text: the least that is greater than every one beginning with `prefix`. UTF-8 sorts
 /// as its code points do.
-pub(crate) fn prefix_end_text(prefix: &str) -> Option<String> {
+pub fn prefix_end_text(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
         let next = match last {
@@ -233,6 +231,7 @@ mod tests {
         assert_eq!(run(Op::Append { key, bytes: b"1" }, Body::Json, None).unwrap_err().kind, ErrorKind::Refused);
         let merge = |patch| Op::MergePatch { key, patch };
         assert_eq!(run(merge(b"{"), Body::Json, Some(b"{}")).unwrap_err().kind, ErrorKind::Refused);
+        assert_eq!(run(merge(b"[1]"), Body::Json, Some(b"{}")).unwrap_err().kind, ErrorKind::Refused);
         assert_eq!(run(merge(b"{}"), Body::Json, None), missing);
         effect(&Op::Prepend { key, bytes: b"a" }, Body::Bytes, Some(b"b"), &mut scratch).unwrap();
         assert_eq!(scratch, b"ab");
