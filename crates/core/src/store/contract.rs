@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectionId, Completions, CopyId, Durability, OpKind, Owner, ReadConsistency, Request, RowStream, Rows, RowsKind,
-    SAMPLES_A_RANGE, Token, evenly,
+    CollectionId, Completions, CopyId, Durability, Holdings, OpKind, Owner, ReadConsistency, Request, RowStream, Rows,
+    RowsKind, SAMPLES_A_RANGE, Token, evenly,
 };
 use crate::engine::Clock;
 use crate::workload::Body;
@@ -290,13 +290,21 @@ pub trait Store: Send + Sync + 'static {
         Runtime::Plain
     }
 
-    /// Looks at what is there, changing nothing.
-    fn inspect(&self) -> Result<Namespace, StoreError>;
+    /// Looks at what is there and at Storebench's marker, changing nothing. What [`inspect`](Self::inspect),
+    /// [`owner_of`](Self::owner_of) and [`collections`](Self::collections) tell follows from it.
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        Err(StoreError::NotSupported("this store has no marker to read".into()))
+    }
+
+    /// What is there, changing nothing.
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Ok(self.holdings()?.namespace())
+    }
 
     /// Whose the collection of this name is, by Storebench's marker; none where no marker names it. Changes nothing,
     /// and needs no preparing.
-    fn owner_of(&self, _collection: &str) -> Result<Option<Owner>, StoreError> {
-        Err(StoreError::NotSupported("this store keeps no marker that could be asked".into()))
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        Ok(self.holdings()?.owner_of(collection))
     }
 
     /// Makes the store ready. The caller has inspected it; a driver still refuses to empty what is
@@ -351,7 +359,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Names of the collections that a copy can read here, in no order. Changes nothing.
     fn collections(&self) -> Result<Vec<String>, StoreError> {
-        Err(StoreError::NotSupported("this store does not list its collections".into()))
+        Ok(self.holdings()?.names())
     }
 
     /// What the store itself calls a collection, in full: two that have the same name here are one.

@@ -23,6 +23,7 @@ mod owned;
 mod ownership;
 mod place;
 mod rows;
+mod site;
 mod slow;
 
 pub use batch::{Batch, BatchBuf};
@@ -42,7 +43,8 @@ pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, OpKind, Request, Token, ViewRows};
 pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
 pub use owned::OwnedReply;
-pub use ownership::{CopyId, Holdings, Owner, copied};
+pub use ownership::{CopyId, Holdings, Marked, Owner, copied, several};
 pub use place::{canonical, place_of, same_file};
 pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
+pub use site::{Made, Making, Planned, Removal, Site, at_once, prepare, remove};
 pub use slow::{Servers, Slow, SlowOptions};

@@ -92,6 +92,32 @@ impl Prepare {
     }
 }
 
+/// A collection that the marker names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// Its name.
+    pub name: String,
+    /// What the marker says of it: its form, then its owner.
+    pub mark: String,
+}
+
+impl Marked {
+    /// The collection with this name and mark.
+    pub fn new(name: impl Into<String>, mark: impl Into<String>) -> Self {
+        Self { name: name.into(), mark: mark.into() }
+    }
+
+    /// How its documents are kept.
+    pub fn form(&self) -> &str {
+        Owner::read(&self.mark).0
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Owner {
+        Owner::read(&self.mark).1
+    }
+}
+
 /// What a driver found at a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holdings {
@@ -99,20 +125,30 @@ pub struct Holdings {
     pub absent: bool,
     /// What is there without a marker, in words.
     pub foreign: Option<String>,
+    /// Whether Storebench made the place itself (a file, database, schema or scope); none where no marker says so.
+    pub made: Option<bool>,
     /// The collections that the marker names.
-    pub marked: Vec<(String, Owner)>,
+    pub marked: Vec<Marked>,
+    /// What others made, by the names under which a copy reads it.
+    pub theirs: Vec<String>,
+}
+
+/// Names in words: ``the table `a` ``, or ``3 tables (`a` to `c`)``; none without a name.
+pub fn several(kind: &str, names: &[String]) -> Option<String> {
+    match names {
+        [] => None,
+        [one] => Some(format!("the {kind} `{one}`")),
+        [first, .., last] => Some(format!("{} {kind}s (`{first}` to `{last}`)", names.len())),
+    }
 }
 
 impl Holdings {
     /// The user's collections, in words.
     fn copied(&self) -> Option<String> {
-        let users: Vec<&(String, Owner)> = self.marked.iter().filter(|(_, owner)| owner.is_user()).collect();
-        let mut text = match users.as_slice() {
-            [] => return None,
-            [(one, _)] => format!("the collection `{one}`"),
-            [(first, _), .., (last, _)] => format!("{} collections (`{first}` to `{last}`)", users.len()),
-        };
-        text += if users.iter().all(|(_, owner)| matches!(owner, Owner::User(Some(_)))) {
+        let users: Vec<&Marked> = self.marked.iter().filter(|marked| marked.owner().is_user()).collect();
+        let names: Vec<String> = users.iter().map(|marked| marked.name.clone()).collect();
+        let mut text = several("collection", &names)?;
+        text += if users.iter().all(|marked| matches!(marked.owner(), Owner::User(Some(_)))) {
             " with data that `storebench copy` wrote"
         } else {
             " that may hold data of yours: an older Storebench made it and did not note whether for a study or by a copy"
@@ -133,7 +169,17 @@ impl Holdings {
 
     /// Whose a collection is; none where the marker does not name it.
     pub fn owner_of(&self, collection: &str) -> Option<Owner> {
-        self.marked.iter().find(|(name, _)| name == collection).map(|(_, owner)| *owner)
+        self.marked_as(collection).map(Marked::owner)
+    }
+
+    /// The collection of this name, where the marker names it.
+    pub fn marked_as(&self, collection: &str) -> Option<&Marked> {
+        self.marked.iter().find(|marked| marked.name == collection)
+    }
+
+    /// Names of everything that a copy can read.
+    pub fn names(&self) -> Vec<String> {
+        self.theirs.iter().chain(self.marked.iter().map(|marked| &marked.name)).cloned().collect()
     }
 
     /// Decides whether the place may be prepared so. `place` is where it is, `another` is what to use instead.
@@ -165,8 +211,7 @@ impl Holdings {
     /// The collections that may be removed, because a study made them; all that are marked where `discard` says
     /// so.
     pub fn removable(&self, discard: bool) -> impl Iterator<Item = &str> {
-        let may = move |owner: &Owner| discard || *owner == Owner::Study;
-        self.marked.iter().filter(move |(_, owner)| may(owner)).map(|(name, _)| name.as_str())
+        self.marked.iter().filter(move |marked| discard || !marked.owner().is_user()).map(|marked| marked.name.as_str())
     }
 
     /// Whether all of the place goes when [`removable`](Self::removable) collections do, if Storebench made it.
@@ -197,7 +242,8 @@ mod tests {
         Holdings {
             absent: !foreign && marked.is_empty(),
             foreign: foreign.then(|| "3 tables".to_owned()),
-            marked: marked.iter().map(|(name, owner)| ((*name).to_owned(), *owner)).collect(),
+            marked: marked.iter().map(|(name, owner)| Marked::new(*name, owner.mark("json"))).collect(),
+            ..Holdings::default()
         }
     }
 

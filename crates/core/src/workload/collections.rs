@@ -81,6 +81,17 @@ pub enum Body {
     Counter,
 }
 
+impl Body {
+    /// Its name in a study, and in the marks of most stores.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Bytes => "bytes",
+            Self::Counter => "counter",
+        }
+    }
+}
+
 /// What to do with a line of the user's file that is not a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -8,12 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use couchbase::error::{Error, ErrorKind as Kind};
-use couchbase::options::kv_options::UpsertOptions;
+use couchbase::options::kv_options::{InsertOptions, ReplaceOptions};
 use couchbase::options::query_index_mgmt_options::{
     CreatePrimaryQueryIndexOptions, CreateQueryIndexOptions, GetAllQueryIndexesOptions,
 };
 use serde_json::{Value, json};
-use storebench_core::store::{CollectionLayout, Holdings, Layout, Namespace, Owner, Prepare, StoreError};
+use storebench_core::store::{
+    CollectionLayout, Holdings, Layout, Made, Making, Marked, Planned, Removal, Site, StoreError,
+};
+use storebench_core::workload::Body;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::errors::store_error;
@@ -23,61 +26,13 @@ use super::settings::{Settings, is_name};
 /// The collection that holds the marker.
 const MARKERS: &str = "storebench_marker";
 const MARKER: &str = "storebench";
+/// What a mark says before its owner.
+const FORM: &str = "collection";
 /// The primary index, for pages and scans by key.
 const KEY_INDEX: &str = "storebench_keys";
 /// How long the parts of a cluster may take to learn of a new collection, and an index to be built.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// What is in the bucket under the scope's name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The scope's collections; none when there is no scope.
-    collections: Option<BTreeSet<String>>,
-    /// What the marker says: whether Storebench made the scope, and which collections, with their owners.
-    marker: Option<(bool, BTreeMap<String, Owner>)>,
-}
-
-impl Found {
-    /// Names of the collections that Storebench made.
-    pub(super) fn made_here(self) -> Vec<String> {
-        self.marker.into_iter().flat_map(|(_, made)| made.into_keys()).collect()
-    }
-
-    /// Whether Storebench made the scope, and nobody else has put something there.
-    fn ours(&self) -> bool {
-        self.marker.as_ref().is_some_and(|(scope, _)| *scope) && self.theirs().next().is_none()
-    }
-
-    fn theirs(&self) -> impl Iterator<Item = &String> {
-        self.collections.iter().flatten().filter(|name| *name != MARKERS && !self.made(name))
-    }
-
-    fn made(&self, collection: &str) -> bool {
-        self.marker.as_ref().is_some_and(|(_, made)| made.contains_key(collection))
-    }
-
-    fn has(&self, collection: &str) -> bool {
-        self.collections.as_ref().is_some_and(|all| all.contains(collection))
-    }
-
-    pub(super) fn namespace(&self, settings: &Settings) -> Namespace {
-        self.holdings(settings).namespace()
-    }
-
-    pub(super) fn holdings(&self, settings: &Settings) -> Holdings {
-        let foreign = (self.collections.is_some() && !self.ours()).then(|| {
-            format!(
-                "the scope `{}` of bucket `{}`, with {} collections",
-                settings.scope,
-                settings.bucket,
-                self.collections.iter().flatten().filter(|name| *name != MARKERS).count()
-            )
-        });
-        let marked = self.marker.iter().flat_map(|(_, made)| made).map(|(name, owner)| (name.clone(), *owner));
-        Holdings { absent: self.collections.is_none(), foreign, marked: marked.collect() }
-    }
-}
 
 /// A future of the SDK's in a control call: within a time, with its errors and panics explained.
 async fn control<T>(what: &str, calling: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
@@ -88,114 +43,188 @@ async fn control<T>(what: &str, calling: impl Future<Output = Result<T, Error>>)
     }
 }
 
-/// Looks, changing nothing.
-pub(super) async fn look(link: &Link, settings: &Settings) -> Result<Found, StoreError> {
-    let what = format!("list the collections of bucket `{}`", settings.bucket);
-    let scopes = control(&what, link.bucket.collections().get_all_scopes(None)).await?;
-    let scope = scopes.iter().find(|scope| scope.name() == settings.scope);
-    let Some(scope) = scope else { return Ok(Found { collections: None, marker: None }) };
-    let collections: BTreeSet<String> = scope.collections().iter().map(|c| c.name().to_owned()).collect();
-    let marker = if collections.contains(MARKERS) { read_marker(link, settings).await? } else { None };
-    Ok(Found { collections: Some(collections), marker })
-}
-
-async fn read_marker(link: &Link, settings: &Settings) -> Result<Option<(bool, BTreeMap<String, Owner>)>, StoreError> {
-    let collection = link.bucket.scope(&settings.scope).collection(MARKERS);
-    let reading = async {
-        match collection.get(MARKER, None).await {
-            Ok(found) => Ok(Some(found.content_as_raw().0.to_vec())),
-            Err(error) if matches!(error.kind(), Kind::DocumentNotFound) => Ok(None),
-            Err(error) => Err(error),
-        }
-    };
-    let Some(text) = control("read Storebench's marker", reading).await? else { return Ok(None) };
-    let value: Value = serde_json::from_slice(&text).unwrap_or_default();
-    if value["made_by"] != "storebench" {
-        return Ok(None);
-    }
-    // A list of names is what older versions wrote.
-    let names = value["collections"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let mut made: BTreeMap<String, Owner> = names.map(|name| (name.to_owned(), Owner::User(None))).collect();
-    for (name, mark) in value["collections"].as_object().into_iter().flatten() {
-        made.insert(name.clone(), Owner::read(mark.as_str().unwrap_or_default()).1);
-    }
-    Ok(Some((value["scope"] == true, made)))
-}
-
-async fn write_marker(
-    link: &Link,
-    settings: &Settings,
+/// What the marker says.
+#[derive(Debug, Clone)]
+struct Marker {
+    /// Whether Storebench made the scope.
     scope: bool,
-    made: &BTreeMap<String, Owner>,
-) -> Result<(), StoreError> {
-    let collection = link.bucket.scope(&settings.scope).collection(MARKERS);
-    let marks: BTreeMap<&String, String> = made.iter().map(|(name, owner)| (name, owner.mark("collection"))).collect();
-    let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks });
-    let writing = collection.upsert(MARKER, &marker, UpsertOptions::new());
-    control("write Storebench's marker", writing).await.map(drop)
+    marked: Vec<Marked>,
+    cas: u64,
 }
 
-/// Makes the layout ready.
-///
-/// `key_index`: with a primary index on each collection.
-pub(super) async fn prepare(
-    link: &Link,
-    settings: &Settings,
-    layout: &Layout,
-    how: Prepare,
+/// The scope, and what the last look found in it.
+pub(super) struct Scope<'s> {
+    link: &'s Link,
+    settings: &'s Settings,
+    /// With a primary index on each collection.
     key_index: bool,
-) -> Result<(), StoreError> {
-    if how.makes_nothing() {
-        return check_existing(link, settings, layout, how == Prepare::WriteExisting).await;
+    /// The scope's collections; none when there is no scope.
+    collections: Option<BTreeSet<String>>,
+    marker: Option<Marker>,
+    /// It was removed just now. Not every node may know.
+    removed: bool,
+}
+
+impl<'s> Scope<'s> {
+    pub(super) fn new(link: &'s Link, settings: &'s Settings, key_index: bool) -> Self {
+        Self { link, settings, key_index, collections: None, marker: None, removed: false }
     }
-    for collection in &layout.collections {
-        if !is_name(&collection.name) || collection.name == MARKERS {
-            return Err(StoreError::NotSupported(format!(
+
+    fn has(&self, collection: &str) -> bool {
+        self.collections.as_ref().is_some_and(|all| all.contains(collection))
+    }
+
+    async fn read_marker(&self) -> Result<Option<Marker>, StoreError> {
+        let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
+        let reading = async {
+            match collection.get(MARKER, None).await {
+                Ok(found) => Ok(Some((found.content_as_raw().0.to_vec(), found.cas()))),
+                Err(error) if matches!(error.kind(), Kind::DocumentNotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let Some((text, cas)) = control("read Storebench's marker", reading).await? else { return Ok(None) };
+        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
+        if value["made_by"] != "storebench" {
+            return Ok(None);
+        }
+        // A list of names is what older versions wrote.
+        let names = value["collections"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let mut marked: Vec<Marked> = names.map(|name| Marked::new(name, FORM)).collect();
+        let marks = value["collections"].as_object().into_iter().flatten();
+        marked.extend(marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or(FORM))));
+        Ok(Some(Marker { scope: value["scope"] == true, marked, cas }))
+    }
+
+    /// Writes the marker in place of the one with this CAS, or where there is none.
+    async fn write_marker(&self, scope: bool, marked: &[Marked], cas: Option<u64>) -> Result<Made, StoreError> {
+        let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
+        let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (made.name.as_str(), made.mark.as_str())).collect();
+        let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks });
+        let writing = async {
+            let written = match cas {
+                Some(cas) => collection.replace(MARKER, &marker, ReplaceOptions::new().cas(cas)).await,
+                None => collection.insert(MARKER, &marker, InsertOptions::new()).await,
+            };
+            match written {
+                Ok(_) => Ok(Made::Done),
+                Err(error)
+                    if matches!(error.kind(), Kind::CasMismatch | Kind::DocumentExists | Kind::DocumentNotFound) =>
+                {
+                    Ok(Made::Changed)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        control("write Storebench's marker", writing).await
+    }
+}
+
+impl Site for Scope<'_> {
+    const ANOTHER: &'static str = "another scope with scope=";
+    const RESERVED: &'static str = MARKERS;
+
+    fn shown(&self) -> String {
+        format!("bucket `{}`", self.settings.bucket)
+    }
+
+    fn form(&self, _body: Body) -> String {
+        FORM.to_owned()
+    }
+
+    fn check(&self, layout: &Layout) -> Result<(), StoreError> {
+        match layout.collections.iter().find(|collection| !is_name(&collection.name)) {
+            None => Ok(()),
+            Some(collection) => Err(StoreError::NotSupported(format!(
                 "Couchbase takes no collection `{}`: letters, digits, `-` and `_`, at most 30 of them, beginning with a \
-                 letter or a digit, and not `{MARKERS}`",
+                 letter or a digit",
                 collection.name
-            )));
+            ))),
         }
     }
-    let mut found = look(link, settings).await?;
-    let foreign = found.collections.is_some() && !found.ours();
-    let place = format!("bucket `{}`", settings.bucket);
-    found.holdings(settings).allow(&place, "another scope with scope=", layout, how)?;
-    if how.empties() && found.ours() {
-        drop_scope(link, settings).await?;
-        found = Found { collections: None, marker: None };
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        let Settings { bucket, scope, .. } = self.settings;
+        (self.collections, self.marker) = (None, None);
+        if !std::mem::take(&mut self.removed) {
+            let what = format!("list the collections of bucket `{bucket}`");
+            let scopes = control(&what, self.link.bucket.collections().get_all_scopes(None)).await?;
+            let there = scopes.iter().find(|there| there.name() == scope);
+            self.collections = there.map(|scope| scope.collections().iter().map(|c| c.name().to_owned()).collect());
+        }
+        if self.has(MARKERS) {
+            self.marker = self.read_marker().await?;
+        }
+        let made = self.marker.as_ref().map(|marker| marker.scope);
+        let marked = self.marker.as_ref().map(|marker| marker.marked.clone()).unwrap_or_default();
+        let mut found = Holdings { absent: self.collections.is_none(), made, marked, ..Holdings::default() };
+        if let Some(all) = &self.collections {
+            let of_others = |name: &&String| *name != MARKERS && found.marked_as(name).is_none();
+            if made != Some(true) || all.iter().any(|name| of_others(&name)) {
+                let count = all.iter().filter(|name| *name != MARKERS).count();
+                found.foreign = Some(format!("the scope `{scope}` of bucket `{bucket}`, with {count} collections"));
+            }
+        }
+        Ok(found)
     }
-    if let Some(taken) = layout.collections.iter().find(|c| foreign && found.has(&c.name) && !found.made(&c.name)) {
-        return Err(StoreError::NotOurs(format!(
-            "the scope `{}` has a collection `{}` that Storebench did not make; rename the study's, or name another scope \
-             with scope=",
-            settings.scope, taken.name
-        )));
+
+    async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
+        let taken = names.iter().find(|name| self.has(name)).filter(|_| found.foreign.is_some());
+        Ok(taken.map(|name| format!("the collection `{}.{name}`", self.settings.scope)))
     }
-    let manager = link.bucket.collections();
-    if found.collections.is_none() {
-        let making = existing_is_fine(manager.create_scope(&settings.scope, None));
-        control(&format!("make the scope `{}`", settings.scope), making).await?;
+
+    /// The marker comes first: what is made after it is known to be ours, wherever this is interrupted.
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        let (link, settings) = (self.link, self.settings);
+        if self.collections.is_none() {
+            let manager = link.bucket.collections();
+            let creating = existing_is_fine(manager.create_scope(&settings.scope, None));
+            control(&format!("make the scope `{}`", settings.scope), creating).await?;
+        }
+        if !self.has(MARKERS) {
+            create_collection(link, settings, MARKERS).await?;
+        }
+        if making.first || making.collections.iter().any(Planned::marks) {
+            let cas = self.marker.as_ref().map(|marker| marker.cas);
+            if self.write_marker(making.made, &making.marked, cas).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+        }
+        for planned in making.collections.iter().filter(|planned| !self.has(planned.name())) {
+            create_collection(link, settings, planned.name()).await?;
+        }
+        for planned in &making.collections {
+            usable(link, settings, planned.name()).await?;
+            make_indexes(link, settings, planned.layout, self.key_index).await?;
+        }
+        Ok(Made::Done)
     }
-    let mut made = found.marker.as_ref().map(|(_, made)| made.clone()).unwrap_or_default();
-    for collection in &layout.collections {
-        let owner = how.owner(made.get(&collection.name).copied());
-        made.insert(collection.name.clone(), owner);
+
+    /// The marks go last: until then they say what is ours.
+    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+        let scope = &self.settings.scope;
+        let manager = self.link.bucket.collections();
+        if removal.whole {
+            self.removed = true;
+            return control(&format!("remove the scope `{scope}`"), manager.drop_scope(scope, None)).await;
+        }
+        let markers = removal.left.is_empty().then_some(MARKERS);
+        let going = removal.going.iter().map(String::as_str).filter(|name| self.has(name));
+        for name in going.chain(markers) {
+            let what = format!("remove the collection `{scope}.{name}`");
+            control(&what, manager.drop_collection(scope, name, None)).await?;
+        }
+        if markers.is_some() {
+            return Ok(());
+        }
+        while let Some(mut marker) = self.read_marker().await? {
+            marker.marked.retain(|marked| !removal.going.contains(&marked.name));
+            if self.write_marker(marker.scope, &marker.marked, Some(marker.cas)).await? == Made::Done {
+                break;
+            }
+        }
+        Ok(())
     }
-    // The marker comes first: what is made after it is known to be ours, wherever this is interrupted.
-    if !found.has(MARKERS) {
-        create_collection(link, settings, MARKERS).await?;
-    }
-    let made_scope = found.marker.as_ref().map_or(!foreign, |(scope, _)| *scope);
-    write_marker(link, settings, made_scope, &made).await?;
-    for collection in layout.collections.iter().filter(|c| !found.has(&c.name)) {
-        create_collection(link, settings, &collection.name).await?;
-    }
-    for collection in &layout.collections {
-        usable(link, settings, &collection.name).await?;
-        make_indexes(link, settings, collection, key_index).await?;
-    }
-    Ok(())
 }
 
 async fn existing_is_fine(making: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
@@ -284,21 +313,25 @@ where
 }
 
 /// Checks that what is read, or written as it is, is there.
-async fn check_existing(link: &Link, settings: &Settings, layout: &Layout, write: bool) -> Result<(), StoreError> {
+pub(super) async fn check_existing(
+    link: &Link,
+    settings: &Settings,
+    layout: &Layout,
+    write: bool,
+) -> Result<(), StoreError> {
     crate::existing::refuse_fields("Couchbase", layout)?;
+    let found = Scope::new(link, settings, false).look().await?;
     let scopes = control("list the collections", link.bucket.collections().get_all_scopes(None)).await?;
     for collection in &layout.collections {
         let (scope, name) = place(settings, collection);
-        if write && scope == settings.scope && look(link, settings).await?.made(name) {
-            return Err(StoreError::NotSupported(format!(
-                "Storebench made the collection `{scope}.{name}`; leave --into-existing out"
-            )));
+        let shown = format!("bucket `{}`", settings.bucket);
+        if write && scope == settings.scope && found.marked_as(name).is_some() {
+            return Err(found.not_theirs(&shown, &format!("{scope}.{name}")));
         }
         let known = scopes.iter().find(|s| s.name() == scope);
         if !known.is_some_and(|s| s.collections().iter().any(|c| c.name() == name)) {
             return Err(StoreError::NotSupported(format!(
-                "bucket `{}` has no collection `{scope}.{name}`; name one as scope.collection",
-                settings.bucket
+                "{shown} has no collection `{scope}.{name}`; name one as scope.collection"
             )));
         }
     }
@@ -312,29 +345,4 @@ pub(super) fn place<'a>(settings: &'a Settings, layout: &'a CollectionLayout) ->
         None => (&settings.scope, &layout.name),
         Some(existing) => existing.name.split_once('.').unwrap_or(("_default", &existing.name)),
     }
-}
-
-/// Removes what studies made, and only that.
-pub(super) async fn remove(link: &Link, settings: &Settings) -> Result<(), StoreError> {
-    let found = look(link, settings).await?;
-    let Some((scope, made)) = &found.marker else { return Ok(()) };
-    let holdings = found.holdings(settings);
-    if *scope && holdings.all_removable(false) {
-        return drop_scope(link, settings).await;
-    }
-    let manager = link.bucket.collections();
-    let left: BTreeMap<String, Owner> =
-        made.iter().filter(|(_, owner)| owner.is_user()).map(|(name, owner)| (name.clone(), *owner)).collect();
-    // The marker goes last: until then it says what is ours.
-    let markers = left.is_empty().then_some(MARKERS);
-    for name in holdings.removable(false).filter(|name| found.has(name)).chain(markers) {
-        let what = format!("remove the collection `{}.{name}`", settings.scope);
-        control(&what, manager.drop_collection(&settings.scope, name, None)).await?;
-    }
-    if markers.is_none() { write_marker(link, settings, *scope, &left).await } else { Ok(()) }
-}
-
-async fn drop_scope(link: &Link, settings: &Settings) -> Result<(), StoreError> {
-    let manager = link.bucket.collections();
-    control(&format!("remove the scope `{}`", settings.scope), manager.drop_scope(&settings.scope, None)).await
 }

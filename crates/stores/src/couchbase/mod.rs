@@ -57,13 +57,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, OpKind, Owner, Prepare,
-    ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, OpKind, Prepare,
+    ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
 };
 use storebench_core::workload::Body;
 
 use crate::net::{Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
+use layout::Scope;
 use link::Link;
 use management::Management;
 pub(crate) use session::CouchbaseSession;
@@ -245,14 +246,7 @@ impl Store for CouchbaseStore {
             ],
             indexes: queries,
             gives_up_at_timeout: true,
-            inserts_faster: false,
-            embedded: false,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
-            rows: &[],
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",
@@ -264,6 +258,7 @@ impl Store for CouchbaseStore {
                 "Every collection has a primary index unless keys=none, or no query service answers; keeping it is work \
                  on each write.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -271,8 +266,8 @@ impl Store for CouchbaseStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.namespace(&self.settings)))
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.with_link(async |link, _| Scope::new(link, &self.settings, false).look().await)
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -280,21 +275,16 @@ impl Store for CouchbaseStore {
         format!("{scope}.{name}")
     }
 
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        self.with_link(async |link, _| Ok(layout::look(link, &self.settings).await?.made_here()))
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.with_link(async |link, _| {
-            Ok(layout::look(link, &self.settings).await?.holdings(&self.settings).owner_of(collection))
-        })
-    }
-
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let ours = self.with_link(async |link, topology| {
             let key_index = self.may_make_indexes(topology, layout, how).await?;
-            layout::prepare(link, &self.settings, layout, how, key_index).await?;
-            Ok(layout::look(link, &self.settings).await?.holdings(&self.settings).foreign.is_none())
+            let mut scope = Scope::new(link, &self.settings, key_index);
+            if how.makes_nothing() {
+                layout::check_existing(link, &self.settings, layout, how == Prepare::WriteExisting).await?;
+            } else {
+                prepare(&mut scope, layout, how).await?;
+            }
+            Ok(scope.look().await?.foreign.is_none())
         })?;
         let collections = layout.collections.iter().map(|collection| {
             let (scope, name) = layout::place(&self.settings, collection);
@@ -417,7 +407,7 @@ impl Store for CouchbaseStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.learn(|known| known.ready = None);
-        self.with_link(async |link, _| layout::remove(link, &self.settings).await)
+        self.with_link(async |link, _| remove(&mut Scope::new(link, &self.settings, false)).await)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use storebench_core::store::{Owner, StoreError};
+use storebench_core::store::{Made, StoreError};
 
 use crate::http::{Client, Method, Response};
 use crate::net::Host;
@@ -12,6 +12,8 @@ use crate::net::Host;
 /// Where the marker lies in each database of ours. Local documents are not listed, not counted and
 /// not replicated.
 const MARKER: &str = "_local/storebench";
+/// What a mark says before its owner. Markers of older versions say nothing.
+pub(super) const FORM: &str = "collection";
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,50 +135,51 @@ impl Server {
         Ok(Some(names))
     }
 
-    /// Whose a database is that carries Storebench's marker.
-    pub(super) async fn owner(&self, database: &str) -> Result<Option<Owner>, StoreError> {
+    /// The mark of a database that carries Storebench's marker.
+    pub(super) async fn mark_of(&self, database: &str) -> Result<Option<String>, StoreError> {
         let response = self.call(Method::Get, &Self::path(database, MARKER), None).await?;
         match response.status {
-            200 => {
-                let marker = response.json();
-                let owner = Owner::read(marker["made_for"].as_str().unwrap_or_default()).1;
-                Ok((marker["made_by"] == "storebench").then_some(owner))
-            }
+            200 => Ok(mark_in(&response.json())),
             404 | 401 | 403 => Ok(None),
             _ => Err(self.unexpected(&format!("look for Storebench's marker in `{database}`"), &response)),
         }
     }
 
-    /// Makes a database and marks it.
-    pub(super) async fn create(&self, database: &str, owner: Owner) -> Result<(), StoreError> {
+    /// Makes a database.
+    pub(super) async fn create(&self, database: &str) -> Result<Made, StoreError> {
         let begun = Instant::now();
         loop {
             let response = self.call(Method::Put, &Self::path(database, ""), None).await?;
             match response.status {
-                200..=299 => break,
+                200..=299 => return Ok(Made::Done),
                 // A cluster goes on removing the old one for a moment.
                 412 | 500 if begun.elapsed() < Duration::from_secs(10) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
+                412 if self.mark_of(database).await?.is_some() => return Ok(Made::Changed),
                 _ => return Err(self.unexpected(&format!("make the database `{database}`"), &response)),
             }
         }
-        self.mark(database, owner).await
     }
 
-    /// Marks a database, in place of the mark that is there.
-    pub(super) async fn mark(&self, database: &str, owner: Owner) -> Result<(), StoreError> {
+    /// Marks a database, in place of the mark that was there before.
+    pub(super) async fn mark(&self, database: &str, before: Option<&str>, mark: &str) -> Result<Made, StoreError> {
         let path = Self::path(database, MARKER);
-        let mut marker = json!({ "made_by": "storebench", "made_for": owner.mark("collection") });
+        let mut marker = json!({ "made_by": "storebench", "made_for": mark });
         let there = self.call(Method::Get, &path, None).await?;
         if there.is_success() {
-            marker["_rev"] = there.json()["_rev"].clone();
+            let there = there.json();
+            if mark_in(&there).as_deref() != before {
+                return Ok(Made::Changed);
+            }
+            marker["_rev"] = there["_rev"].clone();
         }
         let response = self.call(Method::Put, &path, Some(&marker)).await?;
-        if response.is_success() {
-            return Ok(());
+        match response.status {
+            200..=299 => Ok(Made::Done),
+            409 => Ok(Made::Changed),
+            _ => Err(self.unexpected(&format!("put Storebench's marker into `{database}`"), &response)),
         }
-        Err(self.unexpected(&format!("put Storebench's marker into `{database}`"), &response))
     }
 
     /// Removes a database. One that is gone already is no error.
@@ -280,6 +283,12 @@ impl Server {
         let response = self.call(method, path, body).await?;
         if response.is_success() { Ok(response.json()) } else { Err(self.unexpected("answer", &response)) }
     }
+}
+
+/// The mark in a marker.
+fn mark_in(marker: &Value) -> Option<String> {
+    let mark = marker["made_for"].as_str().unwrap_or(FORM).to_owned();
+    (marker["made_by"] == "storebench").then_some(mark)
 }
 
 /// Whether it let the user in, but not to what only administrators may see.

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Namespace,
-    Op, OpKind, Owner, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Made, Making,
+    Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions, Site, Stats, Store,
+    StoreError, Support, prepare, remove,
 };
 use storebench_core::workload::Body;
 
 use super::dialect::{Collection, CouchDialect};
-use super::server::{Server, Sizes, Welcome};
+use super::server::{FORM, Server, Sizes, Welcome};
 use super::{SCHEME, pages, sample};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target, common_headers};
@@ -102,54 +103,12 @@ impl CouchStore {
         Ok(welcome)
     }
 
-    /// The database of a collection. Databases have no capitals; `$` stands in no collection's name.
+    /// The database of a collection.
     fn database(&self, collection: &CollectionLayout) -> String {
-        if let Some(existing) = &collection.existing {
-            return existing.name.clone();
-        }
-        let mut name = self.prefix.clone();
-        for c in collection.name.chars() {
-            if c.is_ascii_uppercase() {
-                name.push('$');
-            }
-            name.push(c.to_ascii_lowercase());
-        }
-        name
-    }
-
-    /// What a copy calls a database: one of `ours` as the collection that it was made for.
-    fn collection_of(&self, database: &str, ours: &[(String, Owner)]) -> String {
-        let made = ours.iter().any(|(name, _)| name == database);
-        let Some(short) = database.strip_prefix(&self.prefix).filter(|_| made) else { return database.to_owned() };
-        let mut name = String::new();
-        let mut capital = false;
-        for c in short.chars() {
-            match std::mem::replace(&mut capital, c == '$') {
-                _ if c == '$' => {}
-                true => name.push(c.to_ascii_uppercase()),
-                false => name.push(c),
-            }
-        }
-        name
-    }
-
-    /// Databases of our names: with the marker and their owners, and without.
-    async fn look(&self, server: &Server) -> Result<(Marked, Vec<String>), StoreError> {
-        let names = server.databases(&self.prefix).await?;
-        let names = names.ok_or_else(|| {
-            StoreError::Unreachable(format!(
-                "{} lets this user in, but not list the databases; give an administrator's user and password",
-                self.address.host()
-            ))
-        })?;
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for name in names {
-            match server.owner(&name).await? {
-                Some(owner) => ours.push((name, owner)),
-                None => theirs.push(name),
-            }
-        }
-        Ok((ours, theirs))
+        collection
+            .existing
+            .as_ref()
+            .map_or_else(|| self.database_of(&collection.name), |existing| existing.name.clone())
     }
 
     async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -177,62 +136,10 @@ impl CouchStore {
                 }
             }
         } else {
-            if let Some(Prepared { layout, .. }) = collections.iter().find(|c| c.layout.existing.is_some()) {
-                return Err(StoreError::NotSupported(format!(
-                    "the collection `{}` is somebody else's; it is only read",
-                    layout.name
-                )));
-            }
-            self.make(&server, &collections, how).await?;
+            prepare(&mut Databases { store: self, server: &server }, layout, how).await?;
         }
         let ready = Ready { collections, read_only: how == Prepare::ReadOnly };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
-        Ok(())
-    }
-
-    /// Makes the databases and indexes. Refuses before it touches anything.
-    async fn make(&self, server: &Server, collections: &[Prepared], how: Prepare) -> Result<(), StoreError> {
-        let (ours, theirs) = self.look(server).await?;
-        let beside = matches!(how, Prepare::IntoExisting | Prepare::Copy(_));
-        let in_the_way = match how {
-            _ if beside => theirs.iter().find(|name| collections.iter().any(|c| c.database == **name)),
-            _ => theirs.first(),
-        };
-        if let Some(database) = in_the_way {
-            let remedy = if beside {
-                "rename the collection, or use another ?prefix="
-            } else {
-                "use another ?prefix=, or --into-existing to add beside it"
-            };
-            return Err(StoreError::NotOurs(format!(
-                "{} holds the database `{database}`, which Storebench did not make; nothing was touched. To go on, \
-                 {remedy}",
-                self.address.shown
-            )));
-        }
-        let mut databases = Layout { collections: collections.iter().map(|c| c.layout.clone()).collect() };
-        for (layout, Prepared { database, .. }) in databases.collections.iter_mut().zip(collections) {
-            layout.name.clone_from(database);
-        }
-        let holdings = holdings(&ours, &[]);
-        holdings.allow(&self.address.shown, "another ?prefix=", &databases, how)?;
-        if how.empties() {
-            for (database, _) in &ours {
-                server.remove(database).await?;
-            }
-        }
-        for Prepared { database, layout } in collections {
-            let before = holdings.owner_of(database).filter(|_| !how.empties());
-            let owner = how.owner(before);
-            match before {
-                None => server.create(database, owner).await?,
-                Some(before) if before != owner => server.mark(database, owner).await?,
-                Some(_) => {}
-            }
-            for fields in &layout.indexes {
-                server.index(database, &index_name(fields), fields).await?;
-            }
-        }
         Ok(())
     }
 
@@ -258,19 +165,108 @@ impl CouchStore {
     async fn databases(&self, server: &Server) -> Result<Vec<String>, StoreError> {
         match self.ready() {
             Ok(ready) => Ok(ready.collections.into_iter().map(|c| c.database).collect()),
-            Err(_) => Ok(self.look(server).await?.0.into_iter().map(|(database, _)| database).collect()),
+            Err(_) => {
+                let found = Databases { store: self, server }.look().await?;
+                Ok(found.marked.iter().map(|marked| self.database_of(&marked.name)).collect())
+            }
         }
     }
 }
 
-/// Databases with their owners.
-type Marked = Vec<(String, Owner)>;
+/// The databases whose names begin with the prefix.
+struct Databases<'s> {
+    store: &'s CouchStore,
+    server: &'s Server,
+}
 
-fn holdings(ours: &Marked, theirs: &[String]) -> Holdings {
-    Holdings {
-        absent: ours.is_empty() && theirs.is_empty(),
-        foreign: theirs.first().map(|database| format!("the database `{database}`")),
-        marked: ours.clone(),
+impl Site for Databases<'_> {
+    const ANOTHER: &'static str = "another ?prefix=";
+
+    fn shown(&self) -> String {
+        self.store.address.shown.clone()
+    }
+
+    fn form(&self, _body: Body) -> String {
+        FORM.to_owned()
+    }
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        let names = self.server.databases(&self.store.prefix).await?;
+        let names = names.ok_or_else(|| {
+            StoreError::Unreachable(format!(
+                "{} lets this user in, but not list the databases; give an administrator's user and password",
+                self.store.address.host()
+            ))
+        })?;
+        let mut found = Holdings::default();
+        for name in names {
+            match self.server.mark_of(&name).await? {
+                Some(mark) => found.marked.push(Marked::new(self.store.collection_of(&name), mark)),
+                None => found.theirs.push(name),
+            }
+        }
+        found.made = (!found.marked.is_empty()).then_some(true);
+        found.absent = found.marked.is_empty() && found.theirs.is_empty();
+        found.foreign = found.theirs.first().map(|database| format!("the database `{database}`"));
+        Ok(found)
+    }
+
+    async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
+        let mut databases = names.iter().map(|name| self.store.database_of(name));
+        Ok(databases.find(|name| found.theirs.contains(name)).map(|name| format!("the database `{name}`")))
+    }
+
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        for planned in &making.collections {
+            let database = self.store.database_of(planned.name());
+            if planned.is_new() && self.server.create(&database).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            let before = planned.before.as_deref();
+            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            for fields in &planned.layout.indexes {
+                self.server.index(&database, &index_name(fields), fields).await?;
+            }
+        }
+        Ok(Made::Done)
+    }
+
+    /// A database goes with its mark.
+    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+        for name in &removal.going {
+            self.server.remove(&self.store.database_of(name)).await?;
+        }
+        Ok(())
+    }
+}
+
+impl CouchStore {
+    /// The database of a collection of ours. Databases have no capitals; `$` stands in no collection's name.
+    fn database_of(&self, collection: &str) -> String {
+        let mut name = self.prefix.clone();
+        for c in collection.chars() {
+            if c.is_ascii_uppercase() {
+                name.push('$');
+            }
+            name.push(c.to_ascii_lowercase());
+        }
+        name
+    }
+
+    /// The collection that a database of ours was made for.
+    fn collection_of(&self, database: &str) -> String {
+        let mut name = String::new();
+        let mut capital = false;
+        for c in database.strip_prefix(&self.prefix).unwrap_or(database).chars() {
+            match std::mem::replace(&mut capital, c == '$') {
+                _ if c == '$' => {}
+                true => name.push(c.to_ascii_uppercase()),
+                false => name.push(c),
+            }
+        }
+        name
     }
 }
 
@@ -319,14 +315,9 @@ impl Store for CouchStore {
             consistency,
             indexes: true,
             gives_up_at_timeout: true,
-            inserts_faster: false,
-            embedded: false,
-            longest_key_bytes: None,
-            expires_late_by: None,
             own_members: &["_id", "_rev"],
             reserved_members: &["_*"],
             attachments_member: Some("_attachments"),
-            rows: &[],
             notes: vec![
                 "An upsert is a write without a revision while the last one met no document, else the revision is \
                  read first.",
@@ -336,6 +327,7 @@ impl Store for CouchStore {
                 "Old revisions stay in the file until it is compacted.",
                 "Tested against pouchdb-server 4.2 only; for CouchDB itself the driver follows the documentation of 3.x.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -343,16 +335,15 @@ impl Store for CouchStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
+    fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async {
             let server = self.server(PATIENCE);
             self.greet(&server).await?;
             if server.databases(&self.prefix).await?.is_none() {
                 // Not an administrator: may read what exists, and make nothing.
-                return Ok(Namespace::Absent);
+                return Ok(Holdings { absent: true, ..Holdings::default() });
             }
-            let (ours, theirs) = self.look(&server).await?;
-            Ok(holdings(&ours, &theirs).namespace())
+            Databases { store: self, server: &server }.look().await
         })
     }
 
@@ -368,15 +359,21 @@ impl Store for CouchStore {
                 || StoreError::NotSupported(format!("{} does not let this user list databases", self.address.shown));
             let mut names = server.databases("").await?.ok_or_else(refused)?;
             names.retain(|name| !name.starts_with('_'));
-            let (ours, _) = self.look(&server).await?;
-            Ok(names.iter().map(|name| self.collection_of(name, &ours)).collect())
+            let found = Databases { store: self, server: &server }.look().await?;
+            for marked in found.marked {
+                let database = self.database_of(&marked.name);
+                if let Some(name) = names.iter_mut().find(|name| **name == database) {
+                    *name = marked.name;
+                }
+            }
+            Ok(names)
         })
     }
 
+    /// Asked for by a user who may not list databases, too.
     fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        let layout =
-            CollectionLayout { name: collection.into(), body: Body::Json, indexes: Vec::new(), existing: None };
-        self.control.block_on(async { self.server(PATIENCE).owner(&self.database(&layout)).await })
+        let mark = async { self.server(PATIENCE).mark_of(&self.database_of(collection)).await };
+        Ok(self.control.block_on(mark)?.map(|mark| Owner::read(&mark).1))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -543,11 +540,7 @@ impl Store for CouchStore {
         self.control.block_on(async {
             let server = self.server(PATIENCE);
             self.greet(&server).await?;
-            let (ours, _) = self.look(&server).await?;
-            for database in holdings(&ours, &[]).removable(false) {
-                server.remove(database).await?;
-            }
-            Ok(())
+            remove(&mut Databases { store: self, server: &server }).await
         })
     }
 }

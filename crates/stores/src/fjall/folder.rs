@@ -63,6 +63,7 @@ impl Found {
                 (_, [first, rest @ ..]) => Some(format!("{what} with `{first}` and {} more", rest.len())),
             },
             marked: self.marker.iter().flat_map(|marker| marker.tables.owners()).collect(),
+            ..Holdings::default()
         }
     }
 

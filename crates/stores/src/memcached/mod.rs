@@ -36,8 +36,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, Description, Durability, Holdings, Layout, Namespace, OpKind, Owner, Prepare,
-    ReadConsistency, Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency, Runtime,
+    SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
 };
 use storebench_core::workload::Body;
 
@@ -46,6 +46,7 @@ use crate::pipeline::{Link, Works};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::{Connection, PATIENCE, find};
 use keys::Collection;
+use namespace::Prefix;
 use settings::Settings;
 
 pub(crate) use session::MemcachedSession;
@@ -104,10 +105,6 @@ impl MemcachedStore {
         Ok(connection)
     }
 
-    fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
-    }
-
     fn ready(&self) -> Result<Ready, StoreError> {
         self.state().ready.clone().ok_or_else(|| {
             StoreError::Failed(format!(
@@ -152,16 +149,7 @@ impl Store for MemcachedStore {
                 (ReadConsistency::Session, "as strong"),
                 (ReadConsistency::Strong, "one server, which answers from its memory"),
             ],
-            indexes: false,
             gives_up_at_timeout: true,
-            inserts_faster: false,
-            embedded: false,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
-            rows: &[],
             notes: vec![
                 "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
                  what is there counts as somebody else's.",
@@ -169,6 +157,7 @@ impl Store for MemcachedStore {
                 "A key that with its prefix is longer than 250 bytes is replaced by its SHA-256.",
                 "Expiry is counted in whole seconds, of which a touch sets at least one. An upsert or replace ends it.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -176,21 +165,15 @@ impl Store for MemcachedStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.holdings().map(|holdings| holdings.namespace())
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { Prefix::new(&mut self.reach().await?, &self.settings).look().await })
     }
 
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.holdings().map(|holdings| holdings.owner_of(collection))
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("memcached has no order in which its collections could be read".into()))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && !how.makes_nothing()) {
-            return Err(StoreError::NotSupported(format!(
-                "memcached has no secondary indexes, and the study wants one on `{}`; leave it out",
-                collection.name
-            )));
-        }
         crate::existing::refuse_fields("memcached", layout)?;
         let counters = layout.collections.iter().find(|c| c.existing.is_some() && c.body == Body::Counter);
         if let Some(collection) = counters.filter(|_| how == Prepare::WriteExisting) {
@@ -200,9 +183,16 @@ impl Store for MemcachedStore {
                 collection.name
             )));
         }
-        let generation = self
-            .control
-            .block_on(async { namespace::prepare(&mut self.reach().await?, &self.settings, layout, how).await })?;
+        let generation = self.control.block_on(async {
+            let mut connection = self.reach().await?;
+            let mut site = Prefix::new(&mut connection, &self.settings);
+            if how.makes_nothing() {
+                site.marker().await?;
+            } else {
+                prepare(&mut site, layout, how).await?;
+            }
+            Ok(site.generation)
+        })?;
         let collections = namespace::collections(&self.settings, &generation, layout);
         self.state().ready = Some(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
@@ -280,8 +270,7 @@ impl Store for MemcachedStore {
         ];
         self.control.block_on(async {
             let mut connection = self.reach().await?;
-            // Reading the marker also keeps it from being the first to be evicted.
-            namespace::marker(&mut connection, &self.settings).await?;
+            Prefix::new(&mut connection, &self.settings).marker().await?;
             let stats = connection.stats("").await?;
             let figure = |(theirs, ours): (&str, &str)| {
                 let value = find(&stats, theirs)?.parse().ok()?;
@@ -327,6 +316,6 @@ impl Store for MemcachedStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.state().ready = None;
-        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings, false).await })
+        self.control.block_on(async { remove(&mut Prefix::new(&mut self.reach().await?, &self.settings)).await })
     }
 }

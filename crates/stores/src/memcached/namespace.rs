@@ -6,15 +6,12 @@
 //! even where the server does not list its keys and they could not be removed one by one. Nothing is
 //! ever flushed: `flush_all` takes everybody's.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use storebench_core::store::{Holdings, Layout, Owner, Prepare, StoreError};
-use storebench_core::workload::Body;
+use storebench_core::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
 
 use super::control::{Connection, find};
 use super::keys::{self, Collection};
-use super::meta;
 use super::settings::Settings;
 
 /// Storebench's own record.
@@ -25,8 +22,8 @@ pub(super) struct Marker {
     /// Whether everything was removed, as far as that could be: the server lists no keys.
     pub(super) removed: bool,
     pub(super) generation: String,
-    /// Collections made here, each with what it holds and with its owner.
-    pub(super) collections: BTreeMap<String, (String, Owner)>,
+    /// Collections made here.
+    pub(super) collections: Vec<Marked>,
 }
 
 impl Marker {
@@ -37,8 +34,8 @@ impl Marker {
             if self.removed { "removed" } else { "there" },
             self.generation
         );
-        for (name, (body, owner)) in &self.collections {
-            text += &format!("collection {name} {}\n", owner.mark(body));
+        for Marked { name, mark } in &self.collections {
+            text += &format!("collection {name} {mark}\n");
         }
         text
     }
@@ -55,10 +52,7 @@ impl Marker {
                 ("made", made) => marker.alone = made == "alone",
                 ("state", state) => marker.removed = state == "removed",
                 ("generation", generation) => marker.generation = generation.to_owned(),
-                ("collection", name) => {
-                    let (body, owner) = Owner::read(words.next()?);
-                    marker.collections.insert(name.to_owned(), (body.to_owned(), owner));
-                }
+                ("collection", name) => marker.collections.push(Marked::new(name, words.next()?)),
                 _ => {}
             }
         }
@@ -76,27 +70,6 @@ pub(super) fn collections(settings: &Settings, generation: &str, layout: &Layout
         }
     });
     all.collect()
-}
-
-/// The marker, if there is one.
-pub(super) async fn marker(connection: &mut Connection, settings: &Settings) -> Result<Option<Marker>, StoreError> {
-    let answer = connection.ask(format!("mg {}:marker v\r\n", settings.prefix).as_bytes()).await?;
-    if answer == "EN" {
-        return Ok(None);
-    }
-    let size = answer.strip_prefix("VA ").and_then(|size| size.trim().parse().ok()).filter(|size| *size < 1 << 20);
-    let Some(size) = size else { return Err(connection.refusal("mg", &answer)) };
-    let text = connection.block(size).await?;
-    Ok(Marker::read(&String::from_utf8_lossy(&text)))
-}
-
-async fn write_marker(connection: &mut Connection, settings: &Settings, marker: &Marker) -> Result<(), StoreError> {
-    let text = marker.write();
-    let request = format!("ms {}:marker {}\r\n{text}\r\n", settings.prefix, text.len());
-    match connection.ask(request.as_bytes()).await? {
-        done if done.starts_with("HD") => Ok(()),
-        other => Err(StoreError::Failed(format!("{}: the marker could not be stored: {other}", connection.host))),
-    }
 }
 
 /// Calls `each` with every key. False if the server lists none.
@@ -124,80 +97,204 @@ pub(super) async fn list(connection: &mut Connection, mut each: impl FnMut(Vec<u
     }
 }
 
-/// Looks at what is there, changing nothing.
-pub(super) async fn inspect(connection: &mut Connection, settings: &Settings) -> Result<Holdings, StoreError> {
-    let marker = marker(connection, settings).await?;
-    let there = marker.iter().filter(|marker| !marker.removed);
-    let collections = there.flat_map(|marker| &marker.collections);
-    let marked = collections.map(|(name, (_, owner))| (name.clone(), *owner)).collect();
-    let holdings = Holdings { absent: false, foreign: None, marked };
-    match &marker {
-        Some(marker) if marker.alone => return Ok(Holdings { absent: marker.removed, ..holdings }),
-        _ => {}
-    }
-    let stats = connection.stats("").await?;
-    let mut items: u64 = find(&stats, "curr_items").and_then(|n| n.parse().ok()).unwrap_or(0);
-    if items > 0 {
-        // What has expired is counted until somebody looks for it, but not listed.
-        let mut listed = 0;
-        if list(connection, |_| listed += 1).await? {
-            items = listed;
-        }
-    }
-    let foreign = match marker {
-        None if items == 0 => return Ok(Holdings { absent: true, ..holdings }),
-        None => format!("a cache of {items} items and no marker `{}:marker`", settings.prefix),
-        Some(_) => format!("a cache of {items} items, some of which were there before Storebench"),
-    };
-    Ok(Holdings { foreign: Some(foreign), ..holdings })
+/// A cache, by the keys with the prefix in it.
+pub(super) struct Prefix<'c> {
+    connection: &'c mut Connection,
+    settings: &'c Settings,
+    /// What is under the marker's key: its revision, and the marker if it is one.
+    item: Option<(String, Option<Marker>)>,
+    /// The generation of the documents' keys.
+    pub(super) generation: String,
 }
 
-/// Makes the layout. Gives the generation of its documents' keys.
-pub(super) async fn prepare(
-    connection: &mut Connection,
-    settings: &Settings,
-    layout: &Layout,
-    how: Prepare,
-) -> Result<String, StoreError> {
-    let mut marker = marker(connection, settings).await?;
-    if how.makes_nothing() {
-        return Ok(marker.map(|marker| marker.generation).unwrap_or_default());
+impl<'c> Prefix<'c> {
+    pub(super) fn new(connection: &'c mut Connection, settings: &'c Settings) -> Self {
+        Self { connection, settings, item: None, generation: String::new() }
     }
-    if let Some(collection) = layout.collections.iter().find(|c| c.existing.is_some()) {
-        return Err(StoreError::NotOurs(format!(
-            "collection `{}` names keys that are somebody else's, which are only read; nothing was touched",
-            collection.name
-        )));
+
+    /// Reads the marker. To read it also keeps it from being the first to be evicted.
+    pub(super) async fn marker(&mut self) -> Result<Option<Marker>, StoreError> {
+        let answer = self.connection.ask(format!("mg {}:marker v c\r\n", self.settings.prefix).as_bytes()).await?;
+        self.item = None;
+        if answer != "EN" {
+            let told = answer.strip_prefix("VA ").and_then(|told| told.trim().split_once(" c"));
+            let told = told.and_then(|(size, revision)| Some((size.parse().ok()?, revision.to_owned())));
+            let Some((size, revision)) = told.filter(|(size, _)| *size < 1 << 20) else {
+                return Err(self.connection.refusal("mg", &answer));
+            };
+            let text = self.connection.block(size).await?;
+            self.item = Some((revision, Marker::read(&String::from_utf8_lossy(&text))));
+        }
+        let marker = self.item.as_ref().and_then(|(_, marker)| marker.clone());
+        self.generation = marker.as_ref().map(|marker| marker.generation.clone()).unwrap_or_default();
+        Ok(marker)
     }
-    let found = inspect(connection, settings).await?;
-    found.allow(&settings.address.shown, "another server", layout, how)?;
-    if how.empties() {
-        wipe(connection, settings, true).await?;
-        marker = None;
-    }
-    // A generation of its own begins anew, whatever lies there: so nothing of others is in its keys.
-    let fresh = || Marker { alone: found.foreign.is_none(), generation: new_generation(), ..Marker::default() };
-    let mut marker = marker.filter(|marker| !marker.removed).unwrap_or_else(fresh);
-    for collection in &layout.collections {
-        let wanted = match collection.body {
-            Body::Json => "json",
-            Body::Bytes => "bytes",
-            Body::Counter => "counter",
+
+    /// Writes the marker where it is still what was read, or still not there. False where it is not.
+    async fn write(&mut self, marker: &Marker) -> Result<bool, StoreError> {
+        let text = marker.write();
+        let condition = match &self.item {
+            Some((revision, _)) => format!("C{revision}"),
+            None => "ME".to_owned(),
         };
-        let before = marker.collections.get(&collection.name).map(|(_, owner)| *owner);
-        let new = || (wanted.to_owned(), how.owner(None));
-        let (made, owner) = marker.collections.entry(collection.name.clone()).or_insert_with(new);
-        *owner = how.owner(before);
-        if made != wanted {
-            return Err(StoreError::NotSupported(format!(
-                "collection `{}` was made for {made}, and the study wants {wanted}; load it afresh, or use another \
-                 prefix=",
-                collection.name
-            )));
+        let request = format!("ms {}:marker {} {condition}\r\n{text}\r\n", self.settings.prefix, text.len());
+        match self.connection.ask(request.as_bytes()).await? {
+            done if done.starts_with("HD") => Ok(true),
+            other if ["EX", "NF", "NS"].iter().any(|changed| other.starts_with(changed)) => Ok(false),
+            other => {
+                let host = &self.connection.host;
+                Err(StoreError::Failed(format!("{host}: the marker could not be stored: {other}")))
+            }
         }
     }
-    write_marker(connection, settings, &marker).await?;
-    Ok(marker.generation)
+
+    /// Removes the marker where it is still what was read. False where it is not.
+    async fn delete(&mut self) -> Result<bool, StoreError> {
+        let Some((revision, _)) = &self.item else { return Ok(true) };
+        let request = format!("md {}:marker C{revision}\r\n", self.settings.prefix);
+        match self.connection.ask(request.as_bytes()).await? {
+            done if done.starts_with("HD") || done.starts_with("NF") => Ok(true),
+            changed if changed.starts_with("EX") => Ok(false),
+            other => Err(self.connection.refusal("md", &other)),
+        }
+    }
+
+    /// Removes documents, as far as the server lists them; says whether it does.
+    async fn remove_documents(&mut self, generation: &str, going: &[String]) -> Result<bool, StoreError> {
+        let prefix = format!("{}:{generation}:", self.settings.prefix).into_bytes();
+        // Behind a collection's name stands one of these, see `keys::write`.
+        let goes = |key: &[u8]| {
+            let rest = key.strip_prefix(prefix.as_slice());
+            let name = rest.and_then(|rest| rest.split(|byte| b":;".contains(byte)).next());
+            name.is_some_and(|name| going.iter().any(|going| going.as_bytes() == name))
+        };
+        let mut ours = Vec::new();
+        let listed = list(self.connection, |key| {
+            if goes(&key) {
+                ours.push(key);
+            }
+        })
+        .await?;
+        for page in ours.chunks(500) {
+            let mut requests = Vec::new();
+            for key in page {
+                requests.extend_from_slice(b"md ");
+                let flag: &[u8] = if keys::write_raw(&mut requests, key) { b" b\r\n" } else { b"\r\n" };
+                requests.extend_from_slice(flag);
+            }
+            self.connection.send(&requests).await?;
+            for _ in page {
+                let line = self.connection.line().await?;
+                if !line.starts_with(b"HD") && !line.starts_with(b"NF") {
+                    return Err(self.connection.refusal("md", &String::from_utf8_lossy(&line)));
+                }
+            }
+        }
+        Ok(listed)
+    }
+}
+
+impl Site for Prefix<'_> {
+    const ANOTHER: &'static str = "another server or another prefix=";
+
+    fn shown(&self) -> String {
+        self.settings.address.shown.clone()
+    }
+
+    fn check(&self, layout: &Layout) -> Result<(), StoreError> {
+        match layout.collections.iter().find(|collection| !collection.indexes.is_empty()) {
+            None => Ok(()),
+            Some(collection) => Err(StoreError::NotSupported(format!(
+                "memcached has no secondary indexes, and the study wants one on `{}`; leave it out",
+                collection.name
+            ))),
+        }
+    }
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        let marker = self.marker().await?;
+        let there = marker.as_ref().filter(|marker| !marker.removed);
+        let mut found = Holdings {
+            made: there.map(|marker| marker.alone),
+            marked: there.map(|marker| marker.collections.clone()).unwrap_or_default(),
+            ..Holdings::default()
+        };
+        if let Some(marker) = marker.as_ref().filter(|marker| marker.alone) {
+            found.absent = marker.removed;
+            return Ok(found);
+        }
+        let stats = self.connection.stats("").await?;
+        let mut items: u64 = find(&stats, "curr_items").and_then(|n| n.parse().ok()).unwrap_or(0);
+        if items > 0 {
+            // What has expired is counted until somebody looks for it, but not listed.
+            let mut listed = 0;
+            if list(self.connection, |_| listed += 1).await? {
+                items = listed;
+            }
+        }
+        found.absent = marker.is_none() && items == 0;
+        if marker.is_some() {
+            found.foreign = Some(format!("a cache of {items} items, some of which were there before Storebench"));
+        } else if items > 0 {
+            let prefix = &self.settings.prefix;
+            found.foreign = Some(format!("a cache of {items} items and no marker `{prefix}:marker`"));
+        }
+        Ok(found)
+    }
+
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        if matches!(self.item, Some((_, None))) {
+            return Err(StoreError::NotOurs(format!(
+                "{} has something else under `{}:marker`, which Storebench did not make; nothing was touched. Use {}",
+                self.shown(),
+                self.settings.prefix,
+                Self::ANOTHER
+            )));
+        }
+        // A new generation, whatever is there: so nothing of others is in its keys.
+        let generation = if making.first { new_generation() } else { self.generation.clone() };
+        let collections = making.marked.clone();
+        let marker = Marker { alone: making.made, removed: false, generation: generation.clone(), collections };
+        if !self.write(&marker).await? {
+            return Ok(Made::Changed);
+        }
+        self.generation = generation;
+        Ok(Made::Done)
+    }
+
+    /// Where the server lists no keys, the marker stays and says so: what it held is never found again, and goes when
+    /// its room is needed.
+    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+        if removal.going.is_empty() && !removal.left.is_empty() {
+            return Ok(());
+        }
+        let generation = self.generation.clone();
+        let listed = self.remove_documents(&generation, &removal.going).await?;
+        loop {
+            let Some(mut marker) = self.marker().await? else { return Ok(()) };
+            let left = marker.collections.iter().filter(|marked| !removal.going.contains(&marked.name));
+            let left: Vec<Marked> = left.cloned().collect();
+            if !left.is_empty() && !listed {
+                return Err(StoreError::NotSupported(format!(
+                    "{} lists no keys, so what a study wrote beside the data of a copy cannot be removed; start it without \
+                     -X and with its LRU crawler",
+                    self.connection.host
+                )));
+            }
+            let done = if !left.is_empty() {
+                marker.collections = left;
+                self.write(&marker).await?
+            } else if listed {
+                self.delete().await?
+            } else {
+                marker.removed = true;
+                self.write(&marker).await?
+            };
+            if done {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Microseconds since 1970, in base 36: later than any before.
@@ -212,66 +309,10 @@ fn new_generation() -> String {
     String::from_utf8(digits).unwrap_or_default()
 }
 
-/// Removes everything that studies made here, and what copies wrote if `discard`, and only that. Where the server
-/// lists no keys, the marker stays and says so: what it held is never found again, and goes when its room is needed.
-pub(super) async fn wipe(connection: &mut Connection, settings: &Settings, discard: bool) -> Result<(), StoreError> {
-    let Some(mut marker) = marker(connection, settings).await? else { return Ok(()) };
-    let all = marker.clone();
-    marker.collections.retain(|_, (_, owner)| owner.is_user() && !discard);
-    let stays = !marker.collections.is_empty();
-    if stays && marker.collections.len() == all.collections.len() {
-        return Ok(());
-    }
-    let prefix = format!("{}:{}:", settings.prefix, marker.generation).into_bytes();
-    // Behind a collection's name stands one of these, see `keys::write`.
-    let goes = |key: &[u8]| {
-        let name = key.strip_prefix(prefix.as_slice()).and_then(|rest| rest.split(|byte| b":;".contains(byte)).next());
-        name.is_some_and(|name| !marker.collections.keys().any(|user| user.as_bytes() == name))
-    };
-    let mut ours = Vec::new();
-    let listed = list(connection, |key| {
-        if goes(&key) {
-            ours.push(key);
-        }
-    })
-    .await?;
-    if stays && !listed {
-        return Err(StoreError::NotSupported(format!(
-            "{} lists no keys, so what a study wrote beside the data of a copy cannot be removed; start it without -X \
-             and with its LRU crawler",
-            connection.host
-        )));
-    }
-    for page in ours.chunks(500) {
-        let mut requests = Vec::new();
-        for key in page {
-            requests.extend_from_slice(b"md ");
-            let flag: &[u8] = if keys::write_raw(&mut requests, key) { b" b\r\n" } else { b"\r\n" };
-            requests.extend_from_slice(flag);
-        }
-        connection.send(&requests).await?;
-        for _ in page {
-            let line = connection.line().await?;
-            if !line.starts_with(b"HD") && !line.starts_with(b"NF") {
-                return Err(connection.refusal("md", &String::from_utf8_lossy(&line)));
-            }
-        }
-    }
-    if stays {
-        return write_marker(connection, settings, &marker).await;
-    }
-    if !listed {
-        return write_marker(connection, settings, &Marker { removed: true, ..all }).await;
-    }
-    let answer = connection.ask(format!("md {}:marker\r\n", settings.prefix).as_bytes()).await?;
-    match meta::answer(format!("{answer}\r\n").as_bytes()) {
-        Ok(Some((meta::Answer::Done(_) | meta::Answer::Missing, _))) => Ok(()),
-        _ => Err(connection.refusal("md", &answer)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use storebench_core::store::Owner;
+
     use super::*;
 
     #[test]
@@ -281,7 +322,7 @@ mod tests {
             removed: false,
             generation: new_generation(),
             collections: [("a", "json", Owner::Study), ("b-c", "counter", Owner::User(None))]
-                .map(|(name, body, owner)| (name.to_owned(), (body.to_owned(), owner)))
+                .map(|(name, body, owner)| Marked::new(name, owner.mark(body)))
                 .into(),
         };
         assert_eq!(Marker::read(&marker.write()), Some(marker.clone()));

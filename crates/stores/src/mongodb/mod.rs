@@ -60,9 +60,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout,
-    Namespace, OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions,
-    Stats, Store, StoreError, Support, evenly,
+    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
+    OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats,
+    Store, StoreError, Support, evenly, prepare, remove,
 };
 
 use crate::net::Control;
@@ -234,13 +234,7 @@ impl Store for MongoStore {
             indexes: true,
             gives_up_at_timeout: true,
             inserts_faster: true,
-            embedded: false,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
             reserved_members: encode::RESERVED,
-            attachments_member: None,
-            rows: &[],
             notes: vec![
                 "Each document carries a revision of 16 bytes (`_sb_rev`), which compare-and-swap goes by.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \
@@ -252,6 +246,7 @@ impl Store for MongoStore {
                  statistics of MongoDB itself follow its documentation. `storebench conform URL` runs the suite; for \
                  the check of expiry start mongod with --setParameter ttlMonitorSleepSecs=1.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -259,11 +254,8 @@ impl Store for MongoStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            Ok(namespace::look(&mut desk).await?.namespace(&self.target.database))
-        })
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { self.desk().await?.look().await })
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -274,24 +266,14 @@ impl Store for MongoStore {
         within.unwrap_or(name).to_owned()
     }
 
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            Ok(namespace::look(&mut desk).await?.names())
-        })
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            Ok(namespace::look(&mut desk).await?.holdings(&self.target.database).owner_of(collection))
-        })
-    }
-
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let collections = self.control.block_on(async {
             let mut desk = self.desk().await?;
-            namespace::prepare(&mut desk, layout, how).await
+            if how.makes_nothing() {
+                return namespace::readable(&mut desk, layout, how == Prepare::WriteExisting).await;
+            }
+            prepare(&mut desk, layout, how).await?;
+            Ok(namespace::prepared(&desk, layout))
         })?;
         let ready = Ready { collections, read_only: how == Prepare::ReadOnly };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
@@ -423,10 +405,6 @@ impl Store for MongoStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            let contents = namespace::look(&mut desk).await?;
-            namespace::remove(&mut desk, &contents, false).await
-        })
+        self.control.block_on(async { remove(&mut self.desk().await?).await })
     }
 }

@@ -58,13 +58,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, OpKind,
-    Owner, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Stats, Store,
-    StoreError, Support, evenly,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, OpKind,
+    Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats, Store,
+    StoreError, Support, evenly, prepare, remove,
 };
 
 use crate::net::{Address, Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
+use catalog::Schema;
 use channel::Fault;
 use durability::{Facts, Promise};
 use login::{Connected, Target, WITHIN};
@@ -181,25 +182,18 @@ impl PostgresStore {
         let (mut connected, facts) = self.enter().await?;
         let channel = &mut connected.channel;
         let read_only = how == Prepare::ReadOnly;
-        let existing = layout.collections.iter().find(|collection| collection.existing.is_some());
         let writes_theirs = how == Prepare::WriteExisting;
-        if let Some(collection) = existing.filter(|_| !read_only && !writes_theirs) {
-            return Err(StoreError::NotSupported(format!(
-                "the collection `{}` is somebody else's and is only read; prepare it for reading only",
-                collection.name
-            )));
-        }
         if facts.in_recovery && !read_only {
             return Err(StoreError::NotSupported(format!(
                 "{} is a standby, which takes no writes; name the primary",
                 self.target.place()
             )));
         }
-        let found = catalog::look(&self.target, channel, &self.schema).await?;
-        if read_only || writes_theirs {
-            catalog::check_readable(&self.target, &self.schema, layout, &found)?;
+        let mut site = Schema::new(&self.target, channel, &self.schema);
+        if how.makes_nothing() {
+            site.look().await?.check_made(&site, layout)?;
         } else {
-            catalog::prepare(&self.target, channel, &self.schema, layout, how, &found).await?;
+            prepare(&mut site, layout, how).await?;
         }
         let mut tables = Vec::new();
         for collection in &layout.collections {
@@ -292,12 +286,6 @@ impl Store for PostgresStore {
             indexes: true,
             gives_up_at_timeout: true,
             inserts_faster: true,
-            embedded: false,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
             rows: &[RowsKind::Query, RowsKind::Range],
             notes: vec![
                 "PostgreSQL expires no documents, so touch is refused.",
@@ -308,6 +296,7 @@ impl Store for PostgresStore {
                 "Acknowledgements by several nodes: what synchronous_standby_names says is asked when a session \
                  opens, and when it connects again; changing it in between is not noticed.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -315,11 +304,10 @@ impl Store for PostgresStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
+    fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;
-            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
-            Ok(found.namespace(&self.target, &self.schema))
+            Schema::new(&self.target, &mut connected.channel, &self.schema).look().await
         })
     }
 
@@ -329,22 +317,6 @@ impl Store for PostgresStore {
             Some(existing) => format!("public.{}", existing.name),
             None => format!("{}.{}", self.schema, collection.name),
         }
-    }
-
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
-            Ok(found.names(&self.schema))
-        })
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
-            Ok(found.holdings(&self.target, &self.schema).owner_of(collection))
-        })
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -464,8 +436,7 @@ impl Store for PostgresStore {
         *lock(&self.ready) = None;
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;
-            let found = catalog::look(&self.target, &mut connected.channel, &self.schema).await?;
-            catalog::remove(&self.target, &mut connected.channel, &self.schema, &found).await
+            remove(&mut Schema::new(&self.target, &mut connected.channel, &self.schema)).await
         })
     }
 }

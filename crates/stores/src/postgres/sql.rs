@@ -187,16 +187,6 @@ impl Table {
         }
     }
 
-    /// What the comment of a table of ours says.
-    pub(super) fn mark(body: Body) -> String {
-        let what = match body {
-            Body::Json => "json",
-            Body::Bytes => "bytes",
-            Body::Counter => "counters",
-        };
-        format!("{MARK}collection of {what}")
-    }
-
     /// A key that is given as text, as the column has it.
     fn cast(&self, key: &str) -> String {
         match &self.key_type {

@@ -46,16 +46,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_core::store::{
-    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout,
-    LocalFuture, Namespace, Op, OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
-    Runtime, SessionOptions, Stats, Store, StoreError, Support,
+    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
+    LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
+    SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
 };
 
 use crate::http::{Client, HttpSession, common_headers};
 use crate::net::{Address, Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use dialect::Raven;
-use server::{Contents, Server};
+use prepare::MarkedDatabase;
+use server::Server;
 use target::{Collection, Target};
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -149,10 +150,10 @@ impl RavenStore {
         crate::http::Target { host: self.address.host().clone(), tls: self.address.tls.clone() }
     }
 
-    /// Makes sure that it is a RavenDB, and looks what it holds.
-    async fn look(&self) -> Result<Option<Contents>, StoreError> {
+    /// The database, once it is sure that it is a RavenDB.
+    async fn place(&self) -> Result<MarkedDatabase<'_>, StoreError> {
         self.check_version().await?;
-        self.server.look().await
+        Ok(MarkedDatabase::new(&self.server, self.replicas))
     }
 
     async fn check_version(&self) -> Result<(), StoreError> {
@@ -287,15 +288,12 @@ impl Store for RavenStore {
             ],
             indexes: true,
             gives_up_at_timeout: true,
-            inserts_faster: false,
-            embedded: false,
-            longest_key_bytes: None,
             expires_late_by,
             own_members: &["@metadata"],
             reserved_members: &["@metadata"],
-            attachments_member: None,
             rows: &[RowsKind::Walk],
             notes,
+            ..Capabilities::default()
         }
     }
 
@@ -303,9 +301,8 @@ impl Store for RavenStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        let found = self.control.block_on(self.look())?;
-        Ok(found.map_or(Namespace::Absent, |contents| contents.namespace()))
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { self.place().await?.look().await })
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -316,21 +313,8 @@ impl Store for RavenStore {
         name.to_ascii_lowercase()
     }
 
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        let found = self.control.block_on(self.look())?;
-        Ok(found.map_or(Vec::new(), |contents| contents.names()))
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        let found = self.control.block_on(self.look())?;
-        Ok(found.and_then(|contents| contents.holdings().owner_of(collection)))
-    }
-
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        let target = self.control.block_on(async {
-            self.check_version().await?;
-            self.server.prepare(layout, how, self.replicas).await
-        })?;
+        let target = self.control.block_on(async { self.place().await?.prepare(layout, how).await })?;
         self.set_ready(Some(target));
         Ok(())
     }
@@ -416,12 +400,7 @@ impl Store for RavenStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.set_ready(None);
-        self.control.block_on(async {
-            match self.look().await? {
-                Some(contents) => self.server.empty(&contents, false).await,
-                None => Ok(()),
-            }
-        })
+        self.control.block_on(async { remove(&mut self.place().await?).await })
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use storebench_core::store::{CollectionLayout, Existing, Layout, Prepare, StoreError};
+use storebench_core::store::{
+    CollectionLayout, Holdings, Layout, Made, Making, Planned, Prepare, Removal, Site, StoreError, prepare,
+};
 use storebench_core::workload::Body;
 
 use super::names::{self, Naming};
-use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server, body_name};
+use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server};
 use super::target::{Collection, Expiry, Target, index_definition};
 use crate::http::Method;
 
@@ -23,50 +25,184 @@ const LOOK_FOR: Duration = Duration::from_secs(5);
 /// How many documents are removed with one request.
 const AT_ONCE: usize = 1_000;
 
-impl Server {
-    /// Makes the layout; gives what sessions need to know.
-    pub(super) async fn prepare(&self, layout: &Layout, how: Prepare, replicas: u32) -> Result<Target, StoreError> {
-        check_layout(layout, how)?;
-        let mut found = self.look().await?;
-        if how.makes_nothing() {
-            let Some(contents) = &found else {
-                return Err(StoreError::Unreachable(format!(
-                    "{}: there is no such database; is its name right?",
-                    self.shown()
-                )));
-            };
-            return self.as_it_is(layout, contents, how == Prepare::ReadOnly).await;
-        }
-        if let Some(contents) = &found {
-            contents.holdings().allow(&self.shown(), "another database", layout, how)?;
-        }
-        if how.empties()
-            && let Some(contents) = &found
-        {
-            self.empty(contents, true).await?;
-            found = self.look().await?;
-        }
-        let (contents, made) = match found {
-            Some(contents) => (contents, false),
-            None => {
-                self.make_database(replicas).await?;
-                (Contents::default(), true)
-            }
-        };
-        let marker = self.mark(layout, how, &contents, made).await?;
-        let indexes: Vec<Value> = layout
-            .collections
-            .iter()
-            .flat_map(|c| c.indexes.iter().map(|fields| index_definition(c, fields)))
-            .collect();
-        if !indexes.is_empty() {
-            self.make_indexes(&indexes).await?;
-        }
-        let collections = layout.collections.iter().map(Collection::ours).collect();
-        let ours = marker.made_database && contents.theirs().next().is_none();
-        self.target(collections, false, ours).await
+/// A database, and what the last look found in it.
+pub(super) struct MarkedDatabase<'s> {
+    server: &'s Server,
+    replicas: u32,
+    /// None where it does not exist.
+    contents: Option<Contents>,
+}
+
+impl<'s> MarkedDatabase<'s> {
+    pub(super) fn new(server: &'s Server, replicas: u32) -> Self {
+        Self { server, replicas, contents: None }
     }
 
+    /// Makes the layout, or finds it; gives what sessions need to know.
+    pub(super) async fn prepare(&mut self, layout: &Layout, how: Prepare) -> Result<Target, StoreError> {
+        if how.makes_nothing() {
+            return self.as_it_is(layout, how == Prepare::ReadOnly).await;
+        }
+        prepare(self, layout, how).await?;
+        let found = self.look().await?;
+        let collections = layout.collections.iter().map(Collection::ours).collect();
+        let ours = found.made == Some(true) && found.theirs.is_empty();
+        self.server.target(collections, false, ours).await
+    }
+
+    /// What is there, for sessions that only read, or that write into it as it is.
+    async fn as_it_is(&mut self, layout: &Layout, read_only: bool) -> Result<Target, StoreError> {
+        let server = self.server;
+        if let Some(collection) = layout.collections.iter().find(|c| !read_only && c.body != Body::Json) {
+            return Err(StoreError::NotSupported(format!(
+                "`{}` holds JSON; counters are in collections that Storebench made",
+                collection.name
+            )));
+        }
+        self.check(layout)?;
+        let found = self.look().await?;
+        let Some(contents) = &self.contents else {
+            return Err(StoreError::Unreachable(format!(
+                "{}: there is no such database; is its name right?",
+                server.shown()
+            )));
+        };
+        // What Storebench did not make has ids of another kind, of which none would be found.
+        found.check_made(self, layout)?;
+        let mut collections = Vec::new();
+        let mut indexes = None;
+        for collection in &layout.collections {
+            let Some(existing) = &collection.existing else {
+                collections.push(Collection::ours(collection));
+                continue;
+            };
+            if existing.key.is_some() || existing.body.is_some() {
+                return Err(StoreError::NotSupported(
+                    "RavenDB's documents have their id as key and themselves as body; leave `key` and `body` out"
+                        .into(),
+                ));
+            }
+            let there = contents.collections.iter().find(|(name, _)| name.eq_ignore_ascii_case(&existing.name));
+            let (name, _) = there.ok_or_else(|| found.missing(&server.shown(), &existing.name))?;
+            if !read_only && found.marked.iter().any(|marked| names::alike(&marked.name, name)) {
+                return Err(found.not_theirs(&server.shown(), name));
+            }
+            let definitions = match &indexes {
+                Some(definitions) => definitions,
+                None => indexes.insert(server.get("/indexes", "list its indexes").await?),
+            };
+            collections.push(Collection {
+                naming: Naming::theirs(),
+                queries: automatic_queries(definitions, name),
+                name: name.clone(),
+                body: Body::Json,
+            });
+        }
+        server.target(collections, read_only, false).await
+    }
+}
+
+impl Site for MarkedDatabase<'_> {
+    const ANOTHER: &'static str = "another database";
+    const RESERVED: &'static str = MARKER_COLLECTION;
+
+    fn shown(&self) -> String {
+        self.server.shown()
+    }
+
+    /// Case does not count there, and `-` is written `_`.
+    fn alike(&self, one: &str, other: &str) -> bool {
+        names::alike(one, other)
+    }
+
+    fn check(&self, layout: &Layout) -> Result<(), StoreError> {
+        layout.collections.iter().try_for_each(check_collection)
+    }
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        self.contents = self.server.look().await?;
+        let absent = Holdings { absent: true, ..Holdings::default() };
+        Ok(self.contents.as_ref().map_or(absent, Contents::holdings))
+    }
+
+    /// Collections whose name or ids somebody else uses.
+    async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
+        let Some(contents) = &self.contents else { return Ok(None) };
+        for name in names {
+            let mut theirs = contents.collections.iter().filter(|(other, _)| found.theirs.contains(other));
+            if let Some((other, count)) = theirs.find(|(other, _)| names::alike(other, name)) {
+                return Ok(Some(format!("{count} documents in the collection `{other}`")));
+            }
+            if let Some(id) = self.server.ids_with_prefix(&format!("{name}/"), 1).await?.first() {
+                return Ok(Some(format!("the document `{id}`")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The marker comes before all that it names.
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        let mut made = making.made;
+        match &self.contents {
+            // Of an empty database without a marker nobody can tell who made it.
+            Some(_) => made &= !making.first,
+            None => {
+                if let Err(error) = self.server.make_database(self.replicas).await {
+                    let there = self.server.stats_if_there().await?.is_some();
+                    return if there { Ok(Made::Changed) } else { Err(error) };
+                }
+            }
+        }
+        if making.first || making.collections.iter().any(Planned::marks) {
+            let marker = Marker { made_database: made, collections: making.marked.clone() };
+            let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
+            if self.server.put_marker(&marker, vector).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+        }
+        let with_fields = |planned: &Planned<'_>| {
+            let layout = planned.layout;
+            layout.indexes.iter().map(|fields| index_definition(layout, fields)).collect::<Vec<Value>>()
+        };
+        let indexes: Vec<Value> = making.collections.iter().flat_map(with_fields).collect();
+        if !indexes.is_empty() {
+            self.server.make_indexes(&indexes).await?;
+        }
+        Ok(Made::Done)
+    }
+
+    /// The database, or documents and indexes in one that holds more. The marker goes last: what an interrupted removal
+    /// leaves is still ours.
+    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+        if removal.whole {
+            return self.server.remove_database().await;
+        }
+        for name in &removal.going {
+            self.server.remove_documents(name).await?;
+        }
+        let of_going = |index: &&String| {
+            let collection = index.strip_prefix(INDEX_PREFIX).and_then(|rest| rest.split('/').next());
+            collection.is_some_and(|name| removal.going.iter().any(|going| going == name))
+        };
+        for index in self.contents.iter().flat_map(|contents| &contents.indexes).filter(of_going) {
+            self.server.remove_index(index).await?;
+        }
+        while let Some((mut marker, vector)) = self.server.marker().await? {
+            marker.collections.retain(|marked| !removal.going.contains(&marked.name));
+            let told = if marker.collections.is_empty() {
+                self.server.remove_marker(&vector).await?
+            } else {
+                self.server.put_marker(&marker, &vector).await?
+            };
+            if told == Made::Done {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server {
     async fn target(&self, collections: Vec<Collection>, read_only: bool, ours: bool) -> Result<Target, StoreError> {
         let told = self.record().await?;
         let hidden = told.is_none();
@@ -151,59 +287,27 @@ impl Server {
         Err(super::errors::store_error(&self.shown(), doing, &response.answer()))
     }
 
-    /// Writes the marker with what the layout adds, before anything else is written.
-    async fn mark(&self, layout: &Layout, how: Prepare, contents: &Contents, made: bool) -> Result<Marker, StoreError> {
-        let new = contents.marker.is_none();
-        let mut marker = contents.marker.clone().unwrap_or(Marker { made_database: made, collections: Vec::new() });
-        let before = marker.clone();
-        for collection in &layout.collections {
-            let body = body_name(collection.body);
-            match marker.collections.iter_mut().find(|(name, ..)| *name == collection.name) {
-                Some((_, kept, owner)) if kept == body => *owner = how.owner(Some(*owner)),
-                Some((name, kept, _)) => {
-                    return Err(StoreError::NotSupported(format!(
-                        "{}: the collection `{name}` is kept as {kept} there and would be {body} now; load it anew, \
-                         or rename it",
-                        self.shown()
-                    )));
-                }
-                None => {
-                    self.refuse_theirs(&collection.name, contents).await?;
-                    marker.collections.push((collection.name.clone(), body.to_owned(), how.owner(None)));
-                }
-            }
-        }
-        if marker != before || new {
-            // Nobody else's document is written over: a new marker must not exist, an old one is ours.
-            let command = json!({
-                "Type": "PUT", "Id": MARKER_ID, "ChangeVector": if new { json!("") } else { Value::Null },
-                "Document": marker.document(),
-            });
-            self.command(&[command], "write Storebench's marker").await?;
-        }
-        Ok(marker)
+    /// Writes the marker over the one with this change vector; where that is empty, only if there is none.
+    async fn put_marker(&self, marker: &Marker, vector: &str) -> Result<Made, StoreError> {
+        let command = json!({
+            "Type": "PUT", "Id": MARKER_ID, "ChangeVector": vector, "Document": marker.document(),
+        });
+        self.change_marker(command, "write Storebench's marker").await
     }
 
-    /// Refuses a collection whose name or ids somebody else uses.
-    async fn refuse_theirs(&self, name: &str, contents: &Contents) -> Result<(), StoreError> {
-        let raven = names::collection(name);
-        let taken = contents.collections.iter().find(|(other, _)| other.eq_ignore_ascii_case(&raven));
-        let text = match taken {
-            Some((other, count)) => format!("{count} documents in the collection `{other}`"),
-            None => match self.first_with_prefix(&format!("{name}/")).await? {
-                Some(id) => format!("the document `{id}`"),
-                None => return Ok(()),
-            },
-        };
-        Err(StoreError::NotOurs(format!(
-            "{} has {text} that Storebench did not make; nothing was touched. Rename the collection `{name}`, or use \
-             another database",
-            self.shown()
-        )))
+    async fn remove_marker(&self, vector: &str) -> Result<Made, StoreError> {
+        let command = json!({ "Type": "DELETE", "Id": MARKER_ID, "ChangeVector": vector });
+        self.change_marker(command, "remove Storebench's marker").await
     }
 
-    async fn first_with_prefix(&self, prefix: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.ids_with_prefix(prefix, 1).await?.into_iter().next())
+    async fn change_marker(&self, command: Value, doing: &str) -> Result<Made, StoreError> {
+        let body = json!({ "Commands": [command] }).to_string();
+        let response = self.client.call(Method::Post, &self.path("/bulk_docs"), Some(body.as_bytes())).await?;
+        match response.status {
+            200..=299 => Ok(Made::Done),
+            409 => Ok(Made::Changed),
+            _ => Err(super::errors::store_error(&self.shown(), doing, &response.answer())),
+        }
     }
 
     async fn ids_with_prefix(&self, prefix: &str, at_most: usize) -> Result<Vec<String>, StoreError> {
@@ -219,130 +323,38 @@ impl Server {
         Ok(rows.filter_map(|row| row["@metadata"]["@id"].as_str().map(str::to_owned)).collect())
     }
 
-    async fn command(&self, commands: &[Value], doing: &str) -> Result<(), StoreError> {
-        let body = json!({ "Commands": commands });
-        self.call(Method::Post, &self.path("/bulk_docs"), Some(&body), doing).await.map(drop)
+    async fn remove_database(&self) -> Result<(), StoreError> {
+        let body = json!({
+            "DatabaseNames": [self.database], "HardDelete": true, "TimeToWaitForConfirmation": "00:00:30",
+        });
+        let removed = self.call_or_look(Method::Delete, "/admin/databases", &body, "remove the database", async || {
+            Ok(self.stats_if_there().await?.is_none())
+        });
+        removed.await
     }
 
-    /// Removes what studies made, and what copies wrote if `discard`: the database, or documents and indexes in one
-    /// that holds more.
-    pub(super) async fn empty(&self, contents: &Contents, discard: bool) -> Result<(), StoreError> {
-        let Some(marker) = &contents.marker else { return Ok(()) };
-        let holdings = contents.holdings();
-        if marker.made_database && holdings.all_removable(discard) {
-            let body = json!({
-                "DatabaseNames": [self.database], "HardDelete": true, "TimeToWaitForConfirmation": "00:00:30",
-            });
-            let removed =
-                self.call_or_look(Method::Delete, "/admin/databases", &body, "remove the database", async || {
-                    Ok(self.stats_if_there().await?.is_none())
-                });
-            return removed.await;
-        }
-        let going: Vec<&str> = holdings.removable(discard).collect();
-        for name in &going {
-            loop {
-                let ids = self.ids_with_prefix(&format!("{name}/"), AT_ONCE).await?;
-                if ids.is_empty() {
-                    break;
-                }
-                let commands: Vec<Value> =
-                    ids.iter().map(|id| json!({ "Type": "DELETE", "Id": id, "ChangeVector": null })).collect();
-                self.command(&commands, "remove Storebench's documents").await?;
+    async fn remove_documents(&self, collection: &str) -> Result<(), StoreError> {
+        loop {
+            let ids = self.ids_with_prefix(&format!("{collection}/"), AT_ONCE).await?;
+            if ids.is_empty() {
+                return Ok(());
             }
-        }
-        let of_going = |index: &&String| {
-            let collection = index.strip_prefix(INDEX_PREFIX).and_then(|rest| rest.split('/').next());
-            collection.is_some_and(|name| going.contains(&name))
-        };
-        for index in contents.indexes.iter().filter(of_going) {
-            let mut request = self.client.request();
-            request.begin(Method::Delete).raw(&self.path("/indexes?name=")).segment(index);
-            let response = self.client.send(&mut request).await?;
-            if !response.is_success() && response.status != 404 {
-                return Err(super::errors::store_error(&self.shown(), "remove an index", &response.answer()));
-            }
-        }
-        // The marker goes last: what an interrupted removal leaves is still ours.
-        if going.len() < marker.collections.len() {
-            let mut left = marker.clone();
-            left.collections.retain(|(name, ..)| !going.contains(&name.as_str()));
-            let command = json!({
-                "Type": "PUT", "Id": MARKER_ID, "ChangeVector": null, "Document": left.document(),
-            });
-            return self.command(&[command], "write Storebench's marker").await;
-        }
-        let marker = json!({ "Type": "DELETE", "Id": MARKER_ID, "ChangeVector": null });
-        self.command(&[marker], "remove Storebench's marker").await
-    }
-
-    /// What is there, for sessions that only read, or that write into it as it is.
-    async fn as_it_is(&self, layout: &Layout, contents: &Contents, read_only: bool) -> Result<Target, StoreError> {
-        let mut collections = Vec::new();
-        let mut indexes = None;
-        for collection in &layout.collections {
-            let Some(existing) = &collection.existing else {
-                self.check_ours(collection, contents)?;
-                collections.push(Collection::ours(collection));
-                continue;
-            };
-            let name = self.their_collection(existing, contents)?;
-            let ours = contents.marker.iter().flat_map(|marker| &marker.collections);
-            if !read_only && ours.map(|(name, ..)| names::collection(name)).any(|ours| ours == name) {
-                return Err(StoreError::NotSupported(format!(
-                    "{}: Storebench made the collection `{name}`, and names its documents in a way of its own; leave \
-                     --into-existing out",
-                    self.shown()
-                )));
-            }
-            let definitions = match &indexes {
-                Some(definitions) => definitions,
-                None => indexes.insert(self.get("/indexes", "list its indexes").await?),
-            };
-            collections.push(Collection {
-                naming: Naming::theirs(),
-                queries: automatic_queries(definitions, &name),
-                name,
-                body: Body::Json,
-            });
-        }
-        self.target(collections, read_only, false).await
-    }
-
-    /// Refuses what Storebench did not make: its documents have ids of another kind, of which none would be found.
-    fn check_ours(&self, collection: &CollectionLayout, contents: &Contents) -> Result<(), StoreError> {
-        let mut ours = contents.marker.iter().flat_map(|marker| &marker.collections);
-        let body = body_name(collection.body);
-        match ours.find(|(name, ..)| *name == collection.name) {
-            Some((_, kept, _)) if kept == body => Ok(()),
-            Some((name, kept, _)) => Err(StoreError::NotSupported(format!(
-                "{}: the collection `{name}` is kept as {kept} there, and not as {body}; load it anew, or rename it",
-                self.shown()
-            ))),
-            None => Err(self.missing(&collection.name, contents)),
+            let commands: Vec<Value> =
+                ids.iter().map(|id| json!({ "Type": "DELETE", "Id": id, "ChangeVector": null })).collect();
+            let body = json!({ "Commands": commands });
+            let doing = "remove Storebench's documents";
+            self.call(Method::Post, &self.path("/bulk_docs"), Some(&body), doing).await?;
         }
     }
 
-    fn missing(&self, name: &str, contents: &Contents) -> StoreError {
-        let there = contents.names();
-        StoreError::NotSupported(format!(
-            "{}: there is no collection `{name}`; it has: {}",
-            self.shown(),
-            if there.is_empty() { "none".to_owned() } else { there.join(", ") }
-        ))
-    }
-
-    fn their_collection(&self, existing: &Existing, contents: &Contents) -> Result<String, StoreError> {
-        if existing.key.is_some() || existing.body.is_some() {
-            return Err(StoreError::NotSupported(
-                "RavenDB's documents have their id as key and themselves as body; leave `key` and `body` out".into(),
-            ));
+    async fn remove_index(&self, index: &str) -> Result<(), StoreError> {
+        let mut request = self.client.request();
+        request.begin(Method::Delete).raw(&self.path("/indexes?name=")).segment(index);
+        let response = self.client.send(&mut request).await?;
+        if response.is_success() || response.status == 404 {
+            return Ok(());
         }
-        let there = &contents.collections;
-        if let Some((name, _)) = there.iter().find(|(name, _)| name.eq_ignore_ascii_case(&existing.name)) {
-            return Ok(name.clone());
-        }
-        Err(self.missing(&existing.name, contents))
+        Err(super::errors::store_error(&self.shown(), "remove an index", &response.answer()))
     }
 }
 
@@ -382,46 +394,22 @@ fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, Stri
     queries
 }
 
-fn check_layout(layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-    for (position, collection) in layout.collections.iter().enumerate() {
-        let name = &collection.name;
-        if how == Prepare::WriteExisting && collection.body != Body::Json {
-            return Err(StoreError::NotSupported(format!(
-                "`{name}` holds JSON; counters are in collections that Storebench made"
-            )));
-        }
-        if collection.existing.is_some() && !how.makes_nothing() {
-            return Err(StoreError::NotSupported(format!(
-                "the collection `{name}` holds what somebody else put there, which is only read"
-            )));
-        }
-        if collection.body == Body::Bytes {
-            return Err(StoreError::NotSupported(format!(
-                "RavenDB stores JSON documents; bytes, as the collection `{name}` has them, it keeps only attached to \
-                 a document"
-            )));
-        }
-        if collection.body == Body::Counter && !collection.indexes.is_empty() {
-            return Err(StoreError::NotSupported(format!("the counters of `{name}` have no field to index")));
-        }
-        if names::alike(name, MARKER_COLLECTION) {
-            return Err(StoreError::NotSupported(format!("Storebench keeps the name `{name}` for itself")));
-        }
-        for fields in &collection.indexes {
-            if let Some(field) = fields.iter().find(|field| field.is_empty() || field.chars().any(char::is_control)) {
-                return Err(StoreError::NotSupported(format!("RavenDB has no index over a field named {field:?}")));
-            }
-        }
-        let twin = layout.collections[..position].iter().find(|other| names::alike(&other.name, name));
-        if let Some(twin) = twin.filter(|_| collection.existing.is_none()) {
-            return Err(StoreError::NotSupported(format!(
-                "RavenDB does not tell the collections `{}` and `{name}` apart (case does not count there, and `-` is \
-                 written `_`); rename one of them",
-                twin.name
-            )));
-        }
+fn check_collection(collection: &CollectionLayout) -> Result<(), StoreError> {
+    let name = &collection.name;
+    if collection.body == Body::Bytes {
+        return Err(StoreError::NotSupported(format!(
+            "RavenDB stores JSON documents; bytes, as the collection `{name}` has them, it keeps only attached to \
+             a document"
+        )));
     }
-    Ok(())
+    if collection.body == Body::Counter && !collection.indexes.is_empty() {
+        return Err(StoreError::NotSupported(format!("the counters of `{name}` have no field to index")));
+    }
+    let unfit = |field: &&String| field.is_empty() || field.chars().any(char::is_control);
+    match collection.indexes.iter().flatten().find(unfit) {
+        Some(field) => Err(StoreError::NotSupported(format!("RavenDB has no index over a field named {field:?}"))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use storebench_core::store::{Holdings, Namespace, Owner, Stats, StoreError};
-use storebench_core::workload::Body;
+use storebench_core::store::{Holdings, Marked, Stats, StoreError};
 
 use super::errors::store_error;
 use super::names;
@@ -37,14 +36,15 @@ pub(super) struct Server {
 pub(super) struct Marker {
     /// Whether it made the database itself.
     pub(super) made_database: bool,
-    /// Names, what a document is, and owners.
-    pub(super) collections: Vec<(String, String, Owner)>,
+    pub(super) collections: Vec<Marked>,
 }
 
 /// What is in a database.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contents {
     pub(super) marker: Option<Marker>,
+    /// The marker's change vector.
+    pub(super) vector: String,
     /// RavenDB's collections and how many documents each has, the marker's aside.
     pub(super) collections: Vec<(String, u64)>,
     pub(super) indexes: Vec<String>,
@@ -56,20 +56,14 @@ impl Marker {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             made_database: document["database"] == "made",
-            collections: collections
-                .map(|c| {
-                    let mark = text(&c["body"]);
-                    let (body, owner) = Owner::read(&mark);
-                    (text(&c["name"]), body.to_owned(), owner)
-                })
-                .collect(),
+            collections: collections.map(|c| Marked::new(text(&c["name"]), text(&c["body"]))).collect(),
         }
     }
 
     pub(super) fn document(&self) -> Value {
         let collections = self.collections.iter();
         let collections: Vec<Value> =
-            collections.map(|(name, body, owner)| json!({ "name": name, "body": owner.mark(body) })).collect();
+            collections.map(|marked| json!({ "name": marked.name, "body": marked.mark })).collect();
         json!({
             "about": "Storebench made what is listed here. It may empty and remove what it made for a study",
             "database": if self.made_database { "made" } else { "found" },
@@ -79,19 +73,13 @@ impl Marker {
     }
 
     fn has(&self, raven_collection: &str) -> bool {
-        self.collections.iter().any(|(name, ..)| names::collection(name).eq_ignore_ascii_case(raven_collection))
+        self.collections.iter().any(|made| names::collection(&made.name).eq_ignore_ascii_case(raven_collection))
     }
 }
 
 impl Contents {
-    /// Names of all collections.
-    pub(super) fn names(&self) -> Vec<String> {
-        let ours = self.marker.iter().flat_map(|marker| &marker.collections).map(|(name, ..)| name);
-        self.theirs().map(|(name, _)| name).chain(ours).cloned().collect()
-    }
-
     /// Collections that Storebench did not make.
-    pub(super) fn theirs(&self) -> impl Iterator<Item = &(String, u64)> {
+    fn theirs(&self) -> impl Iterator<Item = &(String, u64)> {
         self.collections.iter().filter(|(name, _)| !self.marker.as_ref().is_some_and(|marker| marker.has(name)))
     }
 
@@ -100,17 +88,14 @@ impl Contents {
         self.indexes.iter().filter(|name| !name.starts_with(INDEX_PREFIX) && !name.starts_with("Auto/"))
     }
 
-    pub(super) fn namespace(&self) -> Namespace {
-        self.holdings().namespace()
-    }
-
     pub(super) fn holdings(&self) -> Holdings {
-        let collections = self.marker.iter().flat_map(|marker| &marker.collections);
         let foreign = self.foreign();
         Holdings {
             absent: self.marker.is_none() && foreign.is_none(),
             foreign,
-            marked: collections.map(|(name, _, owner)| (name.clone(), *owner)).collect(),
+            made: self.marker.as_ref().map(|marker| marker.made_database),
+            marked: self.marker.as_ref().map(|marker| marker.collections.clone()).unwrap_or_default(),
+            theirs: self.theirs().map(|(name, _)| name.clone()).collect(),
         }
     }
 
@@ -199,17 +184,8 @@ impl Server {
         let mut contents = Contents::default();
         let indexes = stats["Indexes"].as_array().into_iter().flatten();
         contents.indexes = indexes.filter_map(|index| index["Name"].as_str().map(str::to_owned)).collect();
-        let found = self.client.call(Method::Get, &self.path(&format!("/docs?id={MARKER_ID}")), None).await?;
-        match found.status {
-            200 => {
-                let document = &found.json()["Results"][0];
-                // A document of that id that says something else is somebody's.
-                if document["@metadata"]["@collection"] == MARKER_COLLECTION {
-                    contents.marker = Some(Marker::read(document));
-                }
-            }
-            404 => {}
-            _ => return Err(store_error(&self.shown(), "read the marker", &found.answer())),
+        if let Some((marker, vector)) = self.marker().await? {
+            (contents.marker, contents.vector) = (Some(marker), vector);
         }
         let told = self.get("/collections/stats", "list its collections").await?;
         let collections = told["Collections"].as_object().into_iter().flatten();
@@ -218,6 +194,23 @@ impl Server {
             .filter(|(name, count)| *count > 0 && !(name == MARKER_COLLECTION && contents.marker.is_some()))
             .collect();
         Ok(Some(contents))
+    }
+
+    /// The marker and its change vector.
+    pub(super) async fn marker(&self) -> Result<Option<(Marker, String)>, StoreError> {
+        let found = self.client.call(Method::Get, &self.path(&format!("/docs?id={MARKER_ID}")), None).await?;
+        match found.status {
+            200 => {
+                let told = found.json();
+                let (document, metadata) = (&told["Results"][0], &told["Results"][0]["@metadata"]);
+                let vector = metadata["@change-vector"].as_str().unwrap_or_default();
+                // A document of that id that says something else is somebody's.
+                let ours = metadata["@collection"] == MARKER_COLLECTION;
+                Ok(ours.then(|| (Marker::read(document), vector.to_owned())))
+            }
+            404 => Ok(None),
+            _ => Err(store_error(&self.shown(), "read the marker", &found.answer())),
+        }
     }
 
     /// The database's statistics; none where there is no such database.
@@ -365,40 +358,35 @@ impl Server {
     }
 }
 
-/// The word for what a document is, in the marker.
-pub(super) fn body_name(body: Body) -> &'static str {
-    match body {
-        Body::Json => "json",
-        Body::Counter => "counter",
-        Body::Bytes => "bytes",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use storebench_core::store::Namespace;
+
     use super::*;
 
     #[test]
     fn whose_a_database_is() {
-        let marker = |made| Marker {
-            made_database: made,
-            collections: vec![("users-books".into(), "json".into(), Owner::Study)],
-        };
+        let marker =
+            |made| Marker { made_database: made, collections: vec![Marked::new("users-books", "json; study")] };
         let contents = |marker: Option<Marker>, names: &[&str], indexes: &[&str]| Contents {
             marker,
+            vector: String::new(),
             collections: names.iter().map(|name| ((*name).to_owned(), 2)).collect(),
             indexes: indexes.iter().map(|name| (*name).to_owned()).collect(),
         };
-        assert_eq!(contents(None, &[], &[]).namespace(), Namespace::Absent);
-        assert_eq!(contents(None, &[], &["Auto/x"]).namespace(), Namespace::Absent);
-        assert_eq!(contents(Some(marker(true)), &["users_BOOKS"], &["Storebench/a/0-b"]).namespace(), Namespace::Ours);
+        assert_eq!(contents(None, &[], &[]).holdings().namespace(), Namespace::Absent);
+        assert_eq!(contents(None, &[], &["Auto/x"]).holdings().namespace(), Namespace::Absent);
+        assert_eq!(
+            contents(Some(marker(true)), &["users_BOOKS"], &["Storebench/a/0-b"]).holdings().namespace(),
+            Namespace::Ours
+        );
         for (found, word) in [
             (contents(None, &["Orders"], &[]), "`Orders`"),
             (contents(None, &["A", "B", "C"], &[]), "6 documents in 3 collections"),
             (contents(None, &[], &["Orders/ByDate"]), "1 indexes"),
             (contents(Some(marker(true)), &["Users_books", "Orders"], &[]), "beside 1"),
         ] {
-            let Namespace::Foreign(text) = found.namespace() else { panic!("{found:?}") };
+            let Namespace::Foreign(text) = found.holdings().namespace() else { panic!("{found:?}") };
             assert!(text.contains(word), "{text}");
         }
         let read = Marker::read(&marker(true).document());

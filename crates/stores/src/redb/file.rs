@@ -129,6 +129,7 @@ impl Found {
             absent: matches!(self, Self::Nothing) || self.blank(),
             foreign: self.foreign(),
             marked: contents.map(|marker| marker.tables.owners()).unwrap_or_default(),
+            ..Holdings::default()
         }
     }
 

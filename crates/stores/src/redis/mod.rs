@@ -59,17 +59,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Namespace,
-    Op, OpKind, Owner, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
-    SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Op, OpKind,
+    Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Site as _, Stats,
+    Store, StoreError, Support, prepare, remove,
 };
 
+use crate::existing::refuse_fields;
 use crate::net::{Control, with_net_options};
 use crate::pipeline::{Link, Works};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::PATIENCE;
 use facts::Facts;
-use namespace::Collection;
+use namespace::{Collection, Prefix};
 use reach::Reached;
 use scripts::Script;
 use session::{Acknowledge, Acks, Route};
@@ -132,10 +133,6 @@ impl RedisStore {
         let reached = Reached::open(&self.settings, PATIENCE).await?;
         self.state().facts = Some(reached.facts.clone());
         Ok(reached)
-    }
-
-    fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.control.block_on(async { namespace::inspect(&mut self.reach().await?, &self.settings).await })
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
@@ -206,15 +203,7 @@ impl Store for RedisStore {
                 (ReadConsistency::Session, "as strong"),
                 (ReadConsistency::Strong, "reads go to the primary; what it had alone is lost when it is failed over"),
             ],
-            indexes: false,
             gives_up_at_timeout: true,
-            inserts_faster: false,
-            embedded: false,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
             rows: &[RowsKind::Walk],
             notes: vec![
                 "What can be promised depends on appendonly, appendfsync and the replicas connected: before the server \
@@ -222,6 +211,7 @@ impl Store for RedisStore {
                 "A server with a maxmemory-policy other than noeviction may drop documents: see evicted_keys.",
                 "An upsert or replace ends the expiry that a touch has set.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -229,18 +219,9 @@ impl Store for RedisStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.holdings().map(|holdings| holdings.namespace())
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.holdings().map(|holdings| holdings.owner_of(collection))
-    }
-
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        let marker =
-            self.control.block_on(async { namespace::marker(&mut self.reach().await?, &self.settings).await })?;
-        Ok(marker.into_iter().flat_map(|marker| marker.collections).map(|(name, ..)| name).collect())
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        let settings = &self.settings;
+        self.control.block_on(async { Prefix { reached: &mut self.reach().await?, settings }.look().await })
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -250,15 +231,15 @@ impl Store for RedisStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        if let Some(collection) = layout.collections.iter().find(|c| !c.indexes.is_empty() && !how.makes_nothing()) {
-            return Err(StoreError::NotSupported(format!(
-                "Redis has no secondary indexes, and the study wants one on `{}`; leave it out",
-                collection.name
-            )));
-        }
-        crate::existing::refuse_fields("Redis", layout)?;
-        self.control
-            .block_on(async { namespace::prepare(&mut self.reach().await?, &self.settings, layout, how).await })?;
+        refuse_fields("Redis", layout)?;
+        self.control.block_on(async {
+            let mut site = Prefix { reached: &mut self.reach().await?, settings: &self.settings };
+            match how {
+                Prepare::WriteExisting => site.refuse_ours(layout).await,
+                Prepare::ReadOnly => site.marker().await?.check_there(&site, layout),
+                how => prepare(&mut site, layout, how).await,
+            }
+        })?;
         let collections = namespace::collections(&self.settings, layout);
         self.state().ready = Some(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
@@ -392,6 +373,7 @@ impl Store for RedisStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.state().ready = None;
-        self.control.block_on(async { namespace::wipe(&mut self.reach().await?, &self.settings, false).await })
+        let settings = &self.settings;
+        self.control.block_on(async { remove(&mut Prefix { reached: &mut self.reach().await?, settings }).await })
     }
 }

@@ -5,15 +5,33 @@
 //! `PREFIX:COLLECTION:KEY`; the order of a collection, where it is kept, a sorted set under
 //! `PREFIX:COLLECTION/order`. A collection's name has neither `:` nor `/`, so that no key is two things.
 
-use storebench_core::store::{CollectionLayout, Holdings, Layout, Owner, Prepare, StoreError};
+use storebench_core::store::{CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
 use storebench_core::workload::Body;
 
+use super::control::Connection;
 use super::reach::Reached;
 use super::resp::{self, Value};
 use super::settings::Settings;
 
 /// Keys looked at or removed in one request.
 const PAGE: u32 = 1_000;
+
+/// Writes marks, where they are what they were: ARGV has whether the marker is new, `made`, and for each collection
+/// its field, its mark before (empty for none) and its mark.
+const MARK: &str = "local key = KEYS[1]
+if redis.call('HLEN', key) > 0 and ARGV[1] == 'new' then return 0 end
+for i = 3, #ARGV, 3 do
+  if (redis.call('HGET', key, ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
+end
+redis.call('HSET', key, 'made', ARGV[2])
+for i = 3, #ARGV, 3 do redis.call('HSET', key, ARGV[i], ARGV[i + 2]) end
+return 1";
+
+/// Removes marks, and the marker with the last of them.
+const UNMARK: &str = "for i = 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+local left = redis.call('HKEYS', KEYS[1])
+for i = 1, #left do if string.sub(left[i], 1, 11) == 'collection:' then return 1 end end
+return redis.call('DEL', KEYS[1])";
 
 /// A collection as sessions use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,28 +43,6 @@ pub(super) struct Collection {
     pub(super) order: Option<Vec<u8>>,
     /// Whether its keys are somebody else's, who may keep other things than strings beside.
     pub(super) theirs: bool,
-}
-
-/// Storebench's own record.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Marker {
-    /// Whether the database was empty when Storebench came.
-    pub(super) alone: bool,
-    /// Collections made here, each with its format and its owner.
-    pub(super) collections: Vec<(String, String, Owner)>,
-}
-
-fn marker_key(settings: &Settings) -> Vec<u8> {
-    format!("{}:marker", settings.prefix).into_bytes()
-}
-
-fn format_of(body: Body, ordered: bool) -> String {
-    let body = match body {
-        Body::Json => "json",
-        Body::Bytes => "bytes",
-        Body::Counter => "counter",
-    };
-    if ordered { format!("{body} ordered") } else { body.to_owned() }
 }
 
 /// The collections of a layout; those that Storebench only reads are where their owner put them.
@@ -65,203 +61,202 @@ pub(super) fn collections(settings: &Settings, layout: &Layout) -> Vec<Collectio
     layout.collections.iter().map(collection).collect()
 }
 
-/// The marker, if there is one. Something else under its key is none.
-pub(super) async fn marker(reached: &mut Reached, settings: &Settings) -> Result<Option<Marker>, StoreError> {
-    let key = marker_key(settings);
-    let node = reached.node_of(&key);
-    let Value::Array(parts) = (match node.call(&[b"HGETALL", &key]).await? {
-        Value::Error(line) if line.starts_with("WRONGTYPE") => return Ok(None),
-        // Asked again for the usual error.
-        Value::Error(_) => node.ask(&[b"HGETALL", &key]).await?,
-        value => value,
-    }) else {
-        return Ok(None);
-    };
-    let mut marker = Marker::default();
-    for pair in parts.chunks_exact(2) {
-        let [Some(name), Some(value)] = [pair[0].text(), pair[1].text()] else { continue };
-        match name.strip_prefix("collection:") {
-            Some(collection) => {
-                let (format, owner) = Owner::read(&value);
-                marker.collections.push((collection.to_owned(), format.to_owned(), owner));
-            }
-            None if name == "made" => marker.alone = value == "alone",
-            None => {}
-        }
-    }
-    Ok((!parts.is_empty()).then_some(marker))
+/// A database, by the keys with the prefix in it.
+pub(super) struct Prefix<'r> {
+    pub(super) reached: &'r mut Reached,
+    pub(super) settings: &'r Settings,
 }
 
-/// Looks at what is there, changing nothing.
-pub(super) async fn inspect(reached: &mut Reached, settings: &Settings) -> Result<Holdings, StoreError> {
-    let marker = marker(reached, settings).await?;
-    let collections = marker.iter().flat_map(|marker| &marker.collections);
-    let marked = collections.map(|(name, _, owner)| (name.clone(), *owner)).collect();
-    let holdings = Holdings { absent: false, foreign: None, marked };
-    if marker.as_ref().is_some_and(|marker| marker.alone) {
-        return Ok(holdings);
-    }
-    let mut keys = 0;
-    let mut alive = false;
-    for node in reached.each() {
-        let count = node.number(&[b"DBSIZE"]).await?;
-        keys += count;
-        // Keys that have expired are counted until somebody looks for them.
-        alive = alive || count > 0 && node.ask(&[b"RANDOMKEY"]).await? != Value::Nil;
-    }
-    let place = match &reached.map {
-        Some(_) => "a cluster".to_owned(),
-        None => format!("database {}", settings.database),
-    };
-    let foreign = match marker {
-        Some(marker) => format!(
-            "{place} with {keys} keys, of which {} collections are Storebench's and the others were there before",
-            marker.collections.len()
-        ),
-        None if !alive => return Ok(Holdings { absent: true, ..holdings }),
-        None => format!("{place} with {keys} keys and no marker `{}:marker`", settings.prefix),
-    };
-    Ok(Holdings { foreign: Some(foreign), ..holdings })
-}
+impl Site for Prefix<'_> {
+    const ANOTHER: &'static str = "another database or another prefix=";
 
-fn not_ours(settings: &Settings, found: &str) -> StoreError {
-    StoreError::NotOurs(format!(
-        "{} holds {found}, which Storebench did not make; nothing was touched. Use another database, or \
-         --into-existing to add to it",
-        settings.address.shown
-    ))
-}
-
-/// Makes the layout.
-pub(super) async fn prepare(
-    reached: &mut Reached,
-    settings: &Settings,
-    layout: &Layout,
-    how: Prepare,
-) -> Result<(), StoreError> {
-    if how == Prepare::WriteExisting {
-        return refuse_ours(reached, settings, layout).await;
+    fn shown(&self) -> String {
+        self.settings.address.shown.clone()
     }
-    if how == Prepare::ReadOnly {
-        let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
-        let mut ours = layout.collections.iter().filter(|c| c.existing.is_none());
-        return match ours.find(|c| !made.iter().any(|(name, ..)| *name == c.name)) {
+
+    fn form(&self, body: Body) -> String {
+        if self.settings.ordered { format!("{} ordered", body.name()) } else { body.name().to_owned() }
+    }
+
+    fn check(&self, layout: &Layout) -> Result<(), StoreError> {
+        match layout.collections.iter().find(|collection| !collection.indexes.is_empty()) {
             None => Ok(()),
             Some(collection) => Err(StoreError::NotSupported(format!(
-                "{} has no collection `{}` that Storebench made; load it first, or say what the keys of yours begin with",
-                settings.address.shown, collection.name
+                "Redis has no secondary indexes, and the study wants one on `{}`; leave it out",
+                collection.name
             ))),
-        };
-    }
-    if let Some(collection) = layout.collections.iter().find(|c| c.existing.is_some()) {
-        return Err(StoreError::NotOurs(format!(
-            "collection `{}` names keys that are somebody else's, which are only read; nothing was touched",
-            collection.name
-        )));
-    }
-    let found = inspect(reached, settings).await?;
-    let mut marker = marker(reached, settings).await?;
-    found.allow(&settings.address.shown, "another database", layout, how)?;
-    if how.empties() {
-        wipe(reached, settings, true).await?;
-        marker = None;
-    }
-    let alone = match &marker {
-        Some(marker) => marker.alone,
-        None => found.foreign.is_none(),
-    };
-    let kept = marker.map(|marker| marker.collections).unwrap_or_default();
-    let (mut missing, mut marks) = (Vec::new(), Vec::new());
-    for collection in &layout.collections {
-        let wanted = format_of(collection.body, settings.ordered);
-        let found = kept.iter().find(|(name, ..)| *name == collection.name);
-        let before = found.map(|(.., owner)| *owner);
-        let owner = how.owner(before);
-        if before != Some(owner) {
-            marks.push((collection.name.clone(), owner.mark(&wanted)));
         }
-        match found {
-            Some((_, format, _)) if *format == wanted => {}
-            Some((name, format, _)) => {
-                return Err(StoreError::NotSupported(format!(
-                    "collection `{name}` was made as `{format}`, and the study wants `{wanted}`; load it afresh, or use \
-                     another prefix="
-                )));
+    }
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        let mut found = self.marker().await?;
+        if found.made == Some(true) {
+            return Ok(found);
+        }
+        let mut keys = 0;
+        let mut alive = false;
+        for node in self.reached.each() {
+            let count = node.number(&[b"DBSIZE"]).await?;
+            keys += count;
+            // Keys that have expired are counted until somebody looks for them.
+            alive = alive || count > 0 && node.ask(&[b"RANDOMKEY"]).await? != Value::Nil;
+        }
+        let place = match &self.reached.map {
+            Some(_) => "a cluster".to_owned(),
+            None => format!("database {}", self.settings.database),
+        };
+        found.absent = found.made.is_none() && !alive;
+        if found.made.is_some() {
+            found.foreign = Some(format!(
+                "{place} with {keys} keys, of which {} collections are Storebench's and the others were there before",
+                found.marked.len()
+            ));
+        } else if alive {
+            found.foreign = Some(format!("{place} with {keys} keys and no marker `{}:marker`", self.settings.prefix));
+        }
+        Ok(found)
+    }
+
+    /// Keys of these collections, which exist though Storebench did not make them.
+    async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
+        if found.foreign.is_none() || names.is_empty() {
+            return Ok(None);
+        }
+        let mut taken = None;
+        let settings = self.settings;
+        self.each_page(async |_, keys| {
+            let of_new = keys.iter().filter_map(|key| collection_of(settings, key)).find(|name| names.contains(name));
+            taken = taken.take().or(of_new.map(|name| format!("keys that begin with `{}:{name}`", settings.prefix)));
+            Ok(())
+        })
+        .await?;
+        Ok(taken)
+    }
+
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        let key = self.marker_key();
+        let state: &[u8] = if making.first { b"new" } else { b"there" };
+        let made: &[u8] = if making.made { b"alone" } else { b"beside" };
+        let marks: Vec<_> = making.collections.iter().filter(|planned| planned.marks()).collect();
+        let fields: Vec<String> = marks.iter().map(|planned| field(planned.name())).collect();
+        let mut words: Vec<&[u8]> = vec![b"EVAL", MARK.as_bytes(), b"1", &key, state, made];
+        for (field, planned) in fields.iter().zip(&marks) {
+            let before = planned.before.as_deref().unwrap_or_default();
+            words.extend([field.as_bytes(), before.as_bytes(), planned.mark.as_bytes()]);
+        }
+        let node = self.reached.node_of(&key);
+        match node.call(&words).await? {
+            Value::Error(line) if line.contains("WRONGTYPE") => Err(StoreError::NotOurs(format!(
+                "{} has something else under `{}`, which Storebench did not make; nothing was touched. Use {}",
+                self.shown(),
+                String::from_utf8_lossy(&key),
+                Self::ANOTHER
+            ))),
+            // Asked again for the usual error.
+            Value::Error(_) => node.ask(&words).await.map(|_| Made::Changed),
+            value => Ok(if value.number() == Some(1) { Made::Done } else { Made::Changed }),
+        }
+    }
+
+    /// The marks go last.
+    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+        let settings = self.settings;
+        let ours =
+            |key: &&Vec<u8>| collection_of(settings, key).is_some_and(|name| removal.going.iter().any(|g| g == name));
+        self.each_page(async |node, keys| {
+            let mut requests = Vec::new();
+            let mut count = 0;
+            for key in keys.iter().filter(ours) {
+                resp::command(&mut requests, 2);
+                resp::word(&mut requests, b"UNLINK");
+                resp::word(&mut requests, key);
+                count += 1;
             }
-            None => missing.push(collection.name.clone()),
-        }
+            if count > 0 { node.ask_all(&requests, count).await.map(drop) } else { Ok(()) }
+        })
+        .await?;
+        let key = self.marker_key();
+        let fields: Vec<String> = removal.going.iter().map(|name| field(name)).collect();
+        let mut words: Vec<&[u8]> = vec![b"EVAL", UNMARK.as_bytes(), b"1", &key];
+        words.extend(fields.iter().map(String::as_bytes));
+        self.reached.node_of(&key).ask(&words).await.map(drop)
     }
-    if !alone && !missing.is_empty() {
-        refuse_others(reached, settings, &missing).await?;
-    }
-    write_marker(reached, settings, alone, &marks).await
 }
 
-/// Refuses to take for somebody else's what Storebench made: its order would miss what is written.
-async fn refuse_ours(reached: &mut Reached, settings: &Settings, layout: &Layout) -> Result<(), StoreError> {
-    let made = marker(reached, settings).await?.map(|marker| marker.collections).unwrap_or_default();
-    for existing in layout.collections.iter().filter_map(|c| c.existing.as_ref()) {
-        let within = |(name, ..): &&(String, String, Owner)| {
-            let ours = format!("{}:{name}", settings.prefix);
-            ours.starts_with(&existing.name) || existing.name.starts_with(&ours)
+/// The marker's field of a collection.
+fn field(collection: &str) -> String {
+    format!("collection:{collection}")
+}
+
+impl Prefix<'_> {
+    fn marker_key(&self) -> Vec<u8> {
+        format!("{}:marker", self.settings.prefix).into_bytes()
+    }
+
+    /// What the marker says. Something else under its key is none.
+    pub(super) async fn marker(&mut self) -> Result<Holdings, StoreError> {
+        let key = self.marker_key();
+        let node = self.reached.node_of(&key);
+        let mut found = Holdings::default();
+        let Value::Array(parts) = (match node.call(&[b"HGETALL", &key]).await? {
+            Value::Error(line) if line.starts_with("WRONGTYPE") => return Ok(found),
+            // Asked again for the usual error.
+            Value::Error(_) => node.ask(&[b"HGETALL", &key]).await?,
+            value => value,
+        }) else {
+            return Ok(found);
         };
-        if let Some((name, ..)) = made.iter().find(within) {
-            return Err(StoreError::NotSupported(format!(
-                "{}: keys that begin with `{}` may be those of the collection `{name}`, which Storebench made; leave \
-                 --into-existing out and name the collection",
-                settings.address.shown, existing.name
-            )));
+        for pair in parts.chunks_exact(2) {
+            found.made = found.made.or(Some(false));
+            let [Some(name), Some(value)] = [pair[0].text(), pair[1].text()] else { continue };
+            match name.strip_prefix("collection:") {
+                Some(collection) => found.marked.push(Marked::new(collection, value)),
+                None if name == "made" => found.made = Some(value == "alone"),
+                None => {}
+            }
         }
+        Ok(found)
     }
-    Ok(())
-}
 
-/// Refuses collections whose keys exist though Storebench did not make them.
-async fn refuse_others(reached: &mut Reached, settings: &Settings, missing: &[String]) -> Result<(), StoreError> {
-    let pattern = format!("{}:*", settings.prefix);
-    for node in reached.each() {
-        let mut cursor = 0;
-        loop {
-            let (next, keys) = node.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
-            for key in keys {
-                if let Some(name) = collection_of(settings, &key)
-                    && missing.iter().any(|collection| collection == name)
-                {
-                    return Err(not_ours(
-                        settings,
-                        &format!("keys that begin with `{}:{name}`, but no marker of them", settings.prefix),
-                    ));
+    /// Does something with every page of keys with the prefix, on each node.
+    async fn each_page(
+        &mut self,
+        mut each: impl AsyncFnMut(&mut Connection, Vec<Vec<u8>>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let pattern = format!("{}:*", self.settings.prefix);
+        for node in self.reached.each() {
+            let mut cursor = 0;
+            loop {
+                let (next, keys) = node.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
+                each(node, keys).await?;
+                cursor = next;
+                if cursor == 0 {
+                    break;
                 }
             }
-            cursor = next;
-            if cursor == 0 {
-                break;
+        }
+        Ok(())
+    }
+
+    /// Refuses to take for somebody else's what Storebench made: its order would miss what is written.
+    pub(super) async fn refuse_ours(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        let made = self.marker().await?.marked;
+        for existing in layout.collections.iter().filter_map(|c| c.existing.as_ref()) {
+            let within = |marked: &&Marked| {
+                let ours = format!("{}:{}", self.settings.prefix, marked.name);
+                ours.starts_with(&existing.name) || existing.name.starts_with(&ours)
+            };
+            if let Some(marked) = made.iter().find(within) {
+                return Err(StoreError::NotSupported(format!(
+                    "{}: keys that begin with `{}` may be those of the collection `{}`, which Storebench made; leave \
+                     --into-existing out and name the collection",
+                    self.shown(),
+                    existing.name,
+                    marked.name
+                )));
             }
         }
-    }
-    Ok(())
-}
-
-async fn write_marker(
-    reached: &mut Reached,
-    settings: &Settings,
-    alone: bool,
-    collections: &[(String, String)],
-) -> Result<(), StoreError> {
-    let key = marker_key(settings);
-    let names: Vec<String> = collections.iter().map(|(name, _)| format!("collection:{name}")).collect();
-    let made: &[u8] = if alone { b"alone" } else { b"beside" };
-    let mut words: Vec<&[u8]> = vec![b"HSET", &key, b"made", made];
-    for (name, (_, mark)) in names.iter().zip(collections) {
-        words.extend([name.as_bytes(), mark.as_bytes()]);
-    }
-    let node = reached.node_of(&key);
-    match node.call(&words).await? {
-        Value::Error(line) if line.starts_with("WRONGTYPE") => {
-            Err(not_ours(settings, &format!("something else under `{}`", String::from_utf8_lossy(&key))))
-        }
-        Value::Error(_) => node.ask(&words).await.map(drop),
-        _ => Ok(()),
+        Ok(())
     }
 }
 
@@ -273,45 +268,6 @@ fn collection_of<'k>(settings: &Settings, key: &'k [u8]) -> Option<&'k str> {
         return None;
     }
     std::str::from_utf8(&rest[..end]).ok()
-}
-
-/// Removes everything that studies made here, and what copies wrote if `discard`, the marker last, and only that.
-pub(super) async fn wipe(reached: &mut Reached, settings: &Settings, discard: bool) -> Result<(), StoreError> {
-    let Some(marker) = marker(reached, settings).await? else { return Ok(()) };
-    let goes = |owner: Owner| discard || !owner.is_user();
-    let going: Vec<&str> =
-        marker.collections.iter().filter(|(.., owner)| goes(*owner)).map(|(name, ..)| name.as_str()).collect();
-    let ours = |key: &Vec<u8>| collection_of(settings, key).is_some_and(|name| going.contains(&name));
-    let pattern = format!("{}:*", settings.prefix);
-    for node in reached.each() {
-        let mut cursor = 0;
-        loop {
-            let (next, keys) = node.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
-            let mut requests = Vec::new();
-            let mut count = 0;
-            for key in keys.iter().filter(|key| ours(key)) {
-                resp::command(&mut requests, 2);
-                resp::word(&mut requests, b"UNLINK");
-                resp::word(&mut requests, key);
-                count += 1;
-            }
-            if count > 0 {
-                node.ask_all(&requests, count).await?;
-            }
-            cursor = next;
-            if cursor == 0 {
-                break;
-            }
-        }
-    }
-    let key = marker_key(settings);
-    if going.len() < marker.collections.len() {
-        let fields: Vec<String> = going.iter().map(|name| format!("collection:{name}")).collect();
-        let mut words: Vec<&[u8]> = vec![b"HDEL", &key];
-        words.extend(fields.iter().map(String::as_bytes));
-        return if fields.is_empty() { Ok(()) } else { reached.node_of(&key).ask(&words).await.map(drop) };
-    }
-    reached.node_of(&key).ask(&[b"UNLINK", &key]).await.map(drop)
 }
 
 #[cfg(test)]

@@ -26,18 +26,18 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use storebench_core::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Layout, LocalFuture, Namespace,
-    OpKind, Owner, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
-    Stats, Store, StoreError, Support, evenly,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, LocalFuture,
+    Namespace, OpKind, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
+    Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
 };
 use storebench_core::units::ByteSize;
 use storebench_core::workload::Body;
 
 use crate::fair::FairLock;
-use crate::location::{guarded, path_of};
+use crate::location::path_of;
 use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
-use file::Found;
+use file::DatabaseFile;
 use open::Still;
 pub(crate) use session::SqliteSession;
 use sql::{Format, Table};
@@ -94,6 +94,10 @@ impl SqliteStore {
         };
         let path = path_of(SCHEME.name, path, SCHEME.example)?;
         Ok(Self { url: url.to_owned(), path, settings, writer: Arc::default(), ready: Mutex::new(None) })
+    }
+
+    fn file(&self) -> Result<DatabaseFile<'_>, StoreError> {
+        DatabaseFile::look(&self.path, &self.settings)
     }
 
     fn ready(&self) -> Option<Ready> {
@@ -197,14 +201,7 @@ impl Store for SqliteStore {
                 (ReadConsistency::Strong, "each read sees the last commit"),
             ],
             indexes: true,
-            gives_up_at_timeout: false,
-            inserts_faster: false,
             embedded: true,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            attachments_member: None,
             rows: &[RowsKind::Query],
             notes: vec![
                 "One session writes at a time; the others wait their turn in order, at most for the timeout.",
@@ -212,11 +209,12 @@ impl Store for SqliteStore {
                 "In a file that others made, its journal mode is left as it is. There, and beside what a copy wrote, `os` \
                  never means synchronous=OFF.",
             ],
+            ..Capabilities::default()
         }
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        guarded(&self.path, || file::look(&self.path)).map(|found| found.namespace())
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        Ok(self.file()?.found.holdings())
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -227,23 +225,26 @@ impl Store for SqliteStore {
     }
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
-        match guarded(&self.path, || file::look(&self.path))? {
-            Found::Database(contents) => Ok(contents.names()),
-            Found::Other(what) => Err(file::not_a_database(&self.path, &what)),
-            Found::Nothing | Found::Empty => Ok(Vec::new()),
-        }
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        guarded(&self.path, || file::look(&self.path)).map(|found| found.holdings().owner_of(collection))
+        let file = self.file()?;
+        file.refuse_other()?;
+        Ok(file.found.holdings().names())
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        let found = guarded(&self.path, || file::look(&self.path))?;
-        file::prepare(&self.path, &self.settings, layout, how, &found)?;
+        let mut file = self.file()?;
+        if how.makes_nothing() {
+            let found = file.database()?;
+            theirs::check_there(&file, &found, layout, how == Prepare::ReadOnly)?;
+            if how == Prepare::WriteExisting {
+                theirs::check_writable(&file, &found, layout)?;
+            }
+        } else {
+            file.refuse_other()?;
+            at_once(prepare(&mut file, layout, how))?;
+        }
         let format = |body| Format::of(body, self.settings.jsonb);
         let collections = layout.collections.iter().map(|c| (Table::of(c), c.body, format(c.body))).collect();
-        let ours = guarded(&self.path, || file::look(&self.path))?.is_of_studies();
+        let ours = matches!(self.inspect()?, Namespace::Absent | Namespace::Ours);
         let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
         Ok(())
@@ -360,8 +361,7 @@ impl Store for SqliteStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let found = guarded(&self.path, || file::look(&self.path))?;
-        file::remove(&self.path, &found)
+        at_once(remove(&mut self.file()?))
     }
 }
 

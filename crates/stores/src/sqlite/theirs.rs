@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use storebench_core::store::{Layout, NAME_COLUMNS, StoreError};
+use storebench_core::store::{Holdings, Layout, NAME_COLUMNS, Site as _, StoreError};
 
-use super::Settings;
 use super::errors::{is_of_sql, store_error};
-use super::file::{Contents, kept_otherwise};
+use super::file::DatabaseFile;
 use super::open::{open_reading, open_untouched};
 use super::sql::{self, Format, Table};
 
@@ -17,35 +16,31 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Checks that what the layout names is there; that its keys can be listed only where they are to be.
 pub(super) fn check_there(
-    path: &Path,
-    settings: &Settings,
+    file: &DatabaseFile<'_>,
+    found: &Holdings,
     layout: &Layout,
-    contents: &Contents,
     lists: bool,
 ) -> Result<(), StoreError> {
+    let path = file.path;
     let connection = if lists { open_reading(path)?.0 } else { open_untouched(path)?.0 };
     connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "look at its tables", &e))?;
     for collection in &layout.collections {
         let existing = collection.existing.as_ref();
         let name = existing.map_or(&collection.name, |existing| &existing.name);
-        let format = Format::of(collection.body, settings.jsonb);
-        let made = contents.marker.iter().flat_map(|m| &m.collections).find(|(made, ..)| made == name);
-        if let Some((_, kept, _)) = made.filter(|(_, kept, _)| kept != format.name()) {
-            return Err(kept_otherwise(path, name, kept, format));
-        }
+        let made = found.check_form(file, name, collection.body)?;
         let probe = connection.prepare(&Table::of(collection).probe()).map(drop);
         if let Err(error) = &probe
             && !is_of_sql(error)
         {
             return Err(store_error(path, "look at its tables", error));
         }
-        if existing.is_none() && made.is_none() || probe.is_err() {
+        if existing.is_none() && !made || probe.is_err() {
             let columns = sql::columns(&connection, name).unwrap_or_default();
-            let there = contents.names();
+            let there = found.names();
             let column = |named: Option<&String>, usual: &str| named.map_or(usual.to_owned(), String::clone);
             let key = column(existing.and_then(|e| e.key.as_ref()), "key");
             let body = column(existing.and_then(|e| e.body.as_ref()), "body");
-            let theirs = existing.is_none() && made.is_none() && probe.is_ok();
+            let theirs = existing.is_none() && !made && probe.is_ok();
             let has = if columns.is_empty() {
                 format!("the file has: {}", there.join(", "))
             } else {
@@ -95,23 +90,16 @@ fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -
 }
 
 /// Checks that the tables of others can be written by their keys. Nothing is run.
-pub(super) fn check_writable(
-    path: &Path,
-    settings: &Settings,
-    layout: &Layout,
-    contents: &Contents,
-) -> Result<(), StoreError> {
+pub(super) fn check_writable(file: &DatabaseFile<'_>, found: &Holdings, layout: &Layout) -> Result<(), StoreError> {
+    let path = file.path;
     let (connection, _) = open_untouched(path)?;
     for collection in &layout.collections {
         let name = collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name);
-        if !contents.theirs.iter().any(|theirs| theirs.eq_ignore_ascii_case(name)) {
-            return Err(StoreError::NotSupported(format!(
-                "{}: Storebench made the table `{name}`; leave --into-existing out",
-                path.display()
-            )));
+        if !found.theirs.iter().any(|theirs| file.alike(theirs, name)) {
+            return Err(found.not_theirs(&file.shown(), name));
         }
         let upsert =
-            sql::statement(&Table::of(collection), Format::of(collection.body, settings.jsonb), sql::Kind::Upsert);
+            sql::statement(&Table::of(collection), Format::of(collection.body, file.settings.jsonb), sql::Kind::Upsert);
         if let Err(error) = connection.prepare(&upsert) {
             return Err(StoreError::NotSupported(format!(
                 "{}: `{name}` cannot be written by its keys ({error}); name the column of its primary key, or one with \

@@ -12,6 +12,7 @@ mod driven;
 mod proxy;
 mod scripts;
 mod server;
+mod together;
 
 #[cfg(feature = "couchbase")]
 mod couchbase;

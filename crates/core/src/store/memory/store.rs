@@ -7,8 +7,8 @@ use super::collection::Collection;
 use super::{MemoryDatabase, MemorySession};
 use crate::store::ordered_map::{self, Indexes, Opened};
 use crate::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Namespace,
-    Op, OpKind, Owner, Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Marked,
+    Namespace, Op, OpKind, Owner, Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 /// `memory:`: ordered maps in this process, gone with it. Clones share their documents.
@@ -41,8 +41,8 @@ impl MemoryStore {
 impl State {
     fn holdings(this: Option<&Self>) -> Holdings {
         let owners = this.iter().flat_map(|state| &state.owners);
-        let marked = owners.map(|(name, owner)| (name.clone(), *owner)).collect();
-        Holdings { absent: this.is_none(), foreign: None, marked }
+        let marked = owners.map(|(name, owner)| Marked::new(name.as_str(), owner.mark(""))).collect();
+        Holdings { absent: this.is_none(), marked, ..Holdings::default() }
     }
 
     fn known(&self, name: &str) -> Option<&Arc<Collection>> {

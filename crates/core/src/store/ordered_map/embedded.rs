@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::marker::{index_table, index_tables};
 use super::{Collection, Database, Indexes, Opened, OrderedSession};
 use crate::store::{
-    Capabilities, Description, Durability, Explanation, Holdings, Layout, Namespace, Op, OpKind, Owner, Prepare,
+    Capabilities, Description, Durability, Explanation, Holdings, Layout, Op, OpKind, Prepare,
     ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 
@@ -134,16 +134,8 @@ impl<E: Engine> Store for EmbeddedStore<E> {
         Capabilities { indexes: true, embedded: true, ..self.engine.capabilities() }
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        Ok(self.look()?.0.namespace())
-    }
-
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        Ok(self.look()?.0.marked.into_iter().map(|(name, _)| name).collect())
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        Ok(self.look()?.0.owner_of(collection))
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        Ok(self.look()?.0)
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use crate::store::{CollectionLayout, Layout, Owner, Prepare, StoreError};
+use crate::store::{CollectionLayout, Layout, Marked, Owner, Prepare, StoreError};
 use crate::workload::Body;
 
 /// The record.
@@ -68,8 +68,8 @@ impl Marker {
     }
 
     /// Whose the collections are.
-    pub fn owners(&self) -> Vec<(String, Owner)> {
-        self.collections.iter().map(|made| (made.name.clone(), made.owner)).collect()
+    pub fn owners(&self) -> Vec<Marked> {
+        self.collections.iter().map(|made| Marked::new(made.name.as_str(), made.owner.mark(&made.kind))).collect()
     }
 
     /// Whether a collection holds the user's data.
