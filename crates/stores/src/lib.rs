@@ -8,6 +8,8 @@
 // The futures of Couchbase's client are nested more than 128 deep.
 #![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
+#[cfg(any(feature = "hosted", feature = "memcached", feature = "mongodb", feature = "postgres", feature = "redis"))]
+mod connection;
 #[cfg(feature = "couchbase")]
 mod couchbase;
 #[cfg(feature = "couchdb")]
@@ -42,8 +44,6 @@ mod mongodb;
     allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses little of it")
 )]
 mod net;
-#[cfg(any(feature = "hosted", feature = "memcached", feature = "redis"))]
-mod pipeline;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "ravendb")]

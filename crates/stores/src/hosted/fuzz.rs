@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use storebench_core::store::{Batch, BatchBuf, CollectionId, Op, Reply, Request};
+use storebench_core::store::{Batch, BatchBuf, CollectionId, Op, Reply, Request, Stats, StoreError};
 
-use super::wire::{self, Answer, Ask, Ended, Gave, Hello, Outcome};
+use super::wire::{self, Answer, Ask, Ended, Hello, outcome};
 
 static GOOD: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut batch = BatchBuf::new();
@@ -24,8 +24,8 @@ static GOOD: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         ask(Op::BulkRead { keys: batch.as_batch() }),
         ask(Op::Scan { start: "a", end: Some("b"), limit: 7 }),
         framed(&|out| wire::push(&Ended::Ok(Answer::of(&rows)), out).unwrap()),
-        framed(&|out| wire::push(&Outcome::Ok(Gave::Keys(vec!["a".into(), "b".into()])), out).unwrap()),
-        framed(&|out| wire::push(&Outcome::Ok(Gave::Stats(vec![("bytes".into(), 0.5)])), out).unwrap()),
+        framed(&|out| wire::push(&Ok::<_, StoreError>(vec!["a", "b"]), out).unwrap()),
+        framed(&|out| wire::push(&Ok::<_, StoreError>(vec![("bytes", 0.5)]), out).unwrap()),
     ]
 });
 
@@ -51,7 +51,8 @@ fn understand(frame: &[u8]) {
     if let Ok(Ok(answer)) = postcard::from_bytes::<Ended<'_>>(frame) {
         let _ = answer.reply(&mut batch, &mut rejects).documents;
     }
-    drop((postcard::from_bytes::<Outcome>(frame), postcard::from_bytes::<Hello>(frame)));
+    drop((outcome::<Vec<String>>(frame), outcome::<Stats>(frame), outcome::<()>(frame)));
+    drop(postcard::from_bytes::<Hello>(frame));
 }
 
 crate::fuzz::fuzzed!("hosted", &GOOD.iter().map(Vec::as_slice).collect::<Vec<_>>(), take);

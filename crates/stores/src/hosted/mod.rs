@@ -12,21 +12,20 @@ mod wire;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use storebench_core::store::{
     AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Owner,
     Prepare, Request, Runtime, SessionOptions, Stats, Store, StoreError,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::net::Stream;
-use crate::pipeline::{Connecting, Link};
+use crate::connection::{Dialog, Link, again};
+use crate::net::{Stream, fresh};
 use crate::registry::{OptionHelp, Scheme};
 use session::HostedSession;
-use wire::{Ask, Call, Gave, Hello, Outcome};
+use wire::{Ask, Call, Hello};
 
 pub use serve::serve;
 
@@ -52,7 +51,6 @@ pub(crate) struct HostedStore {
     /// What it was made ready for, for processes that begin later.
     layout: Mutex<Option<(Layout, Prepare)>>,
     version: Mutex<Option<String>>,
-    sessions: AtomicU64,
 }
 
 impl HostedStore {
@@ -63,16 +61,15 @@ impl HostedStore {
                 inner.describe().scheme
             )));
         }
-        Ok(Self {
-            inner,
-            socket: socket.into(),
-            layout: Mutex::default(),
-            version: Mutex::default(),
-            sessions: AtomicU64::new(0),
-        })
+        Ok(Self { inner, socket: socket.into(), layout: Mutex::default(), version: Mutex::default() })
     }
 
-    fn call(&self, call: &Call<'_>, within: Duration) -> Outcome {
+    /// Makes a control call.
+    fn ask<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, StoreError> {
+        self.ask_within(call, LONGEST_CALL)
+    }
+
+    fn ask_within<T: DeserializeOwned>(&self, call: &Call<'_>, within: Duration) -> Result<T, StoreError> {
         let unreachable = |e: io::Error| not_there(&self.socket, &e);
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
         stream.set_read_timeout(Some(within)).map_err(unreachable)?;
@@ -83,23 +80,8 @@ impl HostedStore {
         if !wire::read_frame(&mut stream, &mut buffer).map_err(unreachable)? {
             return Err(unreachable(io::Error::other("it closed the connection")));
         }
-        read_outcome(&buffer)
+        wire::outcome(&buffer)
     }
-
-    fn ask<T>(&self, call: &Call<'_>, take: impl FnOnce(Gave) -> Option<T>) -> Result<T, StoreError> {
-        let gave = self.call(call, LONGEST_CALL)?;
-        take(gave).ok_or_else(|| StoreError::Failed("the process that hosts the store answers something else".into()))
-    }
-
-    fn do_it(&self, call: &Call<'_>) -> Result<(), StoreError> {
-        self.ask(call, |gave| matches!(gave, Gave::Nothing).then_some(()))
-    }
-}
-
-fn read_outcome(bytes: &[u8]) -> Outcome {
-    postcard::from_bytes(bytes).map_err(|e| {
-        StoreError::Failed(format!("the answer of the process that hosts the store cannot be read: {e}"))
-    })?
 }
 
 fn not_there(socket: &Path, error: &io::Error) -> StoreError {
@@ -114,15 +96,19 @@ fn not_there(socket: &Path, error: &io::Error) -> StoreError {
 async fn connect(socket: &Path, hello: &Hello) -> Result<Stream, StoreError> {
     let unreachable = |e: io::Error| not_there(socket, &e);
     let work = async {
-        let mut stream = tokio::net::UnixStream::connect(socket).await.map_err(unreachable)?;
+        let stream = tokio::net::UnixStream::connect(socket).await.map_err(unreachable)?;
+        let mut dialog = Dialog::new(Stream::Unix(stream));
         let mut out = Vec::new();
         wire::push(hello, &mut out).map_err(|e| StoreError::Failed(e.to_string()))?;
-        stream.write_all(&out).await.map_err(unreachable)?;
-        let mut length = [0; 4];
-        stream.read_exact(&mut length).await.map_err(unreachable)?;
-        let mut answer = vec![0; (u32::from_le_bytes(length) as usize).min(1 << 20)];
-        stream.read_exact(&mut answer).await.map_err(unreachable)?;
-        read_outcome(&answer).map(|_| Stream::Unix(stream))
+        dialog.send(&out).await.map_err(unreachable)?;
+        loop {
+            let found = wire::frame(dialog.input()).map_err(|e| unreachable(io::Error::other(e)))?;
+            if let Some((frame, _)) = found {
+                wire::outcome::<()>(frame)?;
+                return Ok(dialog.into_stream().0);
+            }
+            dialog.read().await.map_err(unreachable)?;
+        }
     };
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(done) => done,
@@ -153,26 +139,17 @@ impl Store for HostedStore {
     }
 
     fn inspect(&self) -> Result<Namespace, StoreError> {
-        let version = self.ask(&Call::Describe, |gave| match gave {
-            Gave::Version(version) => Some(version),
-            _ => None,
-        })?;
+        let version = self.ask(&Call::Describe)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
-        self.ask(&Call::Inspect, |gave| match gave {
-            Gave::Namespace(namespace) => Some(namespace),
-            _ => None,
-        })
+        self.ask(&Call::Inspect)
     }
 
     fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.ask(&Call::OwnerOf(collection), |gave| match gave {
-            Gave::Owner(owner) => Some(owner),
-            _ => None,
-        })
+        self.ask(&Call::OwnerOf(collection))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        self.do_it(&Call::Prepare(layout.clone(), how))?;
+        self.ask::<()>(&Call::Prepare(layout.clone(), how))?;
         *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = Some((layout.clone(), how));
         Ok(())
     }
@@ -189,46 +166,29 @@ impl Store for HostedStore {
             how,
         });
         let stream = connect(&self.socket, &hello).await?;
-        let socket = self.socket.clone();
-        let again = Box::new(move || {
-            let (socket, hello) = (socket.clone(), Arc::clone(&hello));
-            Box::pin(async move { connect(&socket, &hello).await }) as Connecting
-        });
-        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let seed = (u64::from(std::process::id()) << 32) ^ (number << 8);
-        Ok(HostedSession::over(Link::connected(stream, again, options.in_flight, options.timeout, seed)))
+        let again =
+            again((self.socket.clone(), hello), |(socket, hello)| async move { connect(&socket, &hello).await });
+        Ok(HostedSession::over(Link::connected(stream, again, options.in_flight, options.timeout, fresh())))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        match self.call(&Call::Settle(at_most), at_most + PATIENCE)? {
-            Gave::Whether(settled) => Ok(settled),
-            _ => Ok(false),
-        }
+        self.ask_within(&Call::Settle(at_most), at_most + PATIENCE)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
-        self.do_it(&Call::Compact)
+        self.ask(&Call::Compact)
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        self.ask(&Call::Stats, |gave| match gave {
-            Gave::Stats(stats) => Some(stats),
-            _ => None,
-        })
+        self.ask(&Call::Stats)
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
-        self.ask(&Call::SampleKeys(collection.0, at_most as u64, seed), |gave| match gave {
-            Gave::Keys(keys) => Some(keys),
-            _ => None,
-        })
+        self.ask(&Call::SampleKeys(collection.0, at_most as u64, seed))
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
-        self.ask(&Call::Cuts(collection.0, ranges as u64), |gave| match gave {
-            Gave::Keys(keys) => Some(keys),
-            _ => None,
-        })
+        self.ask(&Call::Cuts(collection.0, ranges as u64))
     }
 
     fn range_order(&self, collection: CollectionId) -> Option<String> {
@@ -236,10 +196,7 @@ impl Store for HostedStore {
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        self.ask(&Call::Explain(Ask::of(request)), |gave| match gave {
-            Gave::Explanation(explanation) => Some(explanation),
-            _ => None,
-        })
+        self.ask(&Call::Explain(Ask::of(request)))
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -251,10 +208,10 @@ impl Store for HostedStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.do_it(&Call::Close)
+        self.ask(&Call::Close)
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        self.do_it(&Call::Remove)
+        self.ask(&Call::Remove)
     }
 }

@@ -9,13 +9,14 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use serde::Serialize;
 use storebench_core::engine::{Clock, RealClock};
 use storebench_core::store::{
     AnyStore, BatchBuf, CollectionId, Layout, OpError, PhaseStart, Prepare, Reply, Runtime, Session, SessionOptions,
     StoreError, Token,
 };
 
-use super::wire::{self, Answer, Ask, Call, Ended, Gave, Hello, Outcome};
+use super::wire::{self, Answer, Ask, Call, Ended, Hello};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
@@ -83,12 +84,12 @@ impl Host {
                 match opened {
                     Ok(session) => {
                         self.sessions.fetch_add(1, Ordering::SeqCst);
-                        let ended = wire::write_frame::<Outcome>(&mut stream, &Ok(Gave::Nothing))
+                        let ended = wire::write_frame(&mut stream, &Ok::<(), StoreError>(()))
                             .and_then(|()| self.session(stream, session));
                         self.sessions.fetch_sub(1, Ordering::SeqCst);
                         ended
                     }
-                    Err(error) => wire::write_frame::<Outcome>(&mut stream, &Err(error)),
+                    Err(error) => wire::write_frame(&mut stream, &Err::<(), StoreError>(error)),
                 }
             }
         }
@@ -113,53 +114,45 @@ impl Host {
         let mut buffer = Vec::new();
         while wire::read_frame(&mut stream, &mut buffer)? {
             let began = Instant::now();
-            let outcome = loop {
-                let outcome = self.call(postcard::from_bytes(&buffer).map_err(garbage)?);
-                let in_the_way = outcome.is_err() && self.sessions.load(Ordering::SeqCst) > 0;
+            let answer = loop {
+                let (answer, failed) = self.call(postcard::from_bytes(&buffer).map_err(garbage)?)?;
+                let in_the_way = failed && self.sessions.load(Ordering::SeqCst) > 0;
                 if !in_the_way || began.elapsed() >= PATIENCE {
-                    break outcome;
+                    break answer;
                 }
                 std::thread::sleep(Duration::from_millis(1));
             };
-            wire::write_frame(&mut stream, &outcome)?;
+            stream.write_all(&answer)?;
         }
         Ok(())
     }
 
-    fn call(&self, call: Call<'_>) -> Outcome {
+    /// The frame that answers a call, and whether it failed.
+    fn call(&self, call: Call<'_>) -> io::Result<(Vec<u8>, bool)> {
         let store = &self.store;
         let prepared = |now| *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        Ok(match call {
-            Call::Inspect => Gave::Namespace(store.inspect()?),
-            Call::OwnerOf(collection) => Gave::Owner(store.owner_of(collection)?),
-            Call::Describe => wire::version(store.describe()),
-            Call::Prepare(layout, how) => {
-                store.prepare(&layout, how)?;
-                prepared(true);
-                Gave::Nothing
-            }
-            Call::Settle(at_most) => Gave::Whether(store.settle(at_most)?),
-            Call::Compact => {
-                store.compact()?;
-                Gave::Nothing
-            }
-            Call::Stats => Gave::Stats(store.stats()?),
+        match call {
+            Call::Inspect => told(&store.inspect()),
+            Call::OwnerOf(collection) => told(&store.owner_of(collection)),
+            Call::Describe => told(&Ok(store.describe().version)),
+            Call::Prepare(layout, how) => told(&store.prepare(&layout, how).map(|()| prepared(true))),
+            Call::Settle(at_most) => told(&store.settle(at_most)),
+            Call::Compact => told(&store.compact()),
+            Call::Stats => told(&store.stats()),
             Call::SampleKeys(collection, at_most, seed) => {
-                Gave::Keys(store.sample_keys(CollectionId(collection), at_most as usize, seed)?)
+                told(&store.sample_keys(CollectionId(collection), at_most as usize, seed))
             }
-            Call::Cuts(collection, ranges) => Gave::Keys(store.cuts(CollectionId(collection), ranges as usize)?),
-            Call::Explain(ask) => Gave::Explanation(store.explain(&ask.request(&mut BatchBuf::new()))?),
+            Call::Cuts(collection, ranges) => told(&store.cuts(CollectionId(collection), ranges as usize)),
+            Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new()))),
             Call::Close => {
                 prepared(false);
-                store.close()?;
-                Gave::Nothing
+                told(&store.close())
             }
             Call::Remove => {
                 prepared(false);
-                store.remove()?;
-                Gave::Nothing
+                told(&store.remove())
             }
-        })
+        }
     }
 
     /// Does what comes in the order in which it comes, and answers all that came together at once.
@@ -210,6 +203,12 @@ impl Host {
             None => Err(io::Error::other("a store of this process has not answered at once")),
         }
     }
+}
+
+fn told<T: Serialize>(outcome: &Result<T, StoreError>) -> io::Result<(Vec<u8>, bool)> {
+    let mut frame = Vec::new();
+    wire::push(outcome, &mut frame).map_err(io::Error::other)?;
+    Ok((frame, outcome.is_err()))
 }
 
 fn garbage(error: postcard::Error) -> io::Error {

@@ -7,12 +7,12 @@ use storebench_core::store::{
 };
 
 use super::wire::{self, Ask, Ended};
+use crate::connection::{Answers, Link};
 use crate::net::lost;
-use crate::pipeline::{Link, Turn};
 
 /// What is awaited.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Awaited {
+pub(crate) struct Awaited {
     token: Token,
     kind: OpKind,
     abandoned: bool,
@@ -30,25 +30,16 @@ impl HostedSession {
     pub(super) fn over(link: Link<Awaited>) -> Self {
         Self { link, in_flight: 0, rows: BatchBuf::new(), rejects: Vec::new() }
     }
+}
 
-    /// Moves the link on until it gives nothing more.
-    fn advance(&mut self, out: &mut dyn Completions) {
-        loop {
-            match self.link.turn() {
-                Turn::Nothing => return,
-                Turn::Connected => {}
-                Turn::Input => {
-                    if let Err(why) = self.take_answers(out) {
-                        self.link.give_up();
-                        self.lose(&why, out);
-                    }
-                }
-                Turn::Lost(why) => self.lose(&why, out),
-            }
-        }
+impl Answers for HostedSession {
+    type Awaited = Awaited;
+
+    fn link(&mut self, _: usize) -> &mut Link<Awaited> {
+        &mut self.link
     }
 
-    fn take_answers(&mut self, out: &mut dyn Completions) -> Result<(), String> {
+    fn take(&mut self, _: usize, out: &mut dyn Completions) -> Result<(), String> {
         loop {
             let Self { link, in_flight, rows, rejects } = self;
             let Some((front, input)) = link.pipe.front() else { return Ok(()) };
@@ -71,8 +62,7 @@ impl HostedSession {
         }
     }
 
-    /// Ends what was in flight.
-    fn lose(&mut self, why: &str, out: &mut dyn Completions) {
+    fn lose(&mut self, _: usize, why: &str, out: &mut dyn Completions) {
         for (awaited, sent) in self.link.pipe.lose() {
             if !awaited.abandoned {
                 self.in_flight -= 1;
@@ -85,10 +75,7 @@ impl HostedSession {
 
 impl Session for HostedSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        if !self.link.is_up() && self.link.was_woken() {
-            self.advance(out);
-        }
-        if !self.link.is_up() {
+        if !self.is_ready(0, out) {
             return out.complete(token, Err(self.link.not_connected()));
         }
         let awaited = Awaited { token, kind: request.op.kind(), abandoned: false };
@@ -106,7 +93,7 @@ impl Session for HostedSession {
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
         if self.link.has_news(cx) {
-            self.advance(out);
+            self.advance(0, out);
         }
         if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
     }

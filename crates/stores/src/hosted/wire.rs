@@ -4,11 +4,12 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use storebench_core::store::{
-    Batch, BatchBuf, BulkWrite, CollectionId, Description, Durability, ErrorKind, Explanation, Layout, Namespace, Op,
-    OpError, Owner, Prepare, ReadConsistency, Reject, Reply, Request, Stats, StoreError, ViewRows,
+    Batch, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Layout, Op, OpError, Prepare, ReadConsistency,
+    Reject, Reply, Request, StoreError, ViewRows,
 };
 
 /// The longest frame that is believed.
@@ -37,7 +38,7 @@ impl Promises {
     }
 }
 
-/// A control call.
+/// A control call. It is answered by what the store gives for it, or an error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Call<'a> {
     Inspect,
@@ -53,19 +54,6 @@ pub(super) enum Call<'a> {
     Explain(Ask<'a>),
     Close,
     Remove,
-}
-
-/// What a control call gave.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Gave {
-    Nothing,
-    Namespace(Namespace),
-    Owner(Option<Owner>),
-    Version(String),
-    Whether(bool),
-    Stats(Stats),
-    Keys(Vec<String>),
-    Explanation(Option<Explanation>),
 }
 
 /// An operation.
@@ -304,12 +292,11 @@ pub(super) fn write_frame<T: Serialize>(to: &mut impl Write, value: &T) -> io::R
     to.write_all(&out)
 }
 
-/// What a control call gave, or how it failed.
-pub(super) type Outcome = Result<Gave, StoreError>;
-
-/// The version of what is hosted.
-pub(super) fn version(described: Description) -> Gave {
-    Gave::Version(described.version)
+/// Reads what a control call gave, or how it failed.
+pub(super) fn outcome<T: DeserializeOwned>(frame: &[u8]) -> Result<T, StoreError> {
+    postcard::from_bytes::<Result<T, StoreError>>(frame).map_err(|e| {
+        StoreError::Failed(format!("the answer of the process that hosts the store cannot be read: {e}"))
+    })?
 }
 
 #[cfg(test)]

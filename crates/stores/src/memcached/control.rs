@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use storebench_core::store::StoreError;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::connection::Dialog;
 use crate::net::{Address, Host, Stream, connect};
 
 /// How long a server may take to be connected to, and to answer one question.
@@ -14,9 +14,7 @@ const LONGEST_LINE: usize = 64 << 10;
 
 /// A connection, logged in, on which one thing is asked at a time.
 pub(super) struct Connection {
-    stream: Stream,
-    input: Vec<u8>,
-    start: usize,
+    dialog: Dialog,
     pub(super) host: Host,
     patience: Duration,
 }
@@ -30,7 +28,7 @@ impl Connection {
     pub(super) async fn open(address: &Address, patience: Duration) -> Result<(Self, String), StoreError> {
         let host = address.host();
         let stream = connect(host, None, patience).await?;
-        let mut connection = Self { stream, input: Vec::new(), start: 0, host: host.clone(), patience };
+        let mut connection = Self { dialog: Dialog::new(stream), host: host.clone(), patience };
         // Asked before the password is sent: one that asks for none would store it as a document.
         let mut answer = connection.ask(b"version\r\n").await?;
         let asks = !answer.starts_with("VERSION ");
@@ -100,26 +98,26 @@ impl Connection {
 
     /// Sends without waiting for an answer.
     pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), StoreError> {
-        let sending = async {
-            self.stream.write_all(request).await?;
-            self.stream.flush().await
-        };
-        match tokio::time::timeout(self.patience, sending).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(broken(&self.host, &error)),
-            Err(_) => Err(self.silent()),
-        }
+        let sent = tokio::time::timeout(self.patience, self.dialog.send(request)).await;
+        self.in_time(sent)
+    }
+
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let read = tokio::time::timeout(self.patience, self.dialog.read()).await;
+        self.in_time(read)
+    }
+
+    fn in_time(&self, done: Result<std::io::Result<()>, tokio::time::error::Elapsed>) -> Result<(), StoreError> {
+        done.map_err(|_| self.silent())?.map_err(|error| broken(&self.host, &error))
     }
 
     /// The next line, without its end.
     pub(super) async fn line(&mut self) -> Result<Vec<u8>, StoreError> {
         loop {
-            if let Some(length) = memchr::memchr(b'\n', &self.input[self.start..]) {
-                let line = self.input[self.start..self.start + length].trim_ascii_end().to_vec();
-                self.start += length + 1;
-                return Ok(line);
+            if let Some(length) = memchr::memchr(b'\n', self.dialog.input()) {
+                return Ok(self.dialog.take(length + 1).trim_ascii_end().to_vec());
             }
-            if self.input.len() - self.start > LONGEST_LINE {
+            if self.dialog.input().len() > LONGEST_LINE {
                 return Err(self.refusal("a question", "a line without end"));
             }
             self.read().await?;
@@ -128,27 +126,10 @@ impl Connection {
 
     /// So many bytes, and the end of their line.
     pub(super) async fn block(&mut self, bytes: usize) -> Result<Vec<u8>, StoreError> {
-        while self.input.len() - self.start < bytes + 2 {
+        while self.dialog.input().len() < bytes + 2 {
             self.read().await?;
         }
-        let block = self.input[self.start..self.start + bytes].to_vec();
-        self.start += bytes + 2;
-        Ok(block)
-    }
-
-    async fn read(&mut self) -> Result<(), StoreError> {
-        self.input.drain(..self.start);
-        self.start = 0;
-        self.input.reserve(16 << 10);
-        match tokio::time::timeout(self.patience, self.stream.read_buf(&mut self.input)).await {
-            Ok(Ok(0)) => {
-                let end = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the server closed it");
-                Err(broken(&self.host, &end))
-            }
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(broken(&self.host, &error)),
-            Err(_) => Err(self.silent()),
-        }
+        Ok(self.dialog.take(bytes + 2)[..bytes].to_vec())
     }
 
     fn silent(&self) -> StoreError {
@@ -177,11 +158,10 @@ impl Connection {
     /// # Errors
     /// `Unreachable` if it said more than it was asked.
     pub(super) fn into_stream(self) -> Result<Stream, StoreError> {
-        if self.input.len() == self.start {
-            return Ok(self.stream);
+        if !self.dialog.input().is_empty() {
+            return Err(self.refusal("nothing", &String::from_utf8_lossy(self.dialog.input())));
         }
-        let rest = String::from_utf8_lossy(&self.input[self.start..]).into_owned();
-        Err(self.refusal("nothing", &rest))
+        Ok(self.dialog.into_stream().0)
     }
 }
 
@@ -196,6 +176,8 @@ pub(super) fn find<'s>(stats: &'s [(String, String)], name: &str) -> Option<&'s 
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
     use crate::memcached::settings::Settings;
     use crate::registry::Options;

@@ -31,9 +31,8 @@ mod session;
 mod settings;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use storebench_core::store::{
     Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency, Runtime,
@@ -41,14 +40,15 @@ use storebench_core::store::{
 };
 use storebench_core::workload::Body;
 
-use crate::net::{Control, with_net_options};
-use crate::pipeline::{Link, Works};
+use crate::connection::{Link, again};
+use crate::net::{Control, fresh, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::{Connection, PATIENCE, find};
 use keys::Collection;
 use namespace::Prefix;
 use settings::Settings;
 
+use session::Memcached;
 pub(crate) use session::MemcachedSession;
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -84,14 +84,13 @@ pub(crate) struct MemcachedStore {
     settings: Arc<Settings>,
     control: Control,
     state: Mutex<State>,
-    sessions: AtomicU64,
 }
 
 impl MemcachedStore {
     /// Reads the URL; touches nothing.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        Ok(Self { settings, control: Control::default(), state: Mutex::default(), sessions: AtomicU64::new(0) })
+        Ok(Self { settings, control: Control::default(), state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -210,41 +209,22 @@ impl Store for MemcachedStore {
         let settings = connection.stats("settings").await?;
         let largest_bytes =
             find(&settings, "item_size_max").and_then(|n| n.parse().ok()).unwrap_or(DEFAULT_LARGEST_BYTES);
-        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let seed = (u64::from(std::process::id()) << 32) ^ (number << 8);
-        let address = Arc::clone(&self.settings);
-        let again = Box::new(move || {
-            let settings = Arc::clone(&address);
-            Box::pin(async move { Connection::open(&settings.address, PATIENCE).await?.0.into_stream() })
-                as crate::pipeline::Connecting
+        let again = again(Arc::clone(&self.settings), |settings| async move {
+            Connection::open(&settings.address, PATIENCE).await?.0.into_stream()
         });
-        Ok(MemcachedSession {
-            collections: ready.collections,
-            read_only: ready.read_only,
-            largest_bytes,
-            link: Link::connected(connection.into_stream()?, again, options.in_flight, options.timeout, seed),
-            works: Works::default(),
-            in_flight: 0,
-            more: false,
-            scratch: Vec::new(),
-        })
+        let link = Link::connected(connection.into_stream()?, again, options.in_flight, options.timeout, fresh());
+        Ok(MemcachedSession::new(Memcached { largest_bytes }, ready.collections, ready.read_only, vec![link]))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        let start = Instant::now();
         self.control.block_on(async {
             let mut connection = self.reach().await?;
-            loop {
+            settled(at_most, Duration::from_millis(20), async || {
                 let stats = connection.stats("").await?;
                 let busy = ["slab_reassign_running", "hash_is_expanding"];
-                if busy.iter().all(|name| find(&stats, name).is_none_or(|running| running == "0")) {
-                    return Ok(true);
-                }
-                if start.elapsed() >= at_most {
-                    return Ok(false);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+                Ok(busy.iter().all(|name| find(&stats, name).is_none_or(|running| running == "0")))
+            })
+            .await
         })
     }
 

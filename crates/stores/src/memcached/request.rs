@@ -11,7 +11,7 @@ use crate::document::{self, wrong_collection};
 
 /// What the answer to a command means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expect {
+pub(crate) enum Expect {
     /// Stored.
     Stored,
     /// Stored, or not since the key exists already.

@@ -94,12 +94,7 @@ impl Login {
         within: Duration,
         command: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Members<'c>, StoreError> {
-        let mut message = Vec::new();
-        let at = wire::begin(&mut message);
-        command(&mut message);
-        bson::text(&mut message, "$db", &self.source);
-        bson::end(&mut message, at);
-        wire::end(&mut message);
+        let mut message = wire::message(&self.source, command);
         let host = connection.host().clone();
         let reply = connection.call(&mut message, within).await.map_err(|broken| {
             StoreError::Unreachable(format!("{host} broke off while `{}` was logging in: {broken}", self.user))

@@ -8,6 +8,7 @@ use storebench_core::workload::Body;
 use super::bson::{self, ARRAY, DOCUMENT};
 use super::encode::{self, EXPIRY, KEY, REVISION};
 use super::wire;
+use crate::document::counter;
 
 /// What the keys of a collection are in MongoDB. Storebench writes text; others write what they like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,13 +138,7 @@ pub(super) fn members(
     match collection.body {
         Body::Json => encode::members(body, out)?,
         Body::Bytes => bson::binary(out, "b", [body, b""]),
-        Body::Counter => {
-            let number = std::str::from_utf8(body).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-                let shown: String = String::from_utf8_lossy(body).chars().take(40).collect();
-                OpError::new(ErrorKind::Refused, format!("`{shown}` is no decimal integer, which a counter holds"))
-            })?;
-            bson::int64(out, "n", number);
-        }
+        Body::Counter => bson::int64(out, "n", counter(body)?),
     }
     Ok(())
 }

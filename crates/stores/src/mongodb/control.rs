@@ -52,13 +52,7 @@ impl<'t> Desk<'t> {
         within: Duration,
         command: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Answer, StoreError> {
-        let mut message = Vec::new();
-        let at = wire::begin(&mut message);
-        command(&mut message);
-        bson::text(&mut message, "$db", database);
-        bson::end(&mut message, at);
-        wire::end(&mut message);
-        self.send(&mut message, within).await
+        self.send(&mut wire::message(database, command), within).await
     }
 
     /// Sends a message that is built already.

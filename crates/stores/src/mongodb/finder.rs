@@ -214,20 +214,17 @@ impl Finder {
         let stream = connect(host, self.tls.as_ref(), within).await?;
         let within = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let mut connection = Connection::new(stream, host.clone());
-        let mut message = Vec::new();
-        let at = wire::begin(&mut message);
-        bson::int32(&mut message, "hello", 1);
-        bson::nested(&mut message, bson::DOCUMENT, "client", |out| {
-            bson::nested(out, bson::DOCUMENT, "application", |out| bson::text(out, "name", &self.app_name));
-            bson::nested(out, bson::DOCUMENT, "driver", |out| {
-                bson::text(out, "name", "storebench");
-                bson::text(out, "version", env!("CARGO_PKG_VERSION"));
+        let mut message = wire::message("admin", |out| {
+            bson::int32(out, "hello", 1);
+            bson::nested(out, bson::DOCUMENT, "client", |out| {
+                bson::nested(out, bson::DOCUMENT, "application", |out| bson::text(out, "name", &self.app_name));
+                bson::nested(out, bson::DOCUMENT, "driver", |out| {
+                    bson::text(out, "name", "storebench");
+                    bson::text(out, "version", env!("CARGO_PKG_VERSION"));
+                });
+                bson::nested(out, bson::DOCUMENT, "os", |out| bson::text(out, "type", std::env::consts::OS));
             });
-            bson::nested(out, bson::DOCUMENT, "os", |out| bson::text(out, "type", std::env::consts::OS));
         });
-        bson::text(&mut message, "$db", "admin");
-        bson::end(&mut message, at);
-        wire::end(&mut message);
         let other = |what: String| {
             StoreError::Unreachable(format!(
                 "{host} was reached, but it does not speak MongoDB's protocol: {what}; is another server behind this \

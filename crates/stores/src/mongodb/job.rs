@@ -13,7 +13,7 @@ use super::encode::{self, EXPIRY, REVISION};
 use super::errors::{Told, is_ok};
 use super::patch::Changes;
 use super::wire::garbage;
-use crate::document::{CHANGED, EXISTS, prefix_end_text};
+use crate::document::{CHANGED, EXISTS, prefix_end_text, wrong_collection};
 use crate::repeats::{Repeats, Rounds, Within};
 
 /// How often a merge, an append or a prepend begins anew because somebody else was quicker.
@@ -91,10 +91,6 @@ enum Change {
     Merge(serde_json::Value),
     Append(Vec<u8>),
     Prepend(Vec<u8>),
-}
-
-fn wrong_collection(message: &'static str) -> OpError {
-    OpError::new(ErrorKind::Refused, message)
 }
 
 /// What beginning an operation needs.
@@ -463,7 +459,7 @@ impl Job {
         let kind = self.at_stake();
         let Ok(reply) = Members::of(reply) else { return done(self.broken_off(garbage(kind, "no document"))) };
         if !is_ok(reply) {
-            if reply.get("ok").is_none() {
+            if !reply.get("ok").is_some_and(|ok| ok.as_f64().is_some() || ok.kind == bson::BOOL) {
                 return done(self.broken_off(garbage(kind, "it does not say whether it is well")));
             }
             let told = Told::of(reply);

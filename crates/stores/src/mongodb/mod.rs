@@ -55,7 +55,6 @@ mod stats;
 mod url;
 mod wire;
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,7 +64,7 @@ use storebench_core::store::{
     Store, StoreError, Support, evenly, prepare, remove,
 };
 
-use crate::net::Control;
+use crate::net::{Control, fresh};
 use crate::registry::Options;
 use commands::{Builder, Collection, KeyKind, Tails};
 use control::{Desk, LONG, PATIENCE};
@@ -73,7 +72,7 @@ use errors::Told;
 use finder::{Deployment, Role};
 use lane::Lane;
 pub(crate) use session::MongoSession;
-use session::{Client, Shared};
+use session::Shared;
 pub(crate) use url::SCHEME;
 use url::Target;
 
@@ -140,6 +139,11 @@ impl MongoStore {
             .get(id.position())
             .cloned()
             .ok_or_else(|| StoreError::NotSupported("there is no such collection in the prepared layout".into()))
+    }
+
+    /// Makes a control call.
+    fn at_desk<T>(&self, call: impl AsyncFnOnce(&mut Desk<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.control.block_on(async { call(&mut self.desk().await?).await })
     }
 
     /// A connection for control calls; what the server says of itself is kept.
@@ -283,11 +287,8 @@ impl Store for MongoStore {
     async fn open(&self, options: &SessionOptions) -> Result<MongoSession, StoreError> {
         let ready = self.ready()?;
         let wanted = options.in_flight.max(1) as usize;
-        let lane = |role, target: Arc<Target>| {
-            // The finder lives in the target, which the lane's mending task keeps alive.
-            Lane::open(target, role, wanted, options.timeout)
-        };
-        let writes = lane(Role::Primary, Arc::clone(&self.target)).await?;
+        let lane = |role| Lane::open(&self.target, role, wanted, options.timeout);
+        let writes = lane(Role::Primary).await?;
         let deployment = writes.limits.deployment;
         if !promises(Some(deployment)).iter().any(|(promised, _)| *promised == options.durability) {
             let what = match deployment {
@@ -301,21 +302,13 @@ impl Store for MongoStore {
             )));
         }
         let stale = options.consistency == ReadConsistency::StaleOk;
-        let reads = if stale && matches!(deployment, Deployment::ReplicaSet(2..)) {
-            lane(Role::Secondary, Arc::clone(&self.target)).await?
-        } else {
-            Arc::clone(&writes)
-        };
+        let mut lanes = vec![writes];
+        if stale && matches!(deployment, Deployment::ReplicaSet(2..)) {
+            lanes.push(lane(Role::Secondary).await?);
+        }
         let tails = Tails::of(options, self.target.read_concern, deployment != Deployment::Single);
-        // Sessions draw different revisions: the hasher's keys are random in each process and differ each time.
-        let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), session::now_ms());
-        let shared = Arc::new(Shared {
-            collections: ready.collections,
-            tails,
-            read_only: ready.read_only,
-            revisions: AtomicU64::new(seed),
-        });
-        Ok(MongoSession::new(Client { shared, writes, reads }))
+        let shared = Shared { collections: ready.collections, tails, read_only: ready.read_only };
+        Ok(MongoSession::new(shared, lanes, fresh()))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -323,10 +316,7 @@ impl Store for MongoStore {
         if ready.read_only || ready.writes_theirs() {
             return Ok(true);
         }
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            stats::settle(&mut desk, at_most).await
-        })
+        self.at_desk(async |desk| stats::settle(desk, at_most).await)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
@@ -336,8 +326,7 @@ impl Store for MongoStore {
                 "compacting is for collections of Storebench's that may be written".into(),
             ));
         }
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
+        self.at_desk(async |desk| {
             for collection in &ready.collections {
                 let command = |out: &mut Vec<u8>| {
                     bson::text(out, "compact", &collection.name);
@@ -351,18 +340,12 @@ impl Store for MongoStore {
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            stats::read(&mut desk).await
-        })
+        self.at_desk(async |desk| stats::read(desk).await)
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let collection = self.collection(collection)?;
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
-            stats::sample(&mut desk, &collection, at_most, seed).await
-        })
+        self.at_desk(async |desk| stats::sample(desk, &collection, at_most, seed).await)
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
@@ -390,8 +373,7 @@ impl Store for MongoStore {
         if !job::query_message(&mut builder, &request.op).map_err(|error| StoreError::BadUrl(error.to_string()))? {
             return Ok(None);
         }
-        self.control.block_on(async {
-            let mut desk = self.desk().await?;
+        self.at_desk(async |desk| {
             let refused = |told: Told, place: String| told.control(&place, "explain the query");
             let reply = desk.send(&mut message, PATIENCE).await?.map_err(|told| refused(told, desk.place()))?;
             stats::explanation(&reply).map(Some)

@@ -1,83 +1,55 @@
 //! A session: operations, each with a connection to itself while it is under way.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use storebench_core::store::{
-    Completions, FutureSession, OpError, OwnedReply, Request, Respond, Session, SessionCounters, Token,
+    BatchBuf, Completions, ErrorKind, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
 };
 use storebench_core::workload::Body;
 
 use super::commands::{Builder, Collection, Tails};
 use super::job::{Begin, Job, Step};
-use super::lane::{Lane, Taken};
-use crate::net::{STEP, finish};
+use super::lane::{Awaited, Lane};
+use super::wire::{self, garbage};
+use crate::connection::{Answers, Link};
+use crate::net::{draw, lost};
 
-/// One session.
-pub(crate) struct MongoSession {
-    inner: FutureSession<Client>,
-    writes: Arc<Lane>,
-    reads: Arc<Lane>,
-}
-
-impl MongoSession {
-    pub(super) fn new(client: Client) -> Self {
-        let (writes, reads) = (Arc::clone(&client.writes), Arc::clone(&client.reads));
-        Self { inner: FutureSession::new(client), writes, reads }
-    }
-}
-
-impl Session for MongoSession {
-    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        self.inner.submit(request, token, out);
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        self.inner.poll(cx, out)
-    }
-
-    fn abandon(&mut self, token: Token) {
-        self.inner.abandon(token);
-    }
-
-    fn counters(&self) -> SessionCounters {
-        let of = |lane: &Lane| SessionCounters {
-            disconnects: lane.disconnects(),
-            splits: lane.splits.load(Ordering::Relaxed),
-        };
-        let mut counters = of(&self.writes);
-        if !Arc::ptr_eq(&self.writes, &self.reads) {
-            counters += of(&self.reads);
-        }
-        counters
-    }
-}
-
-/// What operations share.
-pub(super) struct Client {
-    pub(super) shared: Arc<Shared>,
-    /// Where writes go, and reads that must see them.
-    pub(super) writes: Arc<Lane>,
-    /// Where other reads go.
-    pub(super) reads: Arc<Lane>,
-}
-
+/// What all operations need.
 pub(super) struct Shared {
     pub(super) collections: Vec<Collection>,
     pub(super) tails: Tails,
     pub(super) read_only: bool,
-    /// Where the drawing of revisions is: the state of splitmix64.
-    pub(super) revisions: AtomicU64,
 }
 
-impl Shared {
-    fn draw(&self) -> i64 {
-        finish(self.revisions.fetch_add(STEP, Ordering::Relaxed)).cast_signed()
-    }
+/// One operation. Its place is used again and again, and keeps its memory.
+struct Place {
+    token: Token,
+    /// None while the place is free.
+    job: Option<Job>,
+    collection: usize,
+    lane: usize,
+    /// The connection within the lane that it is on.
+    line: Option<usize>,
+    /// The next message, until it is on a connection.
+    message: Vec<u8>,
+}
+
+/// One session.
+pub(crate) struct MongoSession {
+    shared: Shared,
+    /// Where the drawing of revisions is: the state of splitmix64.
+    revisions: u64,
+    /// Where writes go, and reads that must see them; then where other reads go, if that is elsewhere.
+    lanes: Vec<Lane>,
+    /// Connections of each lane.
+    width: usize,
+    places: Vec<Place>,
+    free: Vec<usize>,
+    in_flight: usize,
+    /// The number of the last message.
+    requests: u32,
+    splits: u64,
 }
 
 /// Milliseconds since 1970, by this machine's clock.
@@ -85,136 +57,250 @@ pub(super) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
-impl Client {
-    fn begin(&self, request: &Request<'_>, lane: &Lane, message: &mut Vec<u8>) -> Result<Option<Job>, OpError> {
-        let collection = self.shared.collections.get(request.collection.position()).ok_or_else(outside)?;
-        let kind = request.op.kind();
-        if self.shared.read_only && kind.writes() {
-            return Err(read_only());
+fn refused(why: &'static str) -> OpError {
+    OpError::new(ErrorKind::Refused, why)
+}
+
+impl MongoSession {
+    /// Over lanes with as many connections each.
+    pub(super) fn new(shared: Shared, lanes: Vec<Lane>, seed: u64) -> Self {
+        Self {
+            shared,
+            revisions: seed,
+            width: lanes.first().map_or(1, |lane| lane.lines.len()),
+            lanes,
+            places: Vec::new(),
+            free: Vec::new(),
+            in_flight: 0,
+            requests: 0,
+            splits: 0,
         }
-        if collection.body == Body::Counter && matches!(kind, storebench_core::store::OpKind::Page) {
+    }
+
+    /// Begins an operation in a place; its reply where nothing is to be sent.
+    fn begin(&mut self, place: usize, request: &Request<'_>) -> Result<Option<OwnedReply>, OpError> {
+        let Self { shared, revisions, lanes, places, splits, .. } = self;
+        let position = request.collection.position();
+        let outside = || refused("there is no such collection in the prepared layout");
+        let collection = shared.collections.get(position).ok_or_else(outside)?;
+        let kind = request.op.kind();
+        if shared.read_only && kind.writes() {
+            return Err(refused("prepared for reading only; nothing is written"));
+        }
+        if collection.body == Body::Counter && kind == OpKind::Page {
             return Err(OpError::unsupported());
         }
-        let limits = &lane.limits;
+        let place = &mut places[place];
+        place.collection = position;
+        place.lane = if kind.writes() { 0 } else { lanes.len() - 1 };
+        let limits = &lanes[place.lane].limits;
         let begin = Begin {
-            builder: Builder { out: message, collection, tails: &self.shared.tails },
+            builder: Builder { out: &mut place.message, collection, tails: &shared.tails },
             most_document_bytes: limits.most_document_bytes,
             most_message_bytes: limits.most_message_bytes,
             most_writes: limits.most_writes,
-            draw: &mut || self.shared.draw(),
+            draw: &mut || draw(revisions).cast_signed(),
             now_ms: now_ms(),
         };
-        let (job, splits) = begin.begin(request)?;
-        if splits > 0 {
-            lane.splits.fetch_add(splits as u64, Ordering::Relaxed);
-        }
-        Ok(job)
-    }
-}
-
-fn outside() -> OpError {
-    OpError::new(storebench_core::store::ErrorKind::Refused, "there is no such collection in the prepared layout")
-}
-
-fn read_only() -> OpError {
-    OpError::new(storebench_core::store::ErrorKind::Refused, "prepared for reading only; nothing is written")
-}
-
-impl Respond for Client {
-    type Future = Exchange;
-
-    fn respond(&mut self, request: &Request<'_>) -> Exchange {
-        let lane = if request.op.kind().writes() { &self.writes } else { &self.reads };
-        let mut message = lane.buffer();
-        let state = match self.begin(request, lane, &mut message) {
-            Ok(Some(mut job)) => match job.without_asking() {
-                Some(reply) => State::Known(Some(Ok(reply))),
-                None => State::Asking { job, position: request.collection.position() },
-            },
+        let (job, cuts) = begin.begin(request)?;
+        *splits += cuts as u64;
+        place.job = job;
+        Ok(match &mut place.job {
+            Some(job) => job.without_asking(),
             // Nothing was asked for: no document.
-            Ok(None) => State::Known(Some(Ok(if request.contents && asks_for_rows(request) {
-                OwnedReply::documents(0).rows(storebench_core::store::BatchBuf::new())
-            } else {
-                OwnedReply::documents(0)
-            }))),
-            Err(error) => State::Known(Some(Err(error))),
-        };
-        Exchange { shared: Arc::clone(&self.shared), lane: Arc::clone(lane), state, message, taken: None, ticket: None }
+            None if request.contents && gives_rows(kind) => Some(OwnedReply::documents(0).rows(BatchBuf::new())),
+            None => Some(OwnedReply::documents(0)),
+        })
     }
-}
 
-fn asks_for_rows(request: &Request<'_>) -> bool {
-    use storebench_core::store::OpKind;
-    matches!(request.op.kind(), OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::BulkRead)
-}
+    /// An operation has ended.
+    fn end(&mut self, number: usize, result: Result<OwnedReply, OpError>, out: &mut dyn Completions) {
+        let token = self.places[number].token;
+        self.leave(number);
+        out.complete(
+            token,
+            match &result {
+                Ok(reply) => Ok(reply.as_reply()),
+                Err(error) => Err(error.clone()),
+            },
+        );
+    }
 
-/// One operation, from its first message to its reply.
-pub(super) struct Exchange {
-    shared: Arc<Shared>,
-    lane: Arc<Lane>,
-    state: State,
-    message: Vec<u8>,
-    taken: Option<Taken>,
-    ticket: Option<u64>,
-}
+    fn leave(&mut self, number: usize) {
+        let place = &mut self.places[number];
+        (place.job, place.line) = (None, None);
+        // One long message must not keep its memory for ever.
+        const LARGE: usize = 4 << 20;
+        if place.message.capacity() > LARGE {
+            place.message = Vec::new();
+        }
+        self.free.push(number);
+        self.in_flight -= 1;
+    }
 
-// One for each operation in flight, in a place of its own: boxing the larger would cost an allocation.
-#[allow(clippy::large_enum_variant)]
-enum State {
-    /// Ended without asking.
-    Known(Option<Result<OwnedReply, OpError>>),
-    Asking {
-        job: Job,
-        position: usize,
-    },
-}
+    /// Ends an operation of which no answer comes any more.
+    fn break_off(&mut self, number: usize, error: impl FnOnce(OpKind) -> OpError, out: &mut dyn Completions) {
+        if let Some(job) = &mut self.places[number].job {
+            let result = job.broken_off(error(job.at_stake()));
+            self.end(number, result, out);
+        }
+    }
 
-impl Future for Exchange {
-    type Output = Result<OwnedReply, OpError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { shared, lane, state, message, taken, ticket } = self.get_mut();
-        let (job, position) = match state {
-            State::Known(known) => return Poll::Ready(known.take().unwrap_or_else(|| Err(outside()))),
-            State::Asking { job, position } => (job, *position),
-        };
-        loop {
-            let using = match taken {
-                Some(using) => using,
-                None => match ready!(lane.poll_take(cx, ticket)) {
-                    Ok(got) => taken.insert(got),
-                    Err(error) => return Poll::Ready(Err(error)),
-                },
-            };
-            if let Err(broken) = ready!(using.connection.poll_exchange(message, cx)) {
-                *taken = None;
-                lane.lost();
-                return Poll::Ready(job.broken_off(broken.operation(job.at_stake())));
+    /// Gives waiting operations to idle connections; without a connection to wait for they end as *temporary*.
+    fn dispatch(&mut self, lane: usize, out: &mut dyn Completions) {
+        while !self.lanes[lane].waiting.is_empty() {
+            let Some(line) = self.lanes[lane].idle.pop() else { break };
+            // It was woken while it was idle: most likely the server closed it.
+            if self.lanes[lane].lines[line].link.was_woken() {
+                self.advance(lane * self.width + line, out);
             }
-            let reply = using.connection.reply();
-            let Some(collection) = shared.collections.get(position) else { return Poll::Ready(Err(outside())) };
-            match job.answer(reply, message, collection, &shared.tails, &mut || shared.draw()) {
-                Step::Again => {}
-                Step::Done { result, elsewhere } => {
-                    if let Some(using) = taken.take() {
-                        lane.give_back(using, elsewhere);
-                    }
-                    return Poll::Ready(result);
-                }
+            if !self.lanes[lane].lines[line].link.is_up() {
+                continue;
+            }
+            if let Some(place) = self.lanes[lane].waiting.pop_front() {
+                self.send(place, line);
+                self.lanes[lane].dirty.push(line);
+            }
+        }
+        if !self.lanes[lane].waiting.is_empty() && !self.lanes[lane].lines.iter().any(|line| line.link.is_up()) {
+            while let Some(place) = self.lanes[lane].waiting.pop_front() {
+                let error = self.lanes[lane].lines[0].link.not_connected();
+                self.break_off(place, |_| error, out);
             }
         }
     }
+
+    /// Puts the message of an operation on a connection on which nothing else is.
+    fn send(&mut self, number: usize, line: usize) {
+        self.requests = self.requests.wrapping_add(1);
+        let place = &mut self.places[number];
+        place.line = Some(line);
+        wire::number(&mut place.message, self.requests);
+        let awaited = Awaited { place: number, request: self.requests };
+        let buffer = self.lanes[place.lane].lines[line].link.pipe.request(awaited, true);
+        std::mem::swap(buffer, &mut place.message);
+    }
 }
 
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.lane.give_buffer_back(std::mem::take(&mut self.message));
-        if self.ticket.is_some() {
-            self.lane.leave(self.ticket.take());
+fn gives_rows(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::BulkRead)
+}
+
+impl Answers for MongoSession {
+    type Awaited = Awaited;
+
+    fn link(&mut self, number: usize) -> &mut Link<Awaited> {
+        &mut self.lanes[number / self.width].lines[number % self.width].link
+    }
+
+    fn take(&mut self, number: usize, out: &mut dyn Completions) -> Result<(), String> {
+        let (lane, line) = (number / self.width, number % self.width);
+        let Self { lanes, places, shared, revisions, .. } = self;
+        let pipe = &mut lanes[lane].lines[line].link.pipe;
+        let all_sent = pipe.sendable().is_empty();
+        let (awaited, input) = pipe.look();
+        let Some(Awaited { place: number, request }) = awaited.map(|awaited| *awaited) else {
+            return Err("the server sent what nobody asked for".into());
+        };
+        let found = match wire::reply(input, request) {
+            Ok(Some(_)) if !all_sent => Err("it answers what was not asked yet"),
+            found => found,
+        };
+        let document = match found {
+            Ok(Some(document)) => document,
+            Ok(None) => return Ok(()),
+            Err(what) => {
+                pipe.pop();
+                self.break_off(number, |kind| garbage(kind, what), out);
+                return Err(what.into());
+            }
+        };
+        let Place { job: Some(job), collection, message, .. } = &mut places[number] else {
+            return Err("an answer to what has ended".into());
+        };
+        let collection = &shared.collections[*collection];
+        let mut draw = || draw(revisions).cast_signed();
+        let step = job.answer(&input[document], message, collection, &shared.tails, &mut draw);
+        let length = input.len();
+        pipe.consume(length);
+        pipe.pop();
+        match step {
+            Step::Again => self.send(number, line),
+            Step::Done { result, elsewhere } => {
+                self.lanes[lane].give_back(line, elsewhere);
+                self.end(number, result, out);
+            }
         }
-        // Given up on the way: the answer may still come, so the connection is of no more use.
-        if self.taken.take().is_some() {
-            self.lane.given_up();
+        Ok(())
+    }
+
+    fn lose(&mut self, number: usize, why: &str, out: &mut dyn Completions) {
+        let lane = &mut self.lanes[number / self.width];
+        let line = number % self.width;
+        lane.forget(line);
+        let link = &mut lane.lines[line].link;
+        let unsent = link.not_connected();
+        for (awaited, sent) in link.pipe.lose() {
+            self.break_off(awaited.place, |kind| if sent { lost(kind, why) } else { unsent.clone() }, out);
         }
+    }
+
+    fn connected(&mut self, number: usize) {
+        self.lanes[number / self.width].idle.push(number % self.width);
+    }
+}
+
+impl Session for MongoSession {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            let message = Vec::new();
+            self.places.push(Place { token, job: None, collection: 0, lane: 0, line: None, message });
+            self.places.len() - 1
+        });
+        self.places[number].token = token;
+        self.in_flight += 1;
+        match self.begin(number, request) {
+            Ok(None) => {
+                let lane = self.places[number].lane;
+                self.lanes[lane].waiting.push_back(number);
+                self.dispatch(lane, out);
+            }
+            Ok(Some(reply)) => self.end(number, Ok(reply), out),
+            Err(error) => self.end(number, Err(error), out),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::flush);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        for number in 0..self.lanes.len() * self.width {
+            if self.link(number).has_news(cx) {
+                self.advance(number, out);
+            }
+        }
+        for lane in 0..self.lanes.len() {
+            self.dispatch(lane, out);
+            self.lanes[lane].flush();
+        }
+        if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Closes the connection it is on: an answer that comes late must not be taken for another's.
+    fn abandon(&mut self, token: Token) {
+        let found = self.places.iter().position(|place| place.job.is_some() && place.token == token);
+        let Some(number) = found else { return };
+        let lane = &mut self.lanes[self.places[number].lane];
+        match self.places[number].line {
+            None => lane.waiting.retain(|waiting| *waiting != number),
+            Some(line) => lane.take_back(line),
+        }
+        self.leave(number);
+    }
+
+    fn counters(&self) -> SessionCounters {
+        let lines = self.lanes.iter().flat_map(|lane| &lane.lines);
+        SessionCounters { disconnects: lines.map(|line| line.link.disconnects()).sum(), splits: self.splits }
     }
 }

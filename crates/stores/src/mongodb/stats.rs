@@ -12,7 +12,7 @@ use super::control::{Desk, PATIENCE};
 use super::decode;
 use super::encode::KEY;
 use super::job::key_text;
-use crate::net::draw;
+use crate::net::{draw, settled};
 
 /// Paths in `serverStatus`, each with its name here and what it is to be multiplied by:
 /// <https://www.mongodb.com/docs/manual/reference/command/serverStatus/>.
@@ -109,17 +109,13 @@ pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<boo
         Err(_) if begun.elapsed() >= at_most => return Ok(false),
         Err(error) => return Err(error),
     }
-    loop {
+    let left = at_most.saturating_sub(begun.elapsed());
+    settled(left, Duration::from_millis(100), async || {
         let stats = read(desk).await?;
         let of = |name: &str| stats.iter().find(|(other, _)| other == name).map_or(0.0, |(_, value)| *value);
-        if of("checkpoints_running") == 0.0 && of("queued_writers") == 0.0 {
-            return Ok(true);
-        }
-        if begun.elapsed() >= at_most {
-            return Ok(false);
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        Ok(of("checkpoints_running") == 0.0 && of("queued_writers") == 0.0)
+    })
+    .await
 }
 
 /// Keys of a collection by `$sample`. The server draws them; `seed` decides their order only.

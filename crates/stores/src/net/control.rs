@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use storebench_core::store::StoreError;
 use tokio::runtime::{Builder, Runtime};
@@ -26,5 +27,26 @@ impl Control {
         let result = runtime.block_on(call);
         *place = Some(runtime);
         result
+    }
+}
+
+/// Asks every so often whether a store has come to rest, at most so long; says whether it has.
+///
+/// # Errors
+/// Those of asking.
+pub(crate) async fn settled(
+    at_most: Duration,
+    every: Duration,
+    mut ask: impl AsyncFnMut() -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let begun = Instant::now();
+    loop {
+        if ask().await? {
+            return Ok(true);
+        }
+        if begun.elapsed() >= at_most {
+            return Ok(false);
+        }
+        tokio::time::sleep(every).await;
     }
 }

@@ -8,8 +8,14 @@ pub(crate) fn mix(seed: u64, bytes: &[u8]) -> u64 {
     draw(&mut hash)
 }
 
+/// A number that is another one each time, in each process.
+pub(crate) fn fresh() -> u64 {
+    // The keys of the hasher are random in each process, and differ each time.
+    std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
+}
+
 /// How far the state of splitmix64 goes on with each number (Steele, Lea, Flood 2014).
-pub(crate) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The next number of splitmix64.
 pub(crate) fn draw(state: &mut u64) -> u64 {
@@ -18,7 +24,7 @@ pub(crate) fn draw(state: &mut u64) -> u64 {
 }
 
 /// The number of a state of splitmix64: neighbours have nothing in common, and no two states one number.
-pub(crate) const fn finish(state: u64) -> u64 {
+const fn finish(state: u64) -> u64 {
     let mut z = state;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -24,7 +24,7 @@ mod tls;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use lost::{lost, not_connected};
-pub(crate) use mix::{STEP, draw, finish, mix};
+pub(crate) use mix::{draw, fresh, mix};
 pub(crate) use stream::Stream;
 #[cfg(all(test, feature = "net"))]
 pub(crate) use tls::tests::{held_reader, squeeze};
@@ -32,7 +32,7 @@ pub(crate) use tls::tests::{held_reader, squeeze};
 pub(crate) use {
     address::{Address, Host},
     connect::{connect, encrypt},
-    control::Control,
+    control::{Control, settled},
     secret::Secret,
     tls::Tls,
 };

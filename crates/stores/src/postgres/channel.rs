@@ -1,18 +1,10 @@
-//! One connection as bytes: read into one buffer, messages found in place; and control calls over it.
+//! Control calls over one connection, and the beginning of every session's.
 
-use std::future::poll_fn;
 use std::io;
-use std::ops::Range;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::wire::{self, Columns, Garbled, Look, ServerError};
+use crate::connection::Dialog;
 use crate::net::Stream;
-
-/// What was read holds at least so many bytes, so that one read takes what the socket has.
-const INPUT_BYTES: usize = 64 << 10;
 
 /// Why a connection is of no use any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,90 +40,39 @@ impl<E: Into<Lost>> From<E> for Fault {
 /// A row of a control call, as text.
 pub(super) type Row = Vec<Option<String>>;
 
-/// A connection and what was read from it.
-pub(super) struct Channel {
-    pub(super) stream: Stream,
-    input: Vec<u8>,
-    start: usize,
-    end: usize,
-}
+/// A connection for control calls.
+pub(super) struct Channel(Dialog);
 
 impl Channel {
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, input: vec![0; INPUT_BYTES], start: 0, end: 0 }
+        Self(Dialog::new(stream))
+    }
+
+    /// The connection for other use, once what had begun to come is whole; nobody asked for it.
+    pub(super) async fn into_stream(mut self) -> Result<Stream, Lost> {
+        while !self.unread().is_empty() {
+            self.receive().await?;
+        }
+        Ok(self.0.into_stream().0)
     }
 
     /// What was read and not taken yet, for telling who else may be talking.
     pub(super) fn unread(&self) -> &[u8] {
-        &self.input[self.start..self.end]
-    }
-
-    /// The next whole message: its tag, and where its body lies in [`Channel::body`].
-    pub(super) fn message(&mut self) -> Result<Option<(u8, Range<usize>)>, Garbled> {
-        match wire::look(self.unread())? {
-            Look::Whole(tag, bytes) => {
-                let body = self.start + 5..self.start + bytes;
-                self.start += bytes;
-                Ok(Some((tag, body)))
-            }
-            Look::Part(bytes) => {
-                self.make_room(bytes);
-                Ok(None)
-            }
-        }
-    }
-
-    /// The body of a message, until the next read.
-    pub(super) fn body(&self, range: Range<usize>) -> &[u8] {
-        &self.input[range]
-    }
-
-    /// Makes the buffer such that a message of so many bytes fits behind `start`. It grows with what
-    /// arrives, not with what a length claims.
-    fn make_room(&mut self, bytes: usize) {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
-        if self.start > 0 && self.start + bytes > self.input.len() {
-            self.input.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        if self.end == self.input.len() {
-            self.input.resize(self.input.len() * 2, 0);
-        }
-    }
-
-    /// Reads what the socket has; 0 bytes is its end.
-    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut free = ReadBuf::new(&mut self.input[self.end..]);
-        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut free))?;
-        let read = free.filled().len();
-        self.end += read;
-        Poll::Ready(Ok(read))
+        self.0.input()
     }
 
     /// Writes all of it.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Lost> {
-        let mut sent = 0;
-        poll_fn(|cx| {
-            while sent < bytes.len() {
-                sent += ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[sent..]))?;
-            }
-            Pin::new(&mut self.stream).poll_flush(cx)
-        })
-        .await
-        .map_err(Lost::from)
+        Ok(self.0.send(bytes).await?)
     }
 
-    /// Waits for the next message.
-    pub(super) async fn receive(&mut self) -> Result<(u8, Range<usize>), Lost> {
+    /// Waits for the next message: its tag and its body.
+    pub(super) async fn receive(&mut self) -> Result<(u8, &[u8]), Lost> {
         loop {
-            if let Some(message) = self.message()? {
-                return Ok(message);
+            if let Look::Whole(tag, bytes) = wire::look(self.unread())? {
+                return Ok((tag, &self.0.take(bytes)[5..]));
             }
-            if poll_fn(|cx| self.poll_fill(cx)).await? == 0 {
-                return Err(Lost("the server closed the connection".into()));
-            }
+            self.0.read().await?;
         }
     }
 
@@ -148,7 +89,6 @@ impl Channel {
         let (mut rows, mut error) = (Vec::new(), None);
         loop {
             let (tag, body) = self.receive().await?;
-            let body = self.body(body);
             match tag {
                 b'D' => {
                     let mut columns = Columns::of(body)?;

@@ -10,6 +10,7 @@ use super::login::Target;
 use super::sql::{Statement, Table, literal};
 use super::wire::oid;
 use crate::document::prefix_end_text;
+use crate::net::settled;
 
 /// Fields of the server's own statistics, by where they come from, with the name they get here. Versions
 /// differ in which they have; what is not there is left out.
@@ -161,17 +162,12 @@ pub(super) async fn settle(
         }
     }
     channel.query("SET statement_timeout = 0").await.map_err(|fault| target.fault("settle", &fault))?;
-    loop {
+    settled(at_most.saturating_sub(begun.elapsed()), Duration::from_millis(50), async || {
         let running = "SELECT 1 FROM pg_stat_progress_vacuum WHERE datname = current_database()";
         let rows = channel.query(running).await.map_err(|fault| target.fault("see whether it is idle", &fault))?;
-        if rows.is_empty() {
-            return Ok(true);
-        }
-        if begun.elapsed() >= at_most {
-            return Ok(false);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        Ok(rows.is_empty())
+    })
+    .await
 }
 
 /// Removes dead rows of the tables of ours so that their space is used again.

@@ -1,20 +1,17 @@
-//! What is in flight on a connection: requests in the order they were sent, and what their answers
-//! mean. Knows nothing of sockets.
+//! What the answers on a connection mean. Knows nothing of sockets.
 
-use std::collections::VecDeque;
-
-use storebench_core::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, SessionCounters, Token};
+use storebench_core::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, Token};
 
 use super::bulk::Bulk;
 use super::channel::Lost;
 use super::errors::op_error;
 use super::wire::{self, Columns, ServerError};
 use crate::document::CHANGED;
-use crate::net::{lost, not_connected};
+use crate::net::lost;
 
 /// What an answer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     /// One row at most: revision and document.
     Read { contents: bool, jsonb: bool },
     /// One row at most.
@@ -37,13 +34,11 @@ pub(super) enum What {
 
 /// One request in flight. Ends with a ReadyForQuery: its transaction is committed only then.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// None once it has completed or was abandoned.
     pub(super) token: Option<Token>,
     pub(super) op: OpKind,
     pub(super) what: What,
-    /// Where it begins, in bytes since the connection was made.
-    pub(super) begin: u64,
 }
 
 /// What has come of the answer to the first entry.
@@ -58,7 +53,7 @@ struct Answer {
     warning: Option<ServerError>,
 }
 
-/// What a ReadyForQuery asks of the session.
+/// What the end of a request asks of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing.
@@ -69,15 +64,15 @@ pub(super) enum Next {
     Unprepared(usize),
 }
 
-/// Requests in flight and the bulk writes among them.
+/// The answer to the first request in flight as far as it came, and the bulk writes among the requests.
 #[derive(Default)]
 pub(super) struct Flow {
-    pub(super) entries: VecDeque<Entry>,
     answer: Answer,
     batch: BatchBuf,
     pub(super) bulks: Vec<Bulk>,
     pub(super) free_bulks: Vec<usize>,
-    pub(super) counters: SessionCounters,
+    /// How often a bulk write was cut in two.
+    pub(super) splits: u64,
     /// Whether a commit waits for standbys: then a warning says that it did not.
     waits_for_standbys: bool,
     /// Why a statement could not be prepared: what its users would be told is only that there is none.
@@ -90,11 +85,6 @@ impl Flow {
         Self { waits_for_standbys, ..Self::default() }
     }
 
-    /// Whether nothing is in flight.
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// A place for a bulk write.
     pub(super) fn take_bulk(&mut self) -> usize {
         self.free_bulks.pop().unwrap_or_else(|| {
@@ -103,12 +93,18 @@ impl Flow {
         })
     }
 
-    /// Takes one message of the server.
-    pub(super) fn message(&mut self, tag: u8, body: &[u8], out: &mut dyn Completions) -> Result<Next, Lost> {
+    /// Takes one message of the server in answer to the first request in flight; whether it has ended with that.
+    pub(super) fn message(
+        &mut self,
+        entry: Option<&mut Entry>,
+        tag: u8,
+        body: &[u8],
+        out: &mut dyn Completions,
+    ) -> Result<bool, Lost> {
         match tag {
-            b'D' => self.row(body, out)?,
+            b'D' => self.row(entry.ok_or(wire::Garbled)?, body, out)?,
             b'C' => self.answer.affected = wire::affected(body),
-            b'Z' => return self.end(out),
+            b'Z' => return entry.map(|_| true).ok_or(wire::Garbled.into()),
             b'E' => {
                 let error = ServerError::read(body);
                 if error.ends_connection() {
@@ -126,11 +122,10 @@ impl Flow {
             b'S' | b'A' | b'1' | b'2' | b'3' | b'G' | b'I' | b'T' | b't' | b'n' | b's' => {}
             _ => return Err(wire::Garbled.into()),
         }
-        Ok(Next::Nothing)
+        Ok(false)
     }
 
-    fn row(&mut self, body: &[u8], out: &mut dyn Completions) -> Result<(), Lost> {
-        let entry = self.entries.front_mut().ok_or(wire::Garbled)?;
+    fn row(&mut self, entry: &mut Entry, body: &[u8], out: &mut dyn Completions) -> Result<(), Lost> {
         let mut columns = Columns::of(body)?;
         self.answer.rows += 1;
         match entry.what {
@@ -174,8 +169,7 @@ impl Flow {
     }
 
     /// The first request has ended.
-    fn end(&mut self, out: &mut dyn Completions) -> Result<Next, Lost> {
-        let entry = self.entries.pop_front().ok_or(wire::Garbled)?;
+    pub(super) fn end(&mut self, entry: &Entry, out: &mut dyn Completions) -> Next {
         let answer = std::mem::take(&mut self.answer);
         match entry.what {
             What::Bulk(place) => {
@@ -185,35 +179,33 @@ impl Flow {
                         self.bulks[place].part_done(answer.affected);
                         None
                     }
-                    (Some(meaning), Some(error)) => {
-                        self.bulks[place].part_failed(error, meaning, &mut self.counters.splits)
-                    }
+                    (Some(meaning), Some(error)) => self.bulks[place].part_failed(error, meaning, &mut self.splits),
                     (meaning, None) => meaning,
                 };
-                return Ok(match ended {
+                return match ended {
                     None => Next::Bulk(place),
                     error => {
                         self.end_bulk(place, error, out);
                         Next::Nothing
                     }
-                });
+                };
             }
             What::Prepare(statement) => {
                 if let Some(error) = answer.error {
                     self.prepare_error = Some(error);
-                    return Ok(Next::Unprepared(statement));
+                    return Next::Unprepared(statement);
                 }
-                return Ok(Next::Nothing);
+                return Next::Nothing;
             }
             _ => {}
         }
-        let Some(token) = entry.token else { return Ok(Next::Nothing) };
+        let Some(token) = entry.token else { return Next::Nothing };
         let result = match self.answer_error(&answer, entry.op) {
             Some(error) => Err(error),
-            None => self.reply(&entry, &answer),
+            None => self.reply(entry, &answer),
         };
         out.complete(token, result);
-        Ok(Next::Nothing)
+        Next::Nothing
     }
 
     /// What an answer failed with, if it did.
@@ -269,38 +261,31 @@ impl Flow {
     }
 
     /// Nobody waits for this operation any more. Its answer is dropped when it comes.
-    pub(super) fn abandon(&mut self, token: Token) {
-        for entry in &mut self.entries {
-            match entry.what {
-                What::Bulk(place) if self.bulks[place].token == Some(token) => {
-                    self.bulks[place].token = None;
-                    return;
-                }
-                _ if entry.token == Some(token) => {
-                    entry.token = None;
-                    return;
-                }
-                _ => {}
-            }
+    pub(super) fn abandon<'e>(&mut self, mut entries: impl Iterator<Item = &'e mut Entry>, token: Token) {
+        let bulks = &mut self.bulks;
+        let of = |entry: &&mut Entry| match entry.what {
+            What::Bulk(place) => bulks[place].token == Some(token),
+            _ => entry.token == Some(token),
+        };
+        match entries.find(of) {
+            Some(Entry { what: What::Bulk(place), .. }) => self.bulks[*place].token = None,
+            Some(entry) => entry.token = None,
+            None => {}
         }
     }
 
-    /// Whether the request that the server is at has been abandoned.
-    pub(super) fn stuck(&self) -> bool {
-        self.entries.front().is_some_and(|entry| match entry.what {
-            What::Bulk(place) => self.bulks[place].token.is_none(),
-            What::Prepare(_) => false,
-            _ => entry.token.is_none(),
-        })
-    }
-
-    /// The connection broke when so many bytes had been sent: everything in flight ends.
-    pub(super) fn lose(&mut self, sent: u64, why: &str, out: &mut dyn Completions) {
+    /// The connection broke: everything in flight ends, each with whether anything of it was sent.
+    pub(super) fn lose(
+        &mut self,
+        entries: impl Iterator<Item = (Entry, bool)>,
+        why: &str,
+        unsent: &OpError,
+        out: &mut dyn Completions,
+    ) {
         self.answer = Answer::default();
-        self.counters.disconnects += 1;
-        while let Some(entry) = self.entries.pop_front() {
+        for (entry, sent) in entries {
             // What was not sent was not done.
-            let error = if entry.begin >= sent { not_connected() } else { lost(entry.op, why) };
+            let error = if sent { lost(entry.op, why) } else { unsent.clone() };
             match (entry.what, entry.token) {
                 (What::Bulk(place), _) => {
                     let error = if self.bulks[place].begun { lost(entry.op, why) } else { error };

@@ -1,9 +1,12 @@
 //! Messages of any bytes, to every request that may wait for them.
 
+use std::collections::VecDeque;
+
 use storebench_core::store::{BulkWrite, Completions, OpError, OpKind, Reply, Token};
 
 use super::flow::{Entry, Flow, What};
 use super::wire::{Look, ServerError, affected, look};
+use crate::net::not_connected;
 
 const GOOD: &[&[u8]] = &[
     b"2\0\0\0\x04D\0\0\0\x19\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x07\x01{\"a\":1C\0\0\0\rSELECT 1\0Z\0\0\0\x05I",
@@ -44,20 +47,23 @@ fn take(bytes: &[u8]) {
             What::Rows { contents, jsonb },
             What::Prepare(0),
         ];
+        let mut entries = VecDeque::new();
         // Each of them is the first once.
         for step in 0..kinds.len() {
             let what = kinds[(turn + step) % kinds.len()];
-            flow.entries.push_back(Entry { token: Some(Token(step as u64)), op: OpKind::Upsert, what, begin: 0 });
+            entries.push_back(Entry { token: Some(Token(step as u64)), op: OpKind::Upsert, what });
         }
         let mut rest = bytes;
         while let Ok(Look::Whole(tag, length)) = look(rest) {
             assert!((5..=rest.len()).contains(&length), "a message of {length} bytes in {}", rest.len());
-            if flow.message(tag, &rest[5..length], &mut Drop).is_err() {
-                break;
+            match flow.message(entries.front_mut(), tag, &rest[5..length], &mut Drop) {
+                Ok(false) => {}
+                Ok(true) => drop(entries.pop_front().map(|entry| flow.end(&entry, &mut Drop))),
+                Err(_) => break,
             }
             rest = &rest[length..];
         }
-        flow.lose(0, "the end", &mut Drop);
+        flow.lose(entries.drain(..).map(|entry| (entry, false)), "the end", &not_connected(), &mut Drop);
     }
 }
 

@@ -149,9 +149,9 @@ impl Target {
         let mut scram: Option<ScramSha256> = None;
         let mut server_proved = false;
         loop {
-            let (tag, range) = channel.receive().await?;
+            let (tag, body) = channel.receive().await?;
+            let body = body.to_vec();
             *begun = true;
-            let body = channel.body(range).to_vec();
             let number = |at: usize| body.get(at..at + 4).map(|b| i32::from_be_bytes([b[0], b[1], b[2], b[3]]));
             match tag {
                 b'E' => return Err(Fault::Server(ServerError::read(&body))),

@@ -46,7 +46,6 @@ mod flow;
 #[cfg(test)]
 mod fuzz;
 mod login;
-mod output;
 mod query;
 mod range;
 mod session;
@@ -66,7 +65,7 @@ use storebench_core::store::{
 use crate::net::{Address, Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use catalog::Schema;
-use channel::Fault;
+use channel::{Channel, Fault};
 use durability::{Facts, Promise};
 use login::{Connected, Target, WITHIN};
 pub(crate) use session::PostgresSession;
@@ -153,6 +152,14 @@ impl PostgresStore {
         let (connected, facts) = catalog::enter(&self.target).await?;
         *lock(&self.facts) = Some(facts.clone());
         Ok((connected, facts))
+    }
+
+    /// Makes a control call on a connection of its own.
+    fn call<T>(&self, call: impl AsyncFnOnce(&mut Channel) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.control.block_on(async {
+            let (mut connected, _) = self.enter().await?;
+            call(&mut connected.channel).await
+        })
     }
 
     fn ready(&self) -> Option<Ready> {
@@ -351,10 +358,7 @@ impl Store for PostgresStore {
         if places.is_empty() {
             return Ok(true);
         }
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            figures::settle(&self.target, &mut connected.channel, &places, at_most).await
-        })
+        self.call(async |channel| figures::settle(&self.target, channel, &places, at_most).await)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
@@ -362,10 +366,7 @@ impl Store for PostgresStore {
         if places.is_empty() {
             return Err(StoreError::NotSupported("VACUUM is for collections that Storebench may write".into()));
         }
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            figures::compact(&self.target, &mut connected.channel, &places).await
-        })
+        self.call(async |channel| figures::compact(&self.target, channel, &places).await)
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
@@ -381,10 +382,7 @@ impl Store for PostgresStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let table = self.table(collection)?;
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            existing::sample(&self.target, &mut connected.channel, &table, at_most, seed).await
-        })
+        self.call(async |channel| existing::sample(&self.target, channel, &table, at_most, seed).await)
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
@@ -417,10 +415,7 @@ impl Store for PostgresStore {
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let table = self.table(request.collection)?;
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            figures::explain(&self.target, &mut connected.channel, &table, &request.op).await
-        })
+        self.call(async |channel| figures::explain(&self.target, channel, &table, &request.op).await)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -166,8 +166,7 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
     // What is no document takes room, too.
     while page.rows.as_batch().total_bytes() + page.bad.len() * BAD_BYTES < PAGE_BYTES {
         let channel = &mut copy.connected.channel;
-        let (tag, range) = channel.receive().await?;
-        let body = channel.body(range);
+        let (tag, body) = channel.receive().await?;
         match tag {
             b'd' => {
                 let body = if copy.begun { body } else { behind_head(body)? };

@@ -4,32 +4,27 @@
 //! opened: one transaction, whose error is its own. Requests are written one after the other without
 //! waiting for answers, at most as many as may be in flight; answers come in the same order.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll};
 
-use storebench_core::engine::Clock;
 use storebench_core::store::{
     Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Request, Session, SessionCounters, SessionOptions,
     StoreError, Token,
 };
 use storebench_core::workload::Body;
-use tokio::io::AsyncWrite;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
 use super::bulk::copy_rows;
 use super::channel::Lost;
 use super::flow::{Entry, Flow, Next, What};
 use super::login::{Connected, WITHIN};
-use super::output::Output;
 use super::setup::{Setup, set_up};
 use super::sql::{KINDS, Kind, Table};
-use super::wire::{self, Bind, LARGEST_BYTES, oid};
+use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
+use crate::connection::{self, Answers, Link};
 use crate::document::{counter, prefix_end_text, wrong_collection};
-use crate::net::{Backoff, not_connected};
+use crate::net::{Stream, fresh};
 
 /// A statement as the session knows it.
 struct Prepared {
@@ -54,35 +49,32 @@ struct Collection {
     lists: Vec<(List, usize)>,
 }
 
-/// A connection that was made anew, and how long the next one would be waited for.
-type Made = (Box<Connected>, Backoff);
-
-/// The connection, or what makes it anew.
-enum Link {
-    Up(Box<Connected>),
-    Down(oneshot::Receiver<Made>, AbortHandle, Refusal),
+/// What a connection is made again from.
+struct Again {
+    setup: Setup,
+    /// A Parse of every statement that the server should know.
+    parses: RefCell<Vec<u8>>,
+    /// What a CancelRequest must name.
+    process: Cell<(i32, i32)>,
 }
 
-/// Why a server that is there is not used: what it can no longer promise.
-type Refusal = Arc<Mutex<Option<String>>>;
+impl Again {
+    async fn connect(&self) -> Result<Stream, StoreError> {
+        let connected = self.setup.target.login().await?;
+        self.process.set(connected.process);
+        let parses = self.parses.borrow().clone();
+        set_up(connected, &self.setup, &parses, true, WITHIN).await
+    }
+}
 
 /// One connection to a PostgreSQL server.
 pub(crate) struct PostgresSession {
-    link: Link,
-    setup: Arc<Setup>,
+    link: Link<Entry>,
+    again: Rc<Again>,
     handle: Handle,
     flow: Flow,
     prepared: Vec<Prepared>,
     collections: Vec<Collection>,
-    output: Output,
-    in_flight: usize,
-    clock: Arc<dyn Clock>,
-    timeout_ns: u64,
-    /// Since when the server owes an answer: the last it said, or the first request after it was idle.
-    waiting_since_ns: u64,
-    /// Whether the connection is to be replaced.
-    given_up: bool,
-    backoff: Backoff,
 }
 
 impl PostgresSession {
@@ -93,7 +85,6 @@ impl PostgresSession {
         tables: &[Table],
         options: &SessionOptions,
     ) -> Result<Self, StoreError> {
-        let waits_for_standbys = setup.promise.waits_for_standbys();
         let mut prepared = Vec::new();
         let collections = tables
             .iter()
@@ -106,216 +97,23 @@ impl PostgresSession {
                 Collection { table: table.clone(), statements, lists: Vec::new() }
             })
             .collect();
-        let connected = set_up(connected, &setup, &parses(&prepared), false, WITHIN).await?;
-        let seed = connected.process.0.unsigned_abs().into();
-        Ok(Self {
-            link: Link::Up(Box::new(connected)),
-            setup: Arc::new(setup),
-            handle: Handle::current(),
-            flow: Flow::new(waits_for_standbys),
-            prepared,
-            collections,
-            output: Output::default(),
-            in_flight: options.in_flight.max(1) as usize,
-            clock: Arc::clone(&options.clock),
-            timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX),
-            waiting_since_ns: 0,
-            given_up: false,
-            backoff: Backoff::new(seed),
-        })
+        let process = connected.process;
+        let stream = set_up(connected, &setup, &parses(&prepared), false, WITHIN).await?;
+        let flow = Flow::new(setup.promise.waits_for_standbys());
+        let again = Rc::new(Again { setup, parses: RefCell::default(), process: Cell::new(process) });
+        let connect = connection::again(Rc::clone(&again), |again| async move { again.connect().await });
+        let link = Link::connected(stream, connect, options.in_flight, options.timeout, fresh());
+        Ok(Self { link, again, handle: Handle::current(), flow, prepared, collections })
     }
 
-    /// Up to which position may be written: as many requests as may be in flight.
-    fn limit(&self) -> u64 {
-        match self.flow.entries.get(self.in_flight) {
-            Some(first_too_many) => first_too_many.begin,
-            None => self.output.end(),
-        }
-    }
-
-    /// The connection broke: ends what was in flight, and connects again.
-    fn lose(&mut self, why: &Lost, out: &mut dyn Completions) {
-        self.flow.lose(self.output.sent, &why.0, out);
-        self.output.clear();
-        self.given_up = false;
-        let (sender, receiver) = oneshot::channel();
-        let (setup, parses) = (Arc::clone(&self.setup), parses(&self.prepared));
-        let mut backoff = self.backoff.clone();
-        let refusal = Refusal::default();
-        let told = Arc::clone(&refusal);
-        let task = self.handle.spawn(async move {
-            loop {
-                tokio::time::sleep(backoff.next_wait()).await;
-                let made = match setup.target.login().await {
-                    Ok(connected) => set_up(connected, &setup, &parses, true, WITHIN).await,
-                    Err(error) => Err(error),
-                };
-                let why = match made {
-                    Ok(connected) => {
-                        let _ = sender.send((Box::new(connected), backoff));
-                        return;
-                    }
-                    Err(StoreError::NotSupported(why)) => Some(why),
-                    Err(_) => None,
-                };
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = why;
-            }
-        });
-        self.link = Link::Down(receiver, task.abort_handle(), refusal);
-    }
-
-    /// The error of what cannot be sent now.
-    fn unsent(&self) -> OpError {
-        let refusal = match &self.link {
-            Link::Down(_, _, refusal) => refusal.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            Link::Up(_) => None,
-        };
-        refusal.map_or(not_connected(), |why| OpError::new(ErrorKind::Failed, why))
-    }
-
-    /// Whether there is a connection; takes one that has just been made.
-    fn is_up(&mut self, cx: &mut Context<'_>) -> bool {
-        let Link::Down(coming, ..) = &mut self.link else { return true };
-        match Pin::new(coming).poll(cx) {
-            Poll::Ready(Ok((connected, backoff))) => {
-                self.link = Link::Up(connected);
-                self.backoff = backoff;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Writes and reads as long as something moves.
-    fn turn(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) {
-        while self.is_up(cx) {
-            match self.step(cx, out) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(why) => return self.lose(&why, out),
-            }
-        }
-    }
-
-    /// Writes what may be written, reads once; says whether something was read.
-    fn step(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Result<bool, Lost> {
-        if self.given_up {
-            return Err(Lost(
-                "the server had said nothing for twice the timeout, so the connection was replaced".into(),
-            ));
-        }
-        let limit = self.limit();
-        let Link::Up(connected) = &mut self.link else { return Ok(false) };
-        let channel = &mut connected.channel;
-        let written = self.output.write(channel, cx, limit);
-        // What the server said last tells more than that it takes no more.
-        match channel.poll_fill(cx) {
-            Poll::Pending => {
-                written?;
-                return Ok(false);
-            }
-            Poll::Ready(Ok(0)) => return Err(Lost("the server closed the connection".into())),
-            Poll::Ready(Ok(_)) => {}
-            Poll::Ready(Err(error)) => return Err(error.into()),
-        }
-        self.waiting_since_ns = self.clock.now_ns();
-        self.take(out)?;
-        // Not when it was made: a server may take connections only to close them again.
-        self.backoff.reset();
-        Ok(true)
-    }
-
-    /// Takes the messages that were read.
-    fn take(&mut self, out: &mut dyn Completions) -> Result<(), Lost> {
-        loop {
-            let Link::Up(connected) = &mut self.link else { return Ok(()) };
-            let channel = &mut connected.channel;
-            let Some((tag, range)) = channel.message()? else { return Ok(()) };
-            match self.flow.message(tag, channel.body(range), out)? {
-                Next::Nothing => {}
-                Next::Unprepared(statement) => self.prepared[statement].known = false,
-                Next::Bulk(place) => self.go_on(place, out),
-            }
-        }
-    }
-
-    fn push(&mut self, token: Option<Token>, op: OpKind, what: What, begin: u64) {
-        if self.flow.is_empty() {
-            self.waiting_since_ns = self.clock.now_ns();
-        }
-        self.flow.entries.push_back(Entry { token, op, what, begin });
-    }
-
-    /// Encodes a request; what fails in it leaves nothing behind.
+    /// Appends a request; what fails in it leaves nothing behind.
     fn encode(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let position = request.collection.position();
         let Some(collection) = self.collections.get(position) else {
             return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
         };
-        let body_kind = collection.table.given.body;
-        let jsonb = collection.table.jsonb;
-        let contents = request.contents;
-        let statement =
-            |kind: Kind| collection.statements[kind as usize].ok_or_else(|| misfit(kind, &collection.table));
-        let begin = self.output.end();
-        let length = self.output.bytes.len();
-        let bytes = &mut self.output.bytes;
-        let op = request.op.kind();
-        let one = |bytes: &mut Vec<u8>, kind: Kind, key: &str| -> Result<(), OpError> {
-            Bind::new(bytes, statement(kind)?, 1).bytes(key.as_bytes()).run();
-            Ok(())
-        };
-        let with_body = |bytes: &mut Vec<u8>, kind: Kind, key: &str, body: &[u8]| -> Result<(), OpError> {
-            check_size(body.len())?;
-            let bind = Bind::new(bytes, statement(kind)?, 2).bytes(key.as_bytes());
-            match body_kind {
-                Body::Json => bind.json(body).run(),
-                Body::Bytes => bind.bytes(body).run(),
-                Body::Counter => bind.bytes(&counter(body)?.to_be_bytes()).run(),
-            }
-            Ok(())
-        };
-        let what = match request.op {
-            Op::Insert { key, body } => with_body(bytes, Kind::Insert, key, body).map(|()| What::Write),
-            Op::Upsert { key, body } => with_body(bytes, Kind::Upsert, key, body).map(|()| What::Write),
-            Op::Replace { key, body } => with_body(bytes, Kind::Replace, key, body).map(|()| What::Write),
-            Op::Append { key, bytes: added } => with_body(bytes, Kind::Append, key, added).map(|()| What::Write),
-            Op::Prepend { key, bytes: added } => with_body(bytes, Kind::Prepend, key, added).map(|()| What::Write),
-            Op::MergePatch { key, patch } => {
-                check_size(patch.len()).and_then(|()| statement(Kind::Merge)).map(|statement| {
-                    Bind::new(bytes, statement, 2).bytes(key.as_bytes()).json(patch).run();
-                    What::Write
-                })
-            }
-            Op::Read { key } => one(bytes, Kind::Read, key).map(|()| What::Read { contents, jsonb }),
-            Op::Exists { key } => one(bytes, Kind::Exists, key).map(|()| What::Exists),
-            Op::Delete { key } => one(bytes, Kind::Delete, key).map(|()| What::Write),
-            Op::Counter { key, delta, initial } => statement(Kind::Counter).map(|statement| {
-                let bind = Bind::new(bytes, statement, 3).bytes(key.as_bytes());
-                bind.bytes(&initial.to_be_bytes()).bytes(&delta.to_be_bytes()).run();
-                What::Counter
-            }),
-            Op::CompareAndSwap { key, expected, body } => {
-                check_size(body.len()).and_then(|()| statement(Kind::CompareAndSwap)).and_then(|statement| {
-                    let bind = Bind::new(bytes, statement, 3).bytes(key.as_bytes());
-                    let bind = match body_kind {
-                        Body::Json => bind.json(body),
-                        Body::Bytes => bind.bytes(body),
-                        Body::Counter => bind.bytes(&counter(body)?.to_be_bytes()),
-                    };
-                    // No row has the transaction 0, so what is no revision of ours matches none.
-                    bind.bytes(if expected.len() == 4 { expected } else { &[0; 4] }).run();
-                    Ok(What::Swap)
-                })
-            }
-            Op::BulkRead { keys } => statement(Kind::BulkRead).and_then(|statement| {
-                many_keys(bytes, statement, keys)?;
-                Ok(What::Rows { contents, jsonb })
-            }),
-            Op::BulkDelete { keys } => statement(Kind::BulkDelete).and_then(|statement| {
-                many_keys(bytes, statement, keys)?;
-                Ok(What::Count)
-            }),
+        let (op, contents) = (request.op.kind(), request.contents);
+        match request.op {
             Op::BulkWrite { kind, items } => return self.begin_bulk(position, kind, items, token, out),
             Op::Prefix { prefix, limit } => {
                 let end = prefix_end_text(prefix);
@@ -325,16 +123,20 @@ impl PostgresSession {
                 return self.range(position, start, end, limit, contents, op, token);
             }
             Op::Page { field, value, limit } => return self.page(position, field, value, limit, contents, token),
-            Op::Touch { .. } | Op::View { .. } => Err(OpError::unsupported()),
-        };
-        match what {
-            Ok(what) => self.push(Some(token), op, what, begin),
+            _ => {}
+        }
+        let pipe = &mut self.link.pipe;
+        let bytes = pipe.request(Entry { token: Some(token), op, what: What::Write }, true);
+        match collection.encode(request, bytes) {
+            Ok(what) => {
+                pipe.amend(|last| last.what = what);
+                Ok(())
+            }
             Err(error) => {
-                self.output.bytes.truncate(length);
-                return Err(error);
+                pipe.take_back();
+                Err(error)
             }
         }
-        Ok(())
     }
 
     /// The number of a list's statement, which is prepared on the way where it is new.
@@ -356,12 +158,12 @@ impl PostgresSession {
             }
         };
         if !self.prepared[number].known {
-            let begin = self.output.end();
             let Prepared { sql, types, known } = &mut self.prepared[number];
             *known = true;
-            wire::parse(&mut self.output.bytes, number, sql, types);
-            wire::sync(&mut self.output.bytes);
-            self.push(None, OpKind::Read, What::Prepare(number), begin);
+            let entry = Entry { token: None, op: OpKind::Read, what: What::Prepare(number) };
+            let bytes = self.link.pipe.request(entry, true);
+            wire::parse(bytes, number, sql, types);
+            wire::sync(bytes);
         }
         Ok(number)
     }
@@ -379,14 +181,12 @@ impl PostgresSession {
     ) -> Result<(), OpError> {
         let list = if end.is_some() { List::Between(limit) } else { List::From(limit) };
         let number = self.list(collection, list)?;
-        let begin = self.output.end();
-        let bind = Bind::new(&mut self.output.bytes, number, if end.is_some() { 2 } else { 1 }).bytes(start.as_bytes());
+        let bytes = self.rows(collection, contents, op, token);
+        let bind = Bind::new(bytes, number, if end.is_some() { 2 } else { 1 }).bytes(start.as_bytes());
         match end {
             Some(end) => bind.bytes(end.as_bytes()).run(),
             None => bind.run(),
         }
-        let jsonb = self.collections[collection].table.jsonb;
-        self.push(Some(token), op, What::Rows { contents, jsonb }, begin);
         Ok(())
     }
 
@@ -410,11 +210,15 @@ impl PostgresSession {
             Some(number) => number,
             None => self.list(collection, List::Page(field.to_owned(), limit))?,
         };
-        let begin = self.output.end();
-        Bind::new(&mut self.output.bytes, number, 1).json(value.as_bytes()).run();
-        let jsonb = self.collections[collection].table.jsonb;
-        self.push(Some(token), OpKind::Page, What::Rows { contents, jsonb }, begin);
+        let bytes = self.rows(collection, contents, OpKind::Page, token);
+        Bind::new(bytes, number, 1).json(value.as_bytes()).run();
         Ok(())
+    }
+
+    /// The buffer for a request that is answered with rows.
+    fn rows(&mut self, collection: usize, contents: bool, op: OpKind, token: Token) -> &mut Vec<u8> {
+        let jsonb = self.collections[collection].table.jsonb;
+        self.link.pipe.request(Entry { token: Some(token), op, what: What::Rows { contents, jsonb } }, true)
     }
 
     fn begin_bulk(
@@ -444,7 +248,7 @@ impl PostgresSession {
     /// Sends the next part of a bulk write, or ends it.
     fn go_on(&mut self, place: usize, out: &mut dyn Completions) {
         loop {
-            let Some(part) = self.flow.bulks[place].next_part(&mut self.flow.counters.splits) else {
+            let Some(part) = self.flow.bulks[place].next_part(&mut self.flow.splits) else {
                 return self.flow.end_bulk(place, None, out);
             };
             if part.is_empty() {
@@ -461,10 +265,8 @@ impl PostgresSession {
             let Some(statement) = statements[kind as usize] else {
                 return self.flow.end_bulk(place, Some(misfit(kind, table)), out);
             };
-            let begin = self.output.end();
-            let length = self.output.bytes.len();
-            let op = bulk.op();
-            let bytes = &mut self.output.bytes;
+            let entry = Entry { token: None, op: bulk.op(), what: What::Bulk(place) };
+            let bytes = self.link.pipe.request(entry, true);
             let result = {
                 let items = bulk.part(&part);
                 if kind == Kind::Copy {
@@ -487,33 +289,86 @@ impl PostgresSession {
                 }
             };
             match result {
-                Ok(()) => return self.push(None, op, What::Bulk(place), begin),
+                Ok(()) => return,
                 // As if the server had refused it: the item is found by halves.
                 Err(meaning) => {
-                    self.output.bytes.truncate(length);
+                    self.link.pipe.take_back();
                     let error = wire::ServerError { code: "22000".into(), ..wire::ServerError::default() };
                     let bulk = &mut self.flow.bulks[place];
-                    if let Some(error) = bulk.part_failed(&error, meaning, &mut self.flow.counters.splits) {
+                    if let Some(error) = bulk.part_failed(&error, meaning, &mut self.flow.splits) {
                         return self.flow.end_bulk(place, Some(error), out);
                     }
                 }
             }
         }
     }
+}
 
-    /// Replaces a connection on which nobody waits for what the server is at, once it has said nothing
-    /// for twice the timeout: nobody may be there any more.
-    fn give_up_stuck(&mut self) {
-        let now = self.clock.now_ns();
-        if !self.flow.stuck() || now.saturating_sub(self.waiting_since_ns) < self.timeout_ns.saturating_mul(2) {
-            return;
-        }
-        if let Link::Up(connected) = &self.link {
-            let (setup, process) = (Arc::clone(&self.setup), connected.process);
-            self.handle.spawn(async move { setup.target.cancel(process).await });
-        }
-        // What is still waited for on it completes with the next poll.
-        self.given_up = true;
+impl Collection {
+    /// Appends a request that is one statement; says what its answer means.
+    fn encode(&self, request: &Request<'_>, bytes: &mut Vec<u8>) -> Result<What, OpError> {
+        let (jsonb, contents) = (self.table.jsonb, request.contents);
+        let statement = |kind: Kind| self.statements[kind as usize].ok_or_else(|| misfit(kind, &self.table));
+        Ok(match request.op {
+            Op::Insert { key, body } => self.write(Kind::Insert, key, body, bytes)?,
+            Op::Upsert { key, body } => self.write(Kind::Upsert, key, body, bytes)?,
+            Op::Replace { key, body } => self.write(Kind::Replace, key, body, bytes)?,
+            Op::Append { key, bytes: added } => self.write(Kind::Append, key, added, bytes)?,
+            Op::Prepend { key, bytes: added } => self.write(Kind::Prepend, key, added, bytes)?,
+            Op::MergePatch { key, patch } => {
+                check_size(patch.len())?;
+                Bind::new(bytes, statement(Kind::Merge)?, 2).bytes(key.as_bytes()).json(patch).run();
+                What::Write
+            }
+            Op::Read { key } => {
+                Bind::new(bytes, statement(Kind::Read)?, 1).bytes(key.as_bytes()).run();
+                What::Read { contents, jsonb }
+            }
+            Op::Exists { key } => {
+                Bind::new(bytes, statement(Kind::Exists)?, 1).bytes(key.as_bytes()).run();
+                What::Exists
+            }
+            Op::Delete { key } => {
+                Bind::new(bytes, statement(Kind::Delete)?, 1).bytes(key.as_bytes()).run();
+                What::Write
+            }
+            Op::Counter { key, delta, initial } => {
+                let bind = Bind::new(bytes, statement(Kind::Counter)?, 3).bytes(key.as_bytes());
+                bind.bytes(&initial.to_be_bytes()).bytes(&delta.to_be_bytes()).run();
+                What::Counter
+            }
+            Op::CompareAndSwap { key, expected, body } => {
+                check_size(body.len())?;
+                let bind = Bind::new(bytes, statement(Kind::CompareAndSwap)?, 3).bytes(key.as_bytes());
+                // No row has the transaction 0, so what is no revision of ours matches none.
+                self.body(bind, body)?.bytes(if expected.len() == 4 { expected } else { &[0; 4] }).run();
+                What::Swap
+            }
+            Op::BulkRead { keys } => {
+                many_keys(bytes, statement(Kind::BulkRead)?, keys)?;
+                What::Rows { contents, jsonb }
+            }
+            Op::BulkDelete { keys } => {
+                many_keys(bytes, statement(Kind::BulkDelete)?, keys)?;
+                What::Count
+            }
+            _ => return Err(OpError::unsupported()),
+        })
+    }
+
+    fn write(&self, kind: Kind, key: &str, body: &[u8], bytes: &mut Vec<u8>) -> Result<What, OpError> {
+        check_size(body.len())?;
+        let statement = self.statements[kind as usize].ok_or_else(|| misfit(kind, &self.table))?;
+        self.body(Bind::new(bytes, statement, 2).bytes(key.as_bytes()), body)?.run();
+        Ok(What::Write)
+    }
+
+    fn body<'a>(&self, bind: Bind<'a>, body: &[u8]) -> Result<Bind<'a>, OpError> {
+        Ok(match self.table.given.body {
+            Body::Json => bind.json(body),
+            Body::Bytes => bind.bytes(body),
+            Body::Counter => bind.bytes(&counter(body)?.to_be_bytes()),
+        })
     }
 }
 
@@ -587,16 +442,46 @@ fn misfit(kind: Kind, table: &Table) -> OpError {
     }
 }
 
+impl Answers for PostgresSession {
+    type Awaited = Entry;
+
+    fn link(&mut self, _: usize) -> &mut Link<Entry> {
+        &mut self.link
+    }
+
+    fn take(&mut self, _: usize, out: &mut dyn Completions) -> Result<(), String> {
+        loop {
+            let (entry, input) = self.link.pipe.look();
+            let found = wire::look(input).map_err(|garbled| Lost::from(garbled).0)?;
+            let Look::Whole(tag, bytes) = found else { return Ok(()) };
+            let ended = self.flow.message(entry, tag, &input[5..bytes], out).map_err(|lost| lost.0)?;
+            self.link.pipe.consume(bytes);
+            if !ended {
+                continue;
+            }
+            let Some(entry) = self.link.pipe.pop() else { continue };
+            match self.flow.end(&entry, out) {
+                Next::Nothing => {}
+                Next::Unprepared(statement) => self.prepared[statement].known = false,
+                Next::Bulk(place) => self.go_on(place, out),
+            }
+        }
+    }
+
+    fn lose(&mut self, _: usize, why: &str, out: &mut dyn Completions) {
+        self.flow.lose(self.link.pipe.lose(), why, &self.link.not_connected(), out);
+        *self.again.parses.borrow_mut() = parses(&self.prepared);
+    }
+}
+
 impl Session for PostgresSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        let cx = &mut Context::from_waker(Waker::noop());
-        // An idle connection may have been closed meanwhile, one in use given up: seen here, nothing is sent
-        // into the void.
-        if self.given_up || self.flow.is_empty() {
-            self.turn(cx, out);
+        // An idle connection may have been closed meanwhile: seen here, nothing is sent into the void.
+        if self.link.pipe.is_idle() && self.link.was_woken() {
+            self.advance(0, out);
         }
-        if !self.is_up(cx) {
-            return out.complete(token, Err(self.unsent()));
+        if !self.is_ready(0, out) {
+            return out.complete(token, Err(self.link.not_connected()));
         }
         if let Err(error) = self.encode(request, token, out) {
             out.complete(token, Err(error));
@@ -604,43 +489,34 @@ impl Session for PostgresSession {
     }
 
     fn flush(&mut self) {
-        let limit = self.limit();
-        if let Link::Up(connected) = &mut self.link {
-            // An error is met again by the next poll, which can tell of it.
-            let _ = self.output.write(&mut connected.channel, &mut Context::from_waker(Waker::noop()), limit);
-        }
+        self.link.flush();
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        self.turn(cx, out);
-        if self.flow.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        if self.link.has_news(cx) {
+            self.advance(0, out);
+        }
+        if self.link.pipe.is_idle() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn counters(&self) -> SessionCounters {
-        self.flow.counters
+        SessionCounters { disconnects: self.link.disconnects(), splits: self.flow.splits }
     }
 
     /// The answer is dropped when it comes. A connection whose server is silent for twice the timeout
     /// is replaced, and the server asked to stop what it does there.
     fn abandon(&mut self, token: Token) {
-        self.flow.abandon(token);
-        self.give_up_stuck();
+        self.flow.abandon(self.link.pipe.awaited(), token);
+        if self.link.abandoned() {
+            let (target, process) = (self.again.setup.target.clone(), self.again.process.get());
+            self.handle.spawn(async move { target.cancel(process).await });
+        }
     }
 }
 
 impl Drop for PostgresSession {
     fn drop(&mut self) {
-        match &mut self.link {
-            Link::Down(_, task, _) => task.abort(),
-            Link::Up(connected) => {
-                // So that the server does not wonder; one that takes it not now sees the socket close.
-                let goodbye = [b'X', 0, 0, 0, 4];
-                if self.flow.is_empty() {
-                    let cx = &mut Context::from_waker(Waker::noop());
-                    let _ = Pin::new(&mut connected.channel.stream).poll_write(cx, &goodbye);
-                    let _ = Pin::new(&mut connected.channel.stream).poll_flush(cx);
-                }
-            }
-        }
+        // So that the server does not wonder; one that takes it not now sees the socket close.
+        self.link.say_goodbye(&[b'X', 0, 0, 0, 4]);
     }
 }

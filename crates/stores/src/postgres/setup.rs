@@ -6,6 +6,7 @@ use storebench_core::store::StoreError;
 
 use super::durability::{FACTS, Promise};
 use super::login::{Connected, Target};
+use crate::net::Stream;
 
 /// What a connection is made from.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ pub(super) async fn set_up(
     parses: &[u8],
     again: bool,
     within: Duration,
-) -> Result<Connected, StoreError> {
+) -> Result<Stream, StoreError> {
     let target = &setup.target;
     let process = connected.process;
     let doing = "set a session up";
@@ -41,7 +42,7 @@ pub(super) async fn set_up(
         }
         channel.send(parses).await.map_err(|lost| target.broke(doing, &lost))?;
         channel.rows().await.map_err(|fault| target.fault("prepare the statements of a session", &fault))?;
-        Ok(connected)
+        connected.channel.into_stream().await.map_err(|lost| target.broke(doing, &lost))
     };
     match tokio::time::timeout(within, asking).await {
         Ok(result) => result,
@@ -88,7 +89,7 @@ mod tests {
             });
             let setup = setup(&host);
             let setting = set_up(connected, &setup, b"", true, Duration::from_millis(50));
-            let error = setting.await.err().expect("it said nothing");
+            let error = setting.await.expect_err("it said nothing");
             assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("no answer")), "{error}");
             assert_eq!(asked.await.unwrap()[8..], [0, 0, 0, 7, 0, 0, 0, 8]);
             drop(silent);

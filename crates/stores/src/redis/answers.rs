@@ -1,18 +1,14 @@
 //! What came back: whose it is, what it means.
 
-use storebench_core::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply};
+use storebench_core::store::{Completions, ErrorKind, OpError, Reply};
 
 use super::cluster::{self, Redirection};
 use super::errors::op_error;
 use super::request::Expect;
 use super::resp::{self, Garbage, Item, Value};
-use super::session::{Awaited, RedisSession, Role, own};
-use crate::document::{CHANGED, EXISTS, merged};
-use crate::pipeline::{NONE, Work};
-
-/// After so many redirections, or rounds of a merge that others were quicker in, an operation is
-/// given up for now.
-const MOST_AGAIN: u32 = 100;
+use super::session::{Awaited, RedisSession, own};
+use crate::connection::{MOST_AGAIN, NONE, Role, Work};
+use crate::document::{CHANGED, EXISTS};
 
 /// What the answer to a write of one document says.
 fn effect(expect: Expect, item: Item<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
@@ -53,7 +49,10 @@ impl RedisSession {
             }
             let Some((item, used)) = resp::item(input)? else { return Ok(()) };
             // The usual case first: one answer is all, and is handed over where it lies.
-            if awaited.role == Role::Whole && matches!(awaited.expect, Expect::Value | Expect::Exists) {
+            if awaited.role == Role::Whole
+                && awaited.work == NONE
+                && matches!(awaited.expect, Expect::Value | Expect::Exists)
+            {
                 let result = look(&awaited, item)?;
                 if !awaited.abandoned {
                     *in_flight -= 1;
@@ -67,7 +66,8 @@ impl RedisSession {
                 && awaited.role != Role::Own
             {
                 self.load_scripts(link);
-                self.settle(link, awaited, Err(op_error(b"NOSCRIPT")), used, out);
+                self.done(link, used);
+                self.settle(link, awaited, Err(op_error(b"NOSCRIPT")), out);
                 continue;
             }
             match awaited.role {
@@ -86,10 +86,10 @@ impl RedisSession {
                         self.acknowledged(link, &replicas, out);
                     }
                 }
-                Role::Whole | Role::Kept | Role::Item | Role::Step => {
+                Role::Whole | Role::Item | Role::Look | Role::Swap => {
                     if let Item::Error(line) = item
                         && awaited.work != NONE
-                        && let Some(route) = &self.route
+                        && let Some(route) = &self.dialect.route
                         && let Some(redirection) = cluster::redirection(line, &route.hosts[link])
                     {
                         self.done(link, used);
@@ -102,11 +102,11 @@ impl RedisSession {
                             self.done(link, used);
                             self.one_less(awaited.work, out);
                         }
-                        (Expect::Value | Expect::Exists, Role::Step) => {
+                        (Expect::Value | Expect::Exists, Role::Look) => {
                             let old = step_read(item)?;
                             self.done(link, used);
                             match old {
-                                Ok(old) => self.next_step(link, awaited, Some(old), out),
+                                Ok(old) => self.next_step(link, awaited, Some((&old, &old)), out),
                                 Err(error) => self.conclude(awaited, Err(error), None, out),
                             }
                         }
@@ -123,7 +123,8 @@ impl RedisSession {
                         }
                         (expect, _) => {
                             let result = effect(expect, item)?;
-                            self.settle(link, awaited, result, used, out);
+                            self.done(link, used);
+                            self.settle(link, awaited, result, out);
                         }
                     }
                 }
@@ -131,42 +132,10 @@ impl RedisSession {
         }
     }
 
-    /// The front was answered by so many bytes.
-    #[inline]
-    fn done(&mut self, link: usize, used: usize) {
-        let pipe = &mut self.links[link].pipe;
-        pipe.consume(used);
-        pipe.pop();
-    }
-
-    /// A write was answered. What succeeded may still wait for replicas.
-    #[inline]
-    fn settle(
-        &mut self,
-        link: usize,
-        awaited: Awaited,
-        result: Result<Option<i64>, OpError>,
-        used: usize,
-        out: &mut dyn Completions,
-    ) {
-        self.done(link, used);
-        match result {
-            Ok(counter) if self.acknowledge.is_some() && awaited.kind.writes() => {
-                self.acks[link].held.push_back((awaited, counter));
-            }
-            Ok(counter) => self.conclude(awaited, Ok(()), counter, out),
-            Err(error) if awaited.role == Role::Step && error.kind == ErrorKind::Conflict => {
-                // Somebody else was quicker: once more from the beginning.
-                self.next_step(link, awaited, None, out);
-            }
-            Err(error) => self.conclude(awaited, Err(error), None, out),
-        }
-    }
-
     /// Ends the writes that were held until replicas have them: so many do, or why nobody knows.
     fn acknowledged(&mut self, link: usize, replicas: &Result<i64, OpError>, out: &mut dyn Completions) {
-        let Some(ack) = self.acknowledge else { return };
-        let held = std::mem::take(&mut self.acks[link].held);
+        let Some(ack) = self.dialect.acknowledge else { return };
+        let held = std::mem::take(&mut self.dialect.acks[link].held);
         for (awaited, counter) in held {
             let result = match replicas {
                 Ok(replicas) if *replicas >= i64::from(ack.replicas) => Ok(()),
@@ -186,87 +155,11 @@ impl RedisSession {
         }
     }
 
-    /// A write, or an item of one, has ended.
-    pub(super) fn conclude(
-        &mut self,
-        awaited: Awaited,
-        result: Result<(), OpError>,
-        counter: Option<i64>,
-        out: &mut dyn Completions,
-    ) {
-        match awaited.role {
-            Role::Item | Role::Rows => {
-                let work = self.works.get(awaited.work);
-                match result {
-                    Ok(()) => work.documents += 1,
-                    // What is not there is left out of a removal.
-                    Err(error) if error.kind == ErrorKind::NotFound && work.kind == OpKind::BulkDelete => {}
-                    Err(error) if awaited.role == Role::Item && work.kind.writes() => {
-                        work.rejects.push(Reject { item: awaited.item as usize, error });
-                    }
-                    Err(error) => work.error = Some(error),
-                }
-                self.one_less(awaited.work, out);
-            }
-            Role::Whole | Role::Kept | Role::Step => {
-                if awaited.work != NONE {
-                    self.works.give_back(awaited.work);
-                }
-                if !awaited.abandoned {
-                    self.in_flight -= 1;
-                    out.complete(awaited.token, result.map(|()| Reply { counter, ..Reply::written(1) }));
-                }
-            }
-            Role::Own => {}
-        }
-    }
-
-    /// One answer less is pending.
-    fn one_less(&mut self, number: u32, out: &mut dyn Completions) {
-        let work = self.works.get(number);
-        work.pending -= 1;
-        if work.pending == 0 {
-            self.finish(number, out);
-        }
-    }
-
-    /// Nothing is pending any more.
-    pub(super) fn finish(&mut self, number: u32, out: &mut dyn Completions) {
-        let work = self.works.get(number);
-        if !work.abandoned {
-            self.in_flight -= 1;
-            let token = work.token;
-            out.complete(token, work.result());
-        }
-        self.works.give_back(number);
-    }
-
-    /// Goes on with a merge: what was read is to become what the patch makes of it, or is read again.
-    fn next_step(&mut self, link: usize, awaited: Awaited, old: Option<Vec<u8>>, out: &mut dyn Completions) {
-        let work = self.works.get(awaited.work);
-        work.again += 1;
-        if awaited.abandoned || work.again > MOST_AGAIN {
-            let error = OpError::new(ErrorKind::Temporary, "others kept changing the document between read and write");
-            return self.conclude(awaited, Err(error), None, out);
-        }
-        let next = match &old {
-            None => self.step(link, awaited.work, None),
-            Some(old) => match merged(old, &work.patch) {
-                Ok(new) => self.step(link, awaited.work, Some((old, &new))),
-                Err(error) => Err(error),
-            },
-        };
-        match next {
-            Ok(()) => self.more = true,
-            Err(error) => self.conclude(awaited, Err(error), None, out),
-        }
-    }
-
     /// Sends a request where a node says that its key is.
     fn redirect(&mut self, from: usize, awaited: Awaited, to: &Redirection, out: &mut dyn Completions) {
         let link = self.link_to(&to.host);
         if !to.once {
-            if let Some(route) = &mut self.route {
+            if let Some(route) = &mut self.dialect.route {
                 route.slots[usize::from(to.slot)] = link as u16;
             }
             self.ask_for_map(from);
@@ -283,12 +176,12 @@ impl RedisSession {
             pipe.request(own(Expect::Ignored), false).extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
         }
         pipe.request(awaited, true).extend_from_slice(work.request(awaited.item));
-        self.acks[link].wanted |= awaited.kind.writes();
+        self.dialect.acks[link].wanted |= awaited.kind.writes();
         self.more = true;
     }
 
     fn take_map(&mut self, link: usize, answer: &Value) {
-        let Some(route) = &mut self.route else { return };
+        let Some(route) = &mut self.dialect.route else { return };
         route.asking = false;
         if let Some(map) = cluster::ranges(answer, &route.hosts[link]) {
             self.set_map(&map);
@@ -316,15 +209,7 @@ fn look<'a>(awaited: &Awaited, item: Item<'a>) -> Result<Result<Reply<'a>, OpErr
 /// Takes a document of a bulk read that asks for each by itself.
 fn item_read(awaited: &Awaited, item: Item<'_>, work: &mut Work) -> Result<(), Garbage> {
     match item {
-        Item::Bulk(body) => {
-            work.documents += 1;
-            work.bytes += body.len() as u64;
-            if awaited.contents
-                && let Some((key, _)) = work.keys.as_batch().get(awaited.item as usize)
-            {
-                work.rows.push(key, body);
-            }
-        }
+        Item::Bulk(body) => work.add(awaited.item, body),
         Item::Nil => {}
         Item::Error(line) => work.error = Some(op_error(line)),
         other => return Err(unfit(other)),
@@ -356,13 +241,7 @@ fn row(awaited: &mut Awaited, item: Item<'_>, work: &mut Work) -> Result<bool, G
         (Expect::Rows, Item::Array(count)) => u32::try_from(count).map_err(|_| unfit(item))?,
         (Expect::ManyLeft(left), Item::Bulk(_) | Item::Nil) => {
             if let Item::Bulk(body) = item {
-                work.documents += 1;
-                work.bytes += body.len() as u64;
-                if awaited.contents
-                    && let Some((key, _)) = work.keys.as_batch().get((work.items - left) as usize)
-                {
-                    work.rows.push(key, body);
-                }
+                work.add(work.items - left, body);
             }
             left - 1
         }

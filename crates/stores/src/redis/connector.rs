@@ -9,8 +9,8 @@ use super::facts;
 use super::resp::{self, Value};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
+use crate::connection::Connect;
 use crate::net::Host;
-use crate::pipeline::Connect;
 
 /// Loads the scripts on a connection.
 pub(super) async fn load(connection: &mut Connection, settings: &Settings, host: &Host) -> Result<Names, StoreError> {
@@ -28,22 +28,18 @@ pub(super) async fn load(connection: &mut Connection, settings: &Settings, host:
 /// bring, is not used where it no longer does what acknowledgements promise of its disk. Replicas that
 /// have left are told of by each `WAIT`.
 pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool, persisted: Persisted) -> Connect {
-    let (settings, host) = (Arc::clone(settings), host.clone());
-    Box::new(move || {
-        let (settings, host) = (Arc::clone(&settings), host.clone());
-        Box::pin(async move {
-            let mut connection = Connection::open(&settings, &host, PATIENCE).await?;
-            // What was the primary may be a replica now, whose reads would be stale. In a cluster it
-            // redirects them itself.
-            if !cluster {
-                let role = connection.ask(&[b"ROLE"]).await?;
-                if role.items().first().and_then(Value::text).as_deref() != Some("master") {
-                    return Err(StoreError::Unreachable(format!("{host} is a replica now; name its primary")));
-                }
+    crate::connection::again((Arc::clone(settings), host.clone()), move |(settings, host)| async move {
+        let mut connection = Connection::open(&settings, &host, PATIENCE).await?;
+        // What was the primary may be a replica now, whose reads would be stale. In a cluster it
+        // redirects them itself.
+        if !cluster {
+            let role = connection.ask(&[b"ROLE"]).await?;
+            if role.items().first().and_then(Value::text).as_deref() != Some("master") {
+                return Err(StoreError::Unreachable(format!("{host} is a replica now; name its primary")));
             }
-            facts::check_persisted(&mut connection, persisted, &host).await?;
-            load(&mut connection, &settings, &host).await?;
-            connection.into_stream()
-        })
+        }
+        facts::check_persisted(&mut connection, persisted, &host).await?;
+        load(&mut connection, &settings, &host).await?;
+        connection.into_stream()
     })
 }

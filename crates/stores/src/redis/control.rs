@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use storebench_core::store::StoreError;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::resp::{self, Garbage, Value};
 use super::settings::Settings;
+use crate::connection::Dialog;
 use crate::net::{Host, Secret, Stream, connect};
 
 /// How long a server may take to be connected to, and to answer one question.
@@ -14,8 +14,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection, logged in, on which one thing is asked at a time.
 pub(super) struct Connection {
-    stream: Stream,
-    input: Vec<u8>,
+    dialog: Dialog,
     host: Host,
     patience: Duration,
 }
@@ -28,7 +27,7 @@ impl Connection {
     /// answers; `BadUrl` for a database that the server has not.
     pub(super) async fn open(settings: &Settings, host: &Host, patience: Duration) -> Result<Self, StoreError> {
         let stream = connect(host, settings.address.tls.as_ref(), patience).await?;
-        let mut connection = Self { stream, input: Vec::new(), host: host.clone(), patience };
+        let mut connection = Self { dialog: Dialog::new(stream), host: host.clone(), patience };
         // Asked before the password is sent: what is no Redis never sees it, and cannot repeat it.
         let mut greeting = connection.call(&[b"PING"]).await?;
         let (user, password) = (settings.address.user.as_deref(), &settings.address.password);
@@ -108,15 +107,14 @@ impl Connection {
                 "{host}: the connection broke: {e}; is it a Redis, is it well, and does it speak TLS (rediss://)?"
             ))
         };
-        self.stream.write_all(request).await.map_err(|e| broken(&self.host, e))?;
-        self.stream.flush().await.map_err(|e| broken(&self.host, e))?;
+        self.dialog.send(request).await.map_err(|e| broken(&self.host, e))?;
         loop {
-            match Value::read(&self.input) {
+            match Value::read(self.dialog.input()) {
                 Ok(Some((value, used))) => {
-                    self.input.drain(..used);
+                    self.dialog.take(used);
                     return Ok(value);
                 }
-                Ok(None) => {}
+                Ok(None) => self.dialog.read().await.map_err(|e| broken(&self.host, e))?,
                 Err(Garbage(shown)) => {
                     return Err(StoreError::Unreachable(format!(
                         "{} answered `{shown}`, which no Redis does; is it another server behind that port, or one \
@@ -124,11 +122,6 @@ impl Connection {
                         self.host
                     )));
                 }
-            }
-            self.input.reserve(4 << 10);
-            if self.stream.read_buf(&mut self.input).await.map_err(|e| broken(&self.host, e))? == 0 {
-                let end = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the server closed it");
-                return Err(broken(&self.host, end));
             }
         }
     }
@@ -237,8 +230,9 @@ impl Connection {
     /// # Errors
     /// `Unreachable` if it said more than it was asked.
     pub(super) fn into_stream(self) -> Result<Stream, StoreError> {
-        if self.input.is_empty() {
-            return Ok(self.stream);
+        let (stream, rest) = self.dialog.into_stream();
+        if rest.is_empty() {
+            return Ok(stream);
         }
         Err(StoreError::Unreachable(format!(
             "{} said more than it was asked, which no Redis does; is it another server behind that port?",
@@ -270,6 +264,8 @@ impl Info {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
     use crate::registry::Options;
 

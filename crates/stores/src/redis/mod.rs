@@ -54,9 +54,8 @@ mod settings;
 mod stats;
 mod walk;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use storebench_core::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Op, OpKind,
@@ -64,16 +63,16 @@ use storebench_core::store::{
     Store, StoreError, Support, prepare, remove,
 };
 
+use crate::connection::Link;
 use crate::existing::refuse_fields;
-use crate::net::{Control, with_net_options};
-use crate::pipeline::{Link, Works};
+use crate::net::{Control, fresh, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::PATIENCE;
 use facts::Facts;
 use namespace::{Collection, Prefix};
 use reach::Reached;
 use scripts::Script;
-use session::{Acknowledge, Acks, Route};
+use session::{Acknowledge, Acks, Redis, Route};
 use settings::Settings;
 use walk::Walk;
 
@@ -114,14 +113,13 @@ pub(crate) struct RedisStore {
     settings: Arc<Settings>,
     control: Control,
     state: Mutex<State>,
-    sessions: AtomicU64,
 }
 
 impl RedisStore {
     /// Reads the URL; touches nothing.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        Ok(Self { settings, control: Control::default(), state: Mutex::default(), sessions: AtomicU64::new(0) })
+        Ok(Self { settings, control: Control::default(), state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -257,22 +255,19 @@ impl Store for RedisStore {
         };
         // Less than the timeout, so that the server's own answer comes first.
         let within_ms = u64::try_from(options.timeout.as_millis() * 3 / 4).unwrap_or(u64::MAX).max(1);
-        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let seed = (u64::from(std::process::id()) << 32) ^ (number << 8);
+        let seed = fresh();
         let cluster = reached.map.is_some();
         let (mut names, mut links, mut hosts) = (None, Vec::new(), Vec::new());
         for (host, mut connection) in reached.nodes {
             names = Some(connector::load(&mut connection, &self.settings, &host).await?);
             let connect = connector::again(&self.settings, &host, cluster, persisted);
-            let seed = seed + links.len() as u64;
+            let seed = seed.wrapping_add(links.len() as u64);
             let stream = connection.into_stream()?;
             links.push(Link::connected(stream, connect, options.in_flight, options.timeout, seed));
             hosts.push(host);
         }
-        let mut session = RedisSession {
+        let dialect = Redis {
             settings: Arc::clone(&self.settings),
-            collections: ready.collections,
-            read_only: ready.read_only,
             names: names.unwrap_or_default(),
             largest_bytes: reached.facts.largest_bytes,
             window: options.in_flight,
@@ -280,34 +275,20 @@ impl Store for RedisStore {
             persisted,
             acknowledge: (replicas > 0).then_some(Acknowledge { replicas, within_ms }),
             acks: links.iter().map(|_| Acks::default()).collect(),
-            seed: seed + links.len() as u64,
-            links,
-            route: None,
-            works: Works::default(),
-            in_flight: 0,
-            more: false,
-            scratch: Vec::new(),
+            route: reached.map.as_ref().map(|_| Route { hosts, slots: vec![0; cluster::SLOTS], asking: false }),
+            seed: seed.wrapping_add(links.len() as u64),
         };
+        let mut session = RedisSession::new(dialect, ready.collections, ready.read_only, links);
         if let Some(map) = reached.map {
-            session.route = Some(Route { hosts, slots: vec![0; cluster::SLOTS], asking: false });
             session.set_map(&map);
         }
         Ok(session)
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        let start = Instant::now();
         self.control.block_on(async {
             let mut reached = self.reach().await?;
-            loop {
-                if stats::is_settled(&mut reached).await? {
-                    return Ok(true);
-                }
-                if start.elapsed() >= at_most {
-                    return Ok(false);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            settled(at_most, Duration::from_millis(20), async || stats::is_settled(&mut reached).await).await
         })
     }
 

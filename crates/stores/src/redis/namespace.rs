@@ -35,7 +35,7 @@ return redis.call('DEL', KEYS[1])";
 
 /// A collection as sessions use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Collection {
+pub(crate) struct Collection {
     pub(super) body: Body,
     /// What the keys of its documents begin with.
     pub(super) prefix: Vec<u8>,

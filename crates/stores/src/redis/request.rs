@@ -10,7 +10,7 @@ use crate::document::{self, wrong_collection};
 
 /// What the answer to a command looks like, and what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expect {
+pub(crate) enum Expect {
     /// `+OK`.
     Stored,
     /// `+OK`, or nil where the key exists already.
@@ -73,27 +73,22 @@ pub(super) fn single(
         }
         document::check(collection.body, body)
     };
-    let script = |out: &mut Vec<u8>, script: Script, key: &str, arguments: &[&[u8]]| {
-        command(out, 4 + arguments.len());
+    // With the key of the order beside the document's, where there is one.
+    let evaluate = |out: &mut Vec<u8>, script: Script, key: &str, order: Option<&[u8]>, arguments: &[&[u8]]| {
+        command(out, 4 + usize::from(order.is_some()) + arguments.len());
         word(out, b"EVALSHA");
         word(out, names.of(script));
-        word(out, b"1");
+        word(out, if order.is_some() { b"2" } else { b"1" });
         key_of(out, key);
-        for argument in arguments {
+        for argument in order.iter().chain(arguments) {
             word(out, argument);
         }
     };
-    // The same with the key of the order beside the document's.
+    let script = |out: &mut Vec<u8>, script: Script, key: &str, arguments: &[&[u8]]| {
+        evaluate(out, script, key, None, arguments);
+    };
     let ordered = |out: &mut Vec<u8>, script: Script, key: &str, order: &[u8], arguments: &[&[u8]]| {
-        command(out, 5 + arguments.len());
-        word(out, b"EVALSHA");
-        word(out, names.of(script));
-        word(out, b"2");
-        key_of(out, key);
-        word(out, order);
-        for argument in arguments {
-            word(out, argument);
-        }
+        evaluate(out, script, key, Some(order), arguments);
     };
     let order = collection.order.as_deref();
     Ok(match *op {

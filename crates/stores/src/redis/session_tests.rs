@@ -3,14 +3,15 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Instant;
 
-use storebench_core::store::{BatchBuf, CollectionId, OwnedReply, StoreError};
+use storebench_core::store::{BatchBuf, BulkWrite, CollectionId, ErrorKind, OwnedReply, Session, StoreError};
 use tokio::sync::Notify;
 
 use super::*;
+use crate::connection::{Connect, Connecting};
 use crate::net::Stream;
-use crate::pipeline::{Connect, Connecting};
 use crate::registry::Options;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -107,10 +108,8 @@ impl Talk {
         let settings = Arc::new(Settings::read(&url, &mut Options::for_test(query)).unwrap());
         let (hosts, links): (Vec<_>, Vec<_>) = links.into_iter().unzip();
         let order = ordered.then(|| b"order".to_vec());
-        let session = RedisSession {
+        let dialect = Redis {
             settings,
-            collections: vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }],
-            read_only: false,
             names: Names::default(),
             largest_bytes: 1 << 20,
             window: 16,
@@ -118,14 +117,11 @@ impl Talk {
             persisted: Persisted::None,
             acknowledge,
             acks: links.iter().map(|_| Acks::default()).collect(),
-            links,
             route: (!ordered).then(|| Route { hosts, slots: vec![0; SLOTS], asking: false }),
-            works: Works::default(),
-            in_flight: 0,
-            more: false,
             seed: 1,
-            scratch: Vec::new(),
         };
+        let collections = vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }];
+        let session = RedisSession::new(dialect, collections, false, links);
         Self { session, ended: Vec::new() }
     }
 
@@ -168,7 +164,7 @@ fn a_redirected_item_takes_its_own_request_along() {
         let links = vec![up(&old).await, (down.host(), gone()), up(&new).await];
         let mut talk = Talk::new(links, false, None);
         let slot = cluster::slot(b"p:first");
-        let route = talk.session.route.as_mut().unwrap();
+        let route = talk.session.dialect.route.as_mut().unwrap();
         route.slots[usize::from(slot)] = 1;
         // As if it had been asked for: nothing but the items is to be seen.
         route.asking = true;
@@ -203,11 +199,11 @@ fn a_write_that_waited_for_its_connection_is_acknowledged_by_replicas() {
         talk.session.flush();
         assert_eq!((old.take().as_str(), old.take().as_str()), ("SET p:a 1", "WAIT 1 700"));
         old.say(&format!("-MOVED 1 {}\r\n:1\r\n", new.host()));
-        talk.until(|talk| talk.session.acks[1].wanted).await;
+        talk.until(|talk| talk.session.dialect.acks[1].wanted).await;
         // Whoever flushes meanwhile must not make it forgotten.
         talk.session.flush();
         gate.notify_one();
-        talk.until(|talk| talk.session.links[1].is_up() && !talk.session.acks[1].wanted).await;
+        talk.until(|talk| talk.session.links[1].is_up() && !talk.session.dialect.acks[1].wanted).await;
         assert_eq!((new.take().as_str(), new.take().as_str()), ("SET p:a 1", "WAIT 1 700"));
         new.say("+OK\r\n:0\r\n");
         talk.until(|talk| !talk.ended.is_empty()).await;

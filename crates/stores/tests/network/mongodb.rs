@@ -435,6 +435,37 @@ fn a_silent_server_is_given_up() {
 }
 
 #[test]
+fn an_operation_that_is_given_up_takes_its_connection_along_and_no_other() {
+    let port = serve(|name, command| {
+        let books = command.get_str(name).is_ok_and(|collection| collection == "books");
+        if books && name == "find" { Reply::Silence } else { Reply::Answer(usual(name, &single())) }
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let mut session = Driven::open(&*store, &SessionOptions { in_flight: 1, ..options() }).unwrap();
+    for _ in 0..3 {
+        let mut answers = Vec::new();
+        session.submit(Op::Read { key: "k" }, &mut answers);
+        // Waits for the only connection, and goes with it.
+        session.submit(Op::Read { key: "l" }, &mut answers);
+        session.abandon(session.last());
+        session.submit(Op::Upsert { key: "m", body: b"{}" }, &mut answers);
+        session.wait(0, &mut answers);
+        assert!(answers.is_empty(), "{answers:?}");
+        let token = session.last() - 2;
+        session.abandon(token);
+        // What waited is sent on the connection that is made instead, or told that there is none.
+        session.wait(1, &mut answers);
+        match answers.pop().unwrap() {
+            Ok(reply) => assert_eq!(reply.as_reply().documents, 1),
+            Err(error) => assert!(error.kind == ErrorKind::Temporary, "{error}"),
+        }
+        comes_back(&mut session);
+    }
+    assert_eq!(session.counters().disconnects, 0, "it was closed from here");
+}
+
+#[test]
 fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);

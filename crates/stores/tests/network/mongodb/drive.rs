@@ -69,6 +69,18 @@ impl Driven {
         answers.remove(0)
     }
 
+    /// The number of what was submitted last.
+    pub(crate) fn last(&self) -> u64 {
+        self.next
+    }
+
+    /// What was submitted under this number is given up, once it is on its way.
+    pub(crate) fn abandon(&mut self, number: u64) {
+        let _inside = self.runtime.enter();
+        self.session.flush();
+        self.session.abandon(Token(number));
+    }
+
     /// The session's own tasks run for a while.
     pub(crate) fn pass(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });

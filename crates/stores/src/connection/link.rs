@@ -20,6 +20,14 @@ pub(crate) type Connecting = Pin<Box<dyn Future<Output = Result<Stream, StoreErr
 /// Makes the connection of a link again.
 pub(crate) type Connect = Box<dyn Fn() -> Connecting>;
 
+/// How a link connects again: from what it needs for that, which each try gets a clone of.
+pub(crate) fn again<T: Clone + 'static, F>(from: T, connect: impl Fn(T) -> F + 'static) -> Connect
+where
+    F: Future<Output = Result<Stream, StoreError>> + 'static,
+{
+    Box::new(move || Box::pin(connect(from.clone())))
+}
+
 /// One connection with what is in flight on it.
 pub(crate) struct Link<T> {
     /// Requests and answers.
@@ -116,19 +124,44 @@ impl<T> Link<T> {
 
     /// An operation on it was given up. A connection over which nothing has come since another one was,
     /// a timeout ago or more, leads nowhere, and nobody may ever say so: it is replaced.
-    pub(crate) fn abandoned(&mut self) {
+    /// Says whether it was just now.
+    pub(crate) fn abandoned(&mut self) -> bool {
         if !self.is_up() {
-            return;
+            return false;
         }
         let now = Instant::now();
         match self.silence {
             Some((reads, since)) if reads == self.reads => {
-                if now.duration_since(since) >= self.timeout {
+                let silent = now.duration_since(since) >= self.timeout;
+                if silent {
                     self.state = State::Silent;
                     self.bell.wake_by_ref();
                 }
+                silent
             }
-            _ => self.silence = Some((self.reads, now)),
+            _ => {
+                self.silence = Some((self.reads, now));
+                false
+            }
+        }
+    }
+
+    /// Closes the connection, which still works, and connects again at once. The caller has taken what was
+    /// awaited with [`Pipe::lose`].
+    pub(crate) fn replace(&mut self) {
+        self.state = State::Connecting((self.connect)());
+        self.bell.wake_by_ref();
+    }
+
+    /// Says so much before it is closed, if nothing is in flight and the socket takes it now.
+    pub(crate) fn say_goodbye(&mut self, bytes: &[u8]) {
+        if let State::Up(stream) = &mut self.state
+            && self.pipe.is_idle()
+        {
+            let cx = &mut Context::from_waker(Waker::noop());
+            let mut stream = Pin::new(stream);
+            let _ = stream.as_mut().poll_write(cx, bytes);
+            let _ = stream.poll_flush(cx);
         }
     }
 
@@ -169,6 +202,8 @@ impl<T> Link<T> {
                 Ok(0) => Turn::Nothing,
                 Ok(_) => {
                     self.reads += 1;
+                    // Not when it was made: a server may take connections only to close them again.
+                    self.backoff.reset();
                     Turn::Input
                 }
                 Err(why) => {
@@ -194,7 +229,6 @@ impl<T> Link<T> {
                 Poll::Ready(Ok(stream)) => {
                     self.state = State::Up(stream);
                     (self.silence, self.refusal) = (None, None);
-                    self.backoff.reset();
                     Turn::Connected
                 }
                 Poll::Ready(Err(error)) => {
@@ -342,6 +376,58 @@ mod tests {
             news(&mut link).await;
             assert!(matches!(link.turn(), Turn::Lost(why) if why.contains("twice the timeout")));
             assert_eq!((link.disconnects(), link.pipe.lose().collect::<Vec<_>>()), (1, vec![(2, true), (3, true)]));
+        });
+    }
+
+    #[test]
+    fn a_server_that_only_closes_is_asked_ever_more_seldom() {
+        runtime().block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let connect: Connect = Box::new(move || {
+                Box::pin(async move { Ok(Stream::Plain(tokio::net::TcpStream::connect(address).await.unwrap())) })
+            });
+            let mut link: Link<u32> = Link::connecting(connect, 4, Duration::from_secs(1), 1);
+            let next = async |link: &mut Link<u32>| loop {
+                match link.turn() {
+                    Turn::Nothing => {
+                        std::future::poll_fn(|cx| if link.has_news(cx) { Poll::Ready(()) } else { Poll::Pending })
+                            .await;
+                    }
+                    other => return other,
+                }
+            };
+            for _ in 0..3 {
+                let (there, turn) = futures_util::future::join(listener.accept(), next(&mut link)).await;
+                assert!(matches!(turn, Turn::Connected));
+                drop(there);
+                assert!(matches!(next(&mut link).await, Turn::Lost(_)));
+            }
+            assert!(link.backoff.next_wait() >= Duration::from_millis(40), "it began anew though nothing was read");
+        });
+    }
+
+    #[cfg(feature = "net")]
+    #[test]
+    fn what_tls_holds_back_is_sent_in_the_end() {
+        use crate::net::{connect, held_reader};
+
+        runtime().block_on(async {
+            let bytes = vec![7; 50_000];
+            let (host, tls, go) = held_reader(bytes.len(), b"!");
+            let stream = connect(&host, Some(&tls), Duration::from_secs(20)).await.unwrap();
+            let never: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);
+            let mut link: Link<u32> = Link::connected(stream, never, 4, Duration::from_secs(1), 1);
+            link.pipe.request(1, true).extend_from_slice(&bytes);
+            link.flush();
+            assert!(link.pipe.sendable().is_empty(), "TLS holds what the socket has not taken");
+            go.send(()).unwrap();
+            let answered = std::future::poll_fn(|cx| match link.has_news(cx).then(|| link.turn()) {
+                Some(Turn::Input) => Poll::Ready(()),
+                _ => Poll::Pending,
+            });
+            tokio::time::timeout(Duration::from_secs(60), answered).await.expect("the end never left");
+            assert_eq!(link.pipe.input(), b"!");
         });
     }
 

@@ -114,6 +114,18 @@ impl<T> Pipe<T> {
         Some((&mut front.what, &self.input[self.start..self.end]))
     }
 
+    /// The same, where bytes may come that nothing awaits.
+    #[inline]
+    pub(crate) fn look(&mut self) -> (Option<&mut T>, &[u8]) {
+        (self.queue.front_mut().map(|front| &mut front.what), &self.input[self.start..self.end])
+    }
+
+    /// Whether nothing is awaited.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Bytes that came and are not taken yet.
     #[inline]
     pub(crate) fn input(&self) -> &[u8] {

@@ -44,6 +44,17 @@ impl Work {
         self.requests.get(start..end).unwrap_or_default()
     }
 
+    /// Takes a document of those whose keys were asked for.
+    pub(crate) fn add(&mut self, item: u32, body: &[u8]) {
+        self.documents += 1;
+        self.bytes += body.len() as u64;
+        if self.contents
+            && let Some((key, _)) = self.keys.as_batch().get(item as usize)
+        {
+            self.rows.push(key, body);
+        }
+    }
+
     /// How it ended, once nothing is pending.
     pub(crate) fn result(&mut self) -> Result<Reply<'_>, OpError> {
         if let Some(error) = self.error.take() {

@@ -1,0 +1,588 @@
+//! A session of a store of values by key: one link, or one to each node that holds some of the keys. What the
+//! drivers of such stores share: single operations, bulk ones item by item, and merges in steps.
+
+use std::task::{Context, Poll};
+
+use storebench_core::store::{
+    Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters,
+    Token,
+};
+use storebench_core::workload::Body;
+
+use super::{Answers, Link, NONE, Works};
+use crate::document::{merged, wrong_collection};
+use crate::net::lost;
+
+/// After so many redirections, or rounds of a merge that others were quicker in, an operation is
+/// given up for now.
+pub(crate) const MOST_AGAIN: u32 = 100;
+
+/// What is awaited on a link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited<E> {
+    pub(crate) token: Token,
+    pub(crate) kind: OpKind,
+    pub(crate) expect: E,
+    pub(crate) role: Role,
+    pub(crate) contents: bool,
+    pub(crate) abandoned: bool,
+    pub(crate) collection: u16,
+    /// The operation of several requests that it belongs to.
+    pub(crate) work: u32,
+    pub(crate) item: u32,
+}
+
+/// What an answer is to its operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// All of it. Where its request may have to be sent elsewhere, a work keeps that.
+    Whole,
+    /// An item of a bulk operation.
+    Item,
+    /// One that gives several documents.
+    Rows,
+    /// The first step of a merge, which only reads.
+    Look,
+    /// The second step of a merge.
+    Swap,
+    /// None: the driver's own request.
+    Own,
+}
+
+/// How a driver puts operations into requests, and what it makes of answers.
+pub(crate) trait Dialect: Sized {
+    /// What the answer to a request looks like, and what it means.
+    type Expect: Copy;
+    /// A collection as the driver knows it.
+    type Collection;
+
+    /// Of what the driver expects nothing before its request is made.
+    const NOTHING: Self::Expect;
+
+    /// What the documents of a collection are.
+    fn body(collection: &Self::Collection) -> Body;
+
+    /// Appends the request of an operation on one document. On an error, what was appended is taken back.
+    fn single(&self, op: &Op<'_>, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
+
+    /// Appends the request that reads a document and its revision.
+    fn look(&self, key: &str, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
+
+    /// Appends the request that writes a document if it is still at a revision, as [`Pipelined::next_step`] was
+    /// told it.
+    fn swap(
+        &self,
+        key: &str,
+        revision: &[u8],
+        body: &[u8],
+        collection: &Self::Collection,
+        out: &mut Vec<u8>,
+    ) -> Result<Self::Expect, OpError>;
+
+    /// Takes all answers of a link that are whole.
+    fn take(session: &mut Pipelined<Self>, link: usize, out: &mut dyn Completions) -> Result<(), String>;
+
+    /// The link for a key.
+    #[inline]
+    fn link_of(&self, _collection: &Self::Collection, _key: &str) -> usize {
+        0
+    }
+
+    /// Whether there are several nodes, so that a request may have to be sent elsewhere.
+    #[inline]
+    fn is_spread(&self) -> bool {
+        false
+    }
+
+    /// An operation that this driver does in a way of its own; none for the usual ones.
+    #[inline]
+    fn other(
+        _session: &mut Pipelined<Self>,
+        _request: &Request<'_>,
+        _token: Token,
+        _out: &mut dyn Completions,
+    ) -> Option<Result<(), OpError>> {
+        None
+    }
+
+    /// A write was put on a link.
+    #[inline]
+    fn wrote(&mut self, _link: usize) {}
+
+    /// A write has succeeded; whether its end is held back.
+    #[inline]
+    fn holds(&mut self, _link: usize, _awaited: &Awaited<Self::Expect>, _counter: Option<i64>) -> bool {
+        false
+    }
+
+    /// What is held back on a link.
+    fn held(&mut self, _link: usize) -> impl Iterator<Item = &mut Awaited<Self::Expect>> {
+        std::iter::empty()
+    }
+
+    /// Sends everything.
+    #[inline]
+    fn send(session: &mut Pipelined<Self>) {
+        session.links.iter_mut().for_each(Link::flush);
+    }
+
+    /// A link is connected again; whether there is something to send.
+    fn connected(&mut self, _link: usize) -> bool {
+        false
+    }
+
+    /// A request of the driver's own will not be answered.
+    fn own_lost(&mut self, _expect: Self::Expect) {}
+
+    /// A link was lost, and what was in flight on it has ended.
+    fn lost(_session: &mut Pipelined<Self>, _link: usize, _why: &str, _out: &mut dyn Completions) {}
+}
+
+/// One session.
+pub(crate) struct Pipelined<D: Dialect> {
+    pub(crate) dialect: D,
+    pub(crate) collections: Vec<D::Collection>,
+    pub(crate) read_only: bool,
+    pub(crate) links: Vec<Link<Awaited<D::Expect>>>,
+    pub(crate) works: Works,
+    pub(crate) in_flight: usize,
+    /// Whether answers have made new requests.
+    pub(crate) more: bool,
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl<D: Dialect> Pipelined<D> {
+    pub(crate) fn new(
+        dialect: D,
+        collections: Vec<D::Collection>,
+        read_only: bool,
+        links: Vec<Link<Awaited<D::Expect>>>,
+    ) -> Self {
+        let works = Works::default();
+        Self { dialect, collections, read_only, links, works, in_flight: 0, more: false, scratch: Vec::new() }
+    }
+
+    /// What is awaited of an operation that is one request.
+    #[inline]
+    pub(crate) fn awaited(request: &Request<'_>, token: Token) -> Awaited<D::Expect> {
+        Awaited {
+            token,
+            kind: request.op.kind(),
+            expect: D::NOTHING,
+            role: Role::Whole,
+            contents: request.contents,
+            abandoned: false,
+            // A layout has no more collections than this can number.
+            collection: u16::try_from(request.collection.position()).unwrap_or(u16::MAX),
+            work: NONE,
+            item: 0,
+        }
+    }
+
+    fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+        let position = request.collection.position();
+        if position >= self.collections.len() {
+            return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
+        }
+        if self.read_only && request.op.kind().writes() {
+            return Err(OpError::new(ErrorKind::Refused, "the store was opened for reading only"));
+        }
+        if let Some(done) = D::other(self, request, token, out) {
+            return done;
+        }
+        let awaited = Self::awaited(request, token);
+        match request.op {
+            Op::BulkWrite { kind: how, items } => {
+                let op = move |key, body| match how {
+                    BulkWrite::Insert => Op::Insert { key, body },
+                    BulkWrite::Upsert => Op::Upsert { key, body },
+                };
+                self.bulk(position, items, op, awaited, out)
+            }
+            Op::BulkRead { keys } => self.bulk(position, keys, |key, _| Op::Read { key }, awaited, out),
+            Op::BulkDelete { keys } => self.bulk(position, keys, |key, _| Op::Delete { key }, awaited, out),
+            Op::MergePatch { key, patch } => self.merge(position, key, patch, token, out),
+            ref op => self.single(position, op, awaited, out),
+        }
+    }
+
+    #[inline]
+    fn single(
+        &mut self,
+        position: usize,
+        op: &Op<'_>,
+        mut awaited: Awaited<D::Expect>,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let link = key_of(op).map_or(0, |key| self.dialect.link_of(&self.collections[position], key));
+        if !self.is_ready(link, out) {
+            // Refused all the same, connected or not, where it always would be.
+            self.scratch.clear();
+            self.dialect.single(op, &self.collections[position], &mut self.scratch)?;
+            return Err(self.links[link].not_connected());
+        }
+        if self.dialect.is_spread() {
+            awaited.work = self.works.take(awaited.token, awaited.kind, awaited.contents);
+        }
+        if let Err(error) = self.append(link, position, op, awaited, true) {
+            if awaited.work != NONE {
+                self.works.give_back(awaited.work);
+            }
+            return Err(error);
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Appends one request. Nothing is left of it when it is refused.
+    #[inline]
+    fn append(
+        &mut self,
+        link: usize,
+        position: usize,
+        op: &Op<'_>,
+        mut awaited: Awaited<D::Expect>,
+        counts: bool,
+    ) -> Result<(), OpError> {
+        let (pipe, collection) = (&mut self.links[link].pipe, &self.collections[position]);
+        if self.dialect.is_spread() {
+            let work = self.works.get(awaited.work);
+            let start = work.requests.len();
+            let made = self.dialect.single(op, collection, &mut work.requests);
+            work.ends.push(work.requests.len());
+            awaited.expect = made?;
+            pipe.request(awaited, counts).extend_from_slice(&work.requests[start..]);
+        } else {
+            let buffer = pipe.request(awaited, counts);
+            match self.dialect.single(op, collection, buffer) {
+                Ok(expect) => pipe.amend(|last| last.expect = expect),
+                Err(error) => {
+                    pipe.take_back();
+                    return Err(error);
+                }
+            }
+        }
+        if awaited.kind.writes() {
+            self.dialect.wrote(link);
+        }
+        Ok(())
+    }
+
+    /// Items one after another in one write, each with its own answer.
+    fn bulk<'b>(
+        &mut self,
+        position: usize,
+        items: Batch<'b>,
+        op: impl Fn(&'b str, &'b [u8]) -> Op<'b>,
+        awaited: Awaited<D::Expect>,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let spread = self.dialect.is_spread();
+        if !spread && !items.is_empty() && !self.is_ready(0, out) {
+            return Err(self.links[0].not_connected());
+        }
+        let Awaited { token, kind, contents, .. } = awaited;
+        let number = self.works.take(token, kind, contents);
+        self.works.get(number).items = items.len() as u32;
+        for (item, (key, body)) in items.iter().enumerate() {
+            let link = self.dialect.link_of(&self.collections[position], key);
+            let pushed = if spread && !self.is_ready(link, out) {
+                // Its place is kept empty: requests are found by the number of their item.
+                let work = self.works.get(number);
+                work.ends.push(work.requests.len());
+                Err(self.links[link].not_connected())
+            } else {
+                let counts = self.works.get(number).pending == 0;
+                let awaited = Awaited { role: Role::Item, work: number, item: item as u32, ..awaited };
+                self.append(link, position, &op(key, body), awaited, counts)
+            };
+            let work = self.works.get(number);
+            match pushed {
+                Ok(()) => work.pending += 1,
+                Err(error) if kind.writes() => work.rejects.push(Reject { item, error }),
+                Err(error) => work.error = Some(error),
+            }
+            // All of them, so that an item finds its own.
+            if kind == OpKind::BulkRead && contents {
+                work.keys.push(key, b"");
+            }
+        }
+        self.in_flight += 1;
+        if self.works.get(number).pending == 0 {
+            self.finish(number, out);
+        }
+        Ok(())
+    }
+
+    fn merge(
+        &mut self,
+        position: usize,
+        key: &str,
+        patch: &[u8],
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        if D::body(&self.collections[position]) != Body::Json {
+            return Err(wrong_collection("merge works on collections of JSON only"));
+        }
+        let patch = serde_json::from_slice(patch)
+            .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
+        let link = self.dialect.link_of(&self.collections[position], key);
+        if !self.is_ready(link, out) {
+            return Err(self.links[link].not_connected());
+        }
+        let number = self.works.take(token, OpKind::MergePatch, false);
+        let work = self.works.get(number);
+        (work.collection, work.patch) = (position, patch);
+        work.key.push_str(key);
+        if let Err(error) = self.step(link, number, None) {
+            self.works.give_back(number);
+            return Err(error);
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// The next request of a merge: the read, or the swap of what was read (by its revision) for what it becomes.
+    fn step(&mut self, link: usize, number: u32, swap: Option<(&[u8], &[u8])>) -> Result<(), OpError> {
+        let work = self.works.get(number);
+        let mut request = std::mem::take(&mut work.requests);
+        request.clear();
+        let collection = &self.collections[work.collection];
+        let (role, made) = match swap {
+            None => (Role::Look, self.dialect.look(&work.key, collection, &mut request)),
+            Some((revision, body)) => {
+                (Role::Swap, self.dialect.swap(&work.key, revision, body, collection, &mut request))
+            }
+        };
+        work.requests = request;
+        let awaited = Awaited {
+            token: work.token,
+            kind: work.kind,
+            expect: made?,
+            role,
+            contents: false,
+            abandoned: false,
+            collection: work.collection as u16,
+            work: number,
+            item: 0,
+        };
+        work.ends.clear();
+        work.ends.push(work.requests.len());
+        self.links[link].pipe.request(awaited, true).extend_from_slice(&work.requests);
+        if swap.is_some() {
+            self.dialect.wrote(link);
+        }
+        Ok(())
+    }
+
+    /// Goes on with a merge: what was read, with its revision, is to become what the patch makes of it; or it is
+    /// read again, since somebody else was quicker.
+    pub(crate) fn next_step(
+        &mut self,
+        link: usize,
+        awaited: Awaited<D::Expect>,
+        read: Option<(&[u8], &[u8])>,
+        out: &mut dyn Completions,
+    ) {
+        let work = self.works.get(awaited.work);
+        work.again += u32::from(read.is_none());
+        let next = if awaited.abandoned || work.again > MOST_AGAIN {
+            Err(OpError::new(ErrorKind::Temporary, "others kept changing the document between read and write"))
+        } else {
+            match read {
+                None => self.step(link, awaited.work, None),
+                Some((old, revision)) => {
+                    merged(old, &work.patch).and_then(|new| self.step(link, awaited.work, Some((revision, &new))))
+                }
+            }
+        };
+        match next {
+            Ok(()) => self.more = true,
+            Err(error) => self.conclude(awaited, Err(error), None, out),
+        }
+    }
+
+    /// The front of a link was answered by so many bytes.
+    #[inline]
+    pub(crate) fn done(&mut self, link: usize, used: usize) {
+        let pipe = &mut self.links[link].pipe;
+        pipe.consume(used);
+        pipe.pop();
+    }
+
+    /// A write was answered. What succeeded may still be held back.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        link: usize,
+        awaited: Awaited<D::Expect>,
+        result: Result<Option<i64>, OpError>,
+        out: &mut dyn Completions,
+    ) {
+        match result {
+            Ok(counter) if awaited.kind.writes() && self.dialect.holds(link, &awaited, counter) => {}
+            Ok(counter) => self.conclude(awaited, Ok(()), counter, out),
+            Err(error) if awaited.role == Role::Swap && error.kind == ErrorKind::Conflict => {
+                self.next_step(link, awaited, None, out);
+            }
+            Err(error) => self.conclude(awaited, Err(error), None, out),
+        }
+    }
+
+    /// An operation, or an item of one, has ended.
+    pub(crate) fn conclude(
+        &mut self,
+        awaited: Awaited<D::Expect>,
+        result: Result<(), OpError>,
+        counter: Option<i64>,
+        out: &mut dyn Completions,
+    ) {
+        match awaited.role {
+            Role::Item | Role::Rows => {
+                let work = self.works.get(awaited.work);
+                match result {
+                    Ok(()) => work.documents += 1,
+                    // What is not there is left out of a removal.
+                    Err(error) if error.kind == ErrorKind::NotFound && work.kind == OpKind::BulkDelete => {}
+                    Err(error) if awaited.role == Role::Item && work.kind.writes() => {
+                        work.rejects.push(Reject { item: awaited.item as usize, error });
+                    }
+                    Err(error) => work.error = Some(error),
+                }
+                self.one_less(awaited.work, out);
+            }
+            Role::Whole | Role::Look | Role::Swap => {
+                if awaited.work != NONE {
+                    self.works.give_back(awaited.work);
+                }
+                if !awaited.abandoned {
+                    self.in_flight -= 1;
+                    out.complete(awaited.token, result.map(|()| Reply { counter, ..Reply::written(1) }));
+                }
+            }
+            Role::Own => {}
+        }
+    }
+
+    /// One answer less is pending.
+    pub(crate) fn one_less(&mut self, number: u32, out: &mut dyn Completions) {
+        let work = self.works.get(number);
+        work.pending -= 1;
+        if work.pending == 0 {
+            self.finish(number, out);
+        }
+    }
+
+    /// Nothing is pending any more.
+    fn finish(&mut self, number: u32, out: &mut dyn Completions) {
+        let work = self.works.get(number);
+        if !work.abandoned {
+            self.in_flight -= 1;
+            let token = work.token;
+            out.complete(token, work.result());
+        }
+        self.works.give_back(number);
+    }
+}
+
+fn key_of<'a>(op: &Op<'a>) -> Option<&'a str> {
+    Some(match *op {
+        Op::Insert { key, .. }
+        | Op::Upsert { key, .. }
+        | Op::Replace { key, .. }
+        | Op::Append { key, .. }
+        | Op::Prepend { key, .. }
+        | Op::Read { key }
+        | Op::Exists { key }
+        | Op::Delete { key }
+        | Op::Touch { key, .. }
+        | Op::Counter { key, .. }
+        | Op::CompareAndSwap { key, .. } => key,
+        _ => return None,
+    })
+}
+
+impl<D: Dialect> Answers for Pipelined<D> {
+    type Awaited = Awaited<D::Expect>;
+
+    #[inline]
+    fn link(&mut self, number: usize) -> &mut Link<Self::Awaited> {
+        &mut self.links[number]
+    }
+
+    fn take(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), String> {
+        D::take(self, link, out)
+    }
+
+    fn lose(&mut self, link: usize, why: &str, out: &mut dyn Completions) {
+        for (awaited, sent) in self.links[link].pipe.lose() {
+            if awaited.role == Role::Own {
+                self.dialect.own_lost(awaited.expect);
+                continue;
+            }
+            let kind = if awaited.role == Role::Look { OpKind::Read } else { awaited.kind };
+            let error = if sent { lost(kind, why) } else { self.links[link].not_connected() };
+            self.conclude(awaited, Err(error), None, out);
+        }
+        D::lost(self, link, why, out);
+    }
+
+    fn connected(&mut self, link: usize) {
+        self.more |= self.dialect.connected(link);
+    }
+}
+
+impl<D: Dialect> Session for Pipelined<D> {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        // An error means that nothing was completed or queued.
+        if let Err(error) = self.run(request, token, out) {
+            out.complete(token, Err(error));
+        }
+    }
+
+    fn flush(&mut self) {
+        D::send(self);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        // Redirections may add links on the way.
+        let mut link = 0;
+        while link < self.links.len() {
+            if self.links[link].has_news(cx) {
+                self.advance(link, out);
+            }
+            link += 1;
+        }
+        if std::mem::take(&mut self.more) {
+            D::send(self);
+        }
+        if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn counters(&self) -> SessionCounters {
+        SessionCounters { disconnects: self.links.iter().map(Link::disconnects).sum(), splits: 0 }
+    }
+
+    fn abandon(&mut self, token: Token) {
+        let mut found = None;
+        for (number, link) in self.links.iter_mut().enumerate() {
+            let mut here = false;
+            let awaited = self.dialect.held(number).chain(link.pipe.awaited());
+            for awaited in awaited.filter(|a| a.token == token && a.role != Role::Own && !a.abandoned) {
+                awaited.abandoned = true;
+                found = Some(awaited.work);
+                here = true;
+            }
+            if here {
+                link.abandoned();
+            }
+        }
+        if let Some(work) = found {
+            self.in_flight -= 1;
+            if work != NONE {
+                self.works.get(work).abandoned = true;
+            }
+        }
+    }
+}
