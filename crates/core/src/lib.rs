@@ -9,6 +9,7 @@
 
 pub mod documents;
 pub mod engine;
+pub mod json;
 pub mod keys;
 pub mod ledger;
 pub mod measure;

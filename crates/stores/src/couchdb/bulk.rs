@@ -12,10 +12,10 @@ use super::dialect::{
     row_revision, senseless,
 };
 use super::json;
-use super::memory::{Awaits, Bulk, Memory};
+use super::memory::{Awaits, Memory};
 use super::rows::Rows;
 use crate::document::{EXISTS, NOT_SENT};
-use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
 
 const NO_OBJECT: OpError =
     OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("CouchDB stores JSON objects only") };
@@ -81,13 +81,13 @@ impl CouchDialect {
 
     fn ask_by_keys(&self, awaits: Awaits, memory: &mut Memory, out: &mut RequestBuf) {
         memory.awaits = awaits;
-        out.begin(Method::Post).raw(&self.collections[memory.collection].path).raw("_all_docs").only_reads();
+        out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_all_docs").only_reads();
         out.raw(if awaits == Awaits::BulkRead { "?include_docs=true" } else { "" });
         let body = out.body();
         body.extend_from_slice(b"{\"keys\":");
         for (position, number) in memory.bulk.part.iter().enumerate() {
             body.push(if position == 0 { b'[' } else { b',' });
-            json::push_string(body, memory.bulk.item(*number).0);
+            json::push_text(memory.bulk.item(*number).0, body);
         }
         body.extend_from_slice(if memory.bulk.part.is_empty() { b"[]}" } else { b"]}" });
     }
@@ -95,7 +95,7 @@ impl CouchDialect {
     /// Sends the part to `_bulk_docs`. What cannot be in it is rejected.
     fn send_part(&self, memory: &mut Memory, out: &mut RequestBuf) {
         memory.awaits = Awaits::BulkWrite;
-        out.begin(Method::Post).raw(&self.collections[memory.collection].path).raw("_bulk_docs");
+        out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_bulk_docs");
         let body = out.body();
         body.extend_from_slice(b"{\"docs\":[");
         let start = body.len();
@@ -133,9 +133,8 @@ impl CouchDialect {
         let taken = match answer {
             Err(error) => Err(error),
             // One of them may be the reason.
-            Ok(answer) if memory.bulk.part.len() > 1 && is_of_contents(&answer) => {
+            Ok(answer) if is_of_contents(&answer) && memory.bulk.cut() => {
                 self.splits += 1;
-                memory.bulk.cut();
                 return self.ask_again(memory, out);
             }
             // Of a document that is not there it tells in its rows.
@@ -263,7 +262,7 @@ impl CouchDialect {
         let mut conflicts = false;
         part.retain(|number| {
             let outcome = outcomes.next().unwrap_or_default();
-            let error = match json::member(outcome, "error").and_then(json::string) {
+            let error = match json::member(outcome, "error").and_then(json::text) {
                 None if json::member(outcome, "rev").is_some_and(|rev| rev.starts_with(b"\"")) => {
                     *written += 1;
                     return false;
@@ -281,7 +280,7 @@ impl CouchDialect {
                     return true;
                 }
                 _ => {
-                    let reason = json::member(outcome, "reason").and_then(json::string).unwrap_or_default();
+                    let reason = json::member(outcome, "reason").and_then(json::text).unwrap_or_default();
                     let refused =
                         ["forbidden", "unauthorized", "doc_validation", "bad_request", "too_large", "illegal_docid"];
                     let refused = refused.iter().any(|known| error.contains(known));

@@ -74,7 +74,7 @@ pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
 /// Whether a document of the request is none that CouchDB takes. That is found before anything is written, whatever
 /// the status (PouchDB's is 500).
 pub(super) fn is_invalid(answer: &Answer<'_>) -> bool {
-    json::member(answer.body, "error").and_then(json::string).as_deref() == Some("doc_validation")
+    json::member(answer.body, "error").and_then(json::text).as_deref() == Some("doc_validation")
 }
 
 /// Whether the server refused the whole for something that is in it. Nothing was done then, and one document of many
@@ -103,7 +103,7 @@ pub(super) fn gone(answer: &Answer<'_>) -> OpError {
 /// Whether a 404 is the database's: `Database does not exist.` of CouchDB and `no_db_file` of both, while a
 /// document's is `missing` or `deleted`. The answer to a HEAD has no text.
 fn database_is_gone(answer: &Answer<'_>) -> bool {
-    let reason = json::member(answer.body, "reason").and_then(json::string);
+    let reason = json::member(answer.body, "reason").and_then(json::text);
     reason.is_some_and(|reason| reason.contains("Database does not exist") || reason == "no_db_file")
 }
 
@@ -174,18 +174,18 @@ impl CouchDialect {
                 check_key_in_path(key)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 memory.contents = request.contents;
-                out.begin(Method::Get).raw(path).segment(key).raw(if self.stale { "?r=1" } else { "" });
+                out.begin(Method::GET).raw(path).segment(key).raw(if self.stale { "?r=1" } else { "" });
             }
             Op::Exists { key } => {
                 check_key_in_path(key)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
-                out.begin(Method::Head).raw(path).segment(key);
+                out.begin(Method::HEAD).raw(path).segment(key);
             }
             Op::Insert { key, body } => {
                 check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
                 (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
-                out.begin(Method::Put).raw(path).segment(key);
+                out.begin(Method::PUT).raw(path).segment(key);
                 encode(collection.body, body, out.body());
             }
             Op::Upsert { key, body } | Op::Replace { key, body } => {
@@ -263,10 +263,10 @@ impl CouchDialect {
         memory.awaits = Awaits::Revision;
         if self.pouch {
             // Its ETag is a hash of the answer.
-            out.begin(Method::Get).raw(self.path(memory)).raw("_all_docs?key=");
+            out.begin(Method::GET).raw(self.path(memory)).raw("_all_docs?key=");
             push_json(out, &memory.key);
         } else {
-            out.begin(Method::Head).raw(self.path(memory)).segment(&memory.key);
+            out.begin(Method::HEAD).raw(self.path(memory)).segment(&memory.key);
         }
     }
 
@@ -297,7 +297,7 @@ impl CouchDialect {
         }
         if memory.kind == OpKind::Delete {
             memory.awaits = Awaits::Write;
-            out.begin(Method::Delete).raw(self.path(memory)).segment(&memory.key).raw("?rev=");
+            out.begin(Method::DELETE).raw(self.path(memory)).segment(&memory.key).raw("?rev=");
             out.segment(&String::from_utf8_lossy(&memory.revision));
         } else {
             self.put(memory, out);
@@ -309,7 +309,7 @@ impl CouchDialect {
     fn put(&self, memory: &mut Memory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Write;
         let collection = &self.collections[memory.collection];
-        out.begin(Method::Put).raw(&collection.path).segment(&memory.key);
+        out.begin(Method::PUT).raw(&collection.path).segment(&memory.key);
         if !memory.revision.is_empty() {
             out.raw("?rev=").segment(&String::from_utf8_lossy(&memory.revision));
         }
@@ -318,12 +318,12 @@ impl CouchDialect {
 
     fn ask_existence(&self, memory: &mut Memory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Existence;
-        out.begin(Method::Head).raw(self.path(memory)).segment(&memory.key);
+        out.begin(Method::HEAD).raw(self.path(memory)).segment(&memory.key);
     }
 
     fn ask_document(&self, memory: &mut Memory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Document;
-        out.begin(Method::Get).raw(self.path(memory)).segment(&memory.key);
+        out.begin(Method::GET).raw(self.path(memory)).segment(&memory.key);
     }
 
     /// A write was answered.
@@ -435,7 +435,7 @@ impl CouchDialect {
             Effect::Put(_) | Effect::Remove => return Err(OpError::unsupported()),
         }
         memory.awaits = Awaits::Write;
-        out.begin(Method::Put).raw(&self.collections[memory.collection].path).segment(&memory.key);
+        out.begin(Method::PUT).raw(&self.collections[memory.collection].path).segment(&memory.key);
         if !memory.revision.is_empty() {
             out.raw("?rev=").segment(&String::from_utf8_lossy(&memory.revision));
         }
@@ -486,7 +486,7 @@ pub(super) fn check_document(kind: Body, key: &str, body: &[u8]) -> Result<(), O
 /// A JSON string as a query value.
 pub(super) fn push_json(out: &mut RequestBuf, text: &str) {
     let mut quoted = Vec::with_capacity(text.len() + 2);
-    json::push_string(&mut quoted, text);
+    json::push_text(text, &mut quoted);
     out.segment(&String::from_utf8_lossy(&quoted));
 }
 

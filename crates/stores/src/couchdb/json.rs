@@ -1,54 +1,13 @@
-//! Reads what CouchDB answers without building values of it: members and elements are slices of the
-//! answer, and a document stays the bytes that came.
+//! What CouchDB's documents carry besides their own members.
 
-use std::borrow::Cow;
-
-/// The members of an object, by name as written (escapes kept) and value.
-pub(super) struct Members<'a>(Items<'a>);
-
-/// The elements of an array.
-pub(super) struct Elements<'a>(Items<'a>);
-
-struct Items<'a> {
-    text: &'a [u8],
-    at: usize,
-    end: u8,
-}
-
-/// The members of `text`, if that begins as an object. Ends early where it is not JSON.
-pub(super) fn members(text: &[u8]) -> Members<'_> {
-    Members(Items::of(text, b'{', b'}'))
-}
-
-/// The elements of `text`, if that begins as an array. Ends early where it is not JSON.
-pub(super) fn elements(text: &[u8]) -> Elements<'_> {
-    Elements(Items::of(text, b'[', b']'))
-}
-
-/// The value of a member, if `text` is an object with such a member.
-pub(super) fn member<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    members(text).find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
-}
-
-/// The text of a JSON string; none where it is no string.
-pub(super) fn string(value: &[u8]) -> Option<Cow<'_, str>> {
-    let inside = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if memchr::memchr(b'\\', inside).is_none() {
-        return std::str::from_utf8(inside).ok().map(Cow::Borrowed);
-    }
-    serde_json::from_slice::<String>(value).ok().map(Cow::Owned)
-}
-
-/// Whether the whole of `text` is one JSON array, as far as its brackets tell.
-pub(super) fn is_array(text: &[u8]) -> bool {
-    let start = skip_space(text, 0);
-    text.get(start) == Some(&b'[') && skip_value(text, start).is_some()
-}
+pub(super) use storebench_core::json::{
+    Elements, Member, Walk, elements, is_array, member, members, name, push_text, text,
+};
 
 /// The revision that a document carries. CouchDB writes it in front, PouchDB at the end.
 pub(super) fn revision(document: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"\"_rev\":\"";
-    let after_id = members(document).take(2).find(|(name, _)| *name == b"_rev").map(|(_, value)| value);
+    let after_id = members(document).take(2).find(|member| member.name == b"_rev").map(|member| member.value);
     match after_id {
         Some(value) => value.strip_prefix(b"\"")?.strip_suffix(b"\""),
         None => {
@@ -78,11 +37,10 @@ pub(super) fn steering(document: &[u8], key: &str) -> Option<&'static str> {
     if !may_have(b"\"_") && !may_have(b"\"\\u00") {
         return None;
     }
-    members(document).find_map(|(name, value)| {
-        let quoted = [b"\"", name, b"\""].concat();
-        let name = string(&quoted)?;
+    members(document).find_map(|member| {
+        let name = name(member.name)?;
         let found = NAMES.into_iter().find(|reserved| *reserved == name)?;
-        (found != "_id" || string(value).as_deref() != Some(key)).then_some(found)
+        (found != "_id" || text(member.value).as_deref() != Some(key)).then_some(found)
     })
 }
 
@@ -90,152 +48,28 @@ pub(super) fn steering(document: &[u8], key: &str) -> Option<&'static str> {
 ///
 /// Gives false, and appends nothing, where it is none.
 pub(super) fn push_document(out: &mut Vec<u8>, key: &str, revision: Option<&[u8]>, document: &[u8]) -> bool {
-    let open = skip_space(document, 0);
-    if document.get(open) != Some(&b'{') {
+    let mut walk = Walk::new(document);
+    if walk.take(b'{').is_none() {
         return false;
     }
-    let first = skip_space(document, open + 1);
+    let next = walk.peek();
     out.extend_from_slice(b"{\"_id\":");
-    push_string(out, key);
+    push_text(key, out);
     if let Some(revision) = revision {
         out.extend_from_slice(b",\"_rev\":\"");
         out.extend_from_slice(revision);
         out.push(b'"');
     }
-    if document.get(first) != Some(&b'}') {
+    if next != Some(b'}') {
         out.push(b',');
     }
-    out.extend_from_slice(&document[first..]);
+    out.extend_from_slice(&document[walk.at()..]);
     true
-}
-
-/// Appends a JSON string.
-pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
-    // A Vec takes everything and a string is always JSON.
-    let _ = serde_json::to_writer(out, text);
-}
-
-impl<'a> Items<'a> {
-    fn of(text: &'a [u8], open: u8, end: u8) -> Self {
-        let start = skip_space(text, 0);
-        let at = if text.get(start) == Some(&open) { start + 1 } else { text.len() };
-        Self { text, at, end }
-    }
-
-    /// Where the next item begins; none at the end.
-    fn start(&mut self) -> Option<usize> {
-        let mut at = skip_space(self.text, self.at);
-        if self.text.get(at) == Some(&b',') {
-            at = skip_space(self.text, at + 1);
-        }
-        if self.text.get(at).is_none_or(|byte| *byte == self.end) {
-            self.at = self.text.len();
-            return None;
-        }
-        Some(at)
-    }
-
-    fn value(&mut self, start: usize) -> Option<&'a [u8]> {
-        let end = skip_value(self.text, start);
-        self.at = end.unwrap_or(self.text.len());
-        end.map(|end| &self.text[start..end])
-    }
-}
-
-impl<'a> Iterator for Members<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let start = self.0.start()?;
-        let name = self.0.value(start)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-        let colon = skip_space(self.0.text, self.0.at);
-        if self.0.text.get(colon) != Some(&b':') {
-            self.0.at = self.0.text.len();
-            return None;
-        }
-        let start = skip_space(self.0.text, colon + 1);
-        Some((name, self.0.value(start)?))
-    }
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let start = self.0.start()?;
-        self.0.value(start)
-    }
-}
-
-fn skip_space(text: &[u8], mut at: usize) -> usize {
-    while text.get(at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
-        at += 1;
-    }
-    at
-}
-
-/// Where the value ends that begins at `start`.
-fn skip_value(text: &[u8], start: usize) -> Option<usize> {
-    match *text.get(start)? {
-        b'"' => skip_string(text, start),
-        b'{' | b'[' => {
-            let (mut at, mut depth) = (start, 0_usize);
-            loop {
-                // Between strings only brackets count.
-                at += text.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
-                match text[at] {
-                    b'"' => at = skip_string(text, at)?,
-                    b'{' | b'[' => {
-                        depth += 1;
-                        at += 1;
-                    }
-                    _ => {
-                        depth -= 1;
-                        at += 1;
-                        if depth == 0 {
-                            return Some(at);
-                        }
-                    }
-                }
-            }
-        }
-        b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
-            let length =
-                text[start..].iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'));
-            Some(length.map_or(text.len(), |length| start + length))
-        }
-        _ => None,
-    }
-}
-
-fn skip_string(text: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
-        if text[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn members_and_elements_are_slices_of_the_text() {
-        let text = br#" {"a" : [1, "x]\"", {"b":2}] ,"c":null,"d":"e\u00e9"} "#;
-        let found: Vec<_> = members(text).map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
-        assert_eq!(found.len(), 3);
-        assert_eq!(found[0].1, br#"[1, "x]\"", {"b":2}]"#);
-        let inner: Vec<_> = elements(&found[0].1).collect();
-        assert_eq!(inner, [&b"1"[..], br#""x]\"""#, br#"{"b":2}"#]);
-        assert_eq!(string(&found[2].1).as_deref(), Some("eé"));
-        assert_eq!(elements(b"[]").count() + members(b"{}").count() + elements(b"").count(), 0);
-        assert!(is_array(b" [] ") && !is_array(b"[") && !is_array(b"{}"));
-    }
 
     #[test]
     fn revisions_are_found_in_front_and_at_the_end() {
@@ -255,12 +89,6 @@ mod tests {
     }
 
     #[test]
-    fn no_depth_ends_a_walk() {
-        let deep = format!(r#"{{"a":{}{},"b":2}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(member(deep.as_bytes(), "b"), Some(&b"2"[..]));
-    }
-
-    #[test]
     fn a_document_gets_its_key_and_revision() {
         let mut out = Vec::new();
         assert!(push_document(&mut out, "a\"b", None, b" { } "));
@@ -269,27 +97,5 @@ mod tests {
         assert!(push_document(&mut out, "k", Some(b"1-a"), br#"{"x":1}"#));
         assert_eq!(out, br#"{"_id":"k","_rev":"1-a","x":1}"#);
         assert!(!push_document(&mut out, "k", None, b"[1]"));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_taken(text: Vec<u8>) {
-            let _ = members(&text).count() + elements(&text).count();
-            let _ = (revision(&text), string(&text), is_array(&text));
-        }
-
-        #[test]
-        fn whatever_serde_writes_is_read(values: Vec<(String, Vec<i32>)>) {
-            let text = serde_json::to_vec(&values).unwrap();
-            let read: Vec<(String, usize)> = elements(&text)
-                .map(|pair| {
-                    let mut pair = elements(pair);
-                    let name = string(pair.next().unwrap()).unwrap().into_owned();
-                    (name, elements(pair.next().unwrap()).count())
-                })
-                .collect();
-            let expected: Vec<_> = values.iter().map(|(name, list)| (name.clone(), list.len())).collect();
-            prop_assert_eq!(read, expected);
-        }
     }
 }

@@ -54,14 +54,14 @@ impl CouchDialect {
             Op::Scan { start, end, limit } => (start, end.map(str::to_owned), limit),
             Op::Page { field, value, limit } => {
                 (memory.left, memory.asked) = (limit, u32::MAX);
-                out.begin(Method::Post).raw(&collection.path).raw("_find").only_reads();
+                out.begin(Method::POST).raw(&collection.path).raw("_find").only_reads();
                 out.body().extend_from_slice(selector(field, value, limit, self.stale).as_bytes());
                 return Ok(limit > 0);
             }
             Op::View { view, rows, skip, limit } => {
                 (memory.left, memory.asked) = (limit, u32::MAX);
                 let (design, name) = view.split_once('/').unwrap_or((view, view));
-                let method = if matches!(rows, ViewRows::Keys(_)) { Method::Post } else { Method::Get };
+                let method = if matches!(rows, ViewRows::Keys(_)) { Method::POST } else { Method::GET };
                 out.begin(method).raw(&collection.path).raw("_design/").segment(design).raw("/_view/").segment(name);
                 out.raw("?reduce=false&include_docs=true&limit=").number(u64::from(limit)).only_reads();
                 if skip > 0 {
@@ -106,7 +106,7 @@ impl CouchDialect {
         let past_designs = memory.key.as_str() < "_design0" && end.is_none_or(|end| end > "_design/");
         let more = if past_designs { collection.designs } else { 0 };
         memory.asked = memory.left.saturating_add(more);
-        out.begin(Method::Get).raw(&collection.path);
+        out.begin(Method::GET).raw(&collection.path);
         push_range(out, self.pouch, &memory.key, end, memory.asked, behind_start);
     }
 
@@ -143,7 +143,8 @@ impl CouchDialect {
 
     /// Adds the rows of an answer; gives how many there were, none where it is not such an answer.
     fn take_rows(&mut self, memory: &mut Memory, body: &[u8]) -> Option<Result<u32, OpError>> {
-        let (name, rows) = json::members(body).find(|(name, _)| matches!(*name, b"rows" | b"docs"))?;
+        let json::Member { name, value: rows, .. } =
+            json::members(body).find(|member| matches!(member.name, b"rows" | b"docs"))?;
         if !json::is_array(rows) {
             return None;
         }
@@ -153,7 +154,7 @@ impl CouchDialect {
             count += 1;
             let id = json::member(row, if name == b"rows" { "id" } else { "_id" })?;
             last = Some(id);
-            let id = json::string(id)?;
+            let id = json::text(id)?;
             if memory.left == 0 || id.starts_with("_design/") {
                 continue;
             }
@@ -185,14 +186,14 @@ impl CouchDialect {
         }
         if let Some(last) = last {
             memory.key.clear();
-            memory.key.push_str(&json::string(last)?);
+            memory.key.push_str(&json::text(last)?);
         }
         Some(Ok(count))
     }
 }
 
 fn text<'a>(object: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    json::member(object, name).and_then(json::string)
+    json::member(object, name).and_then(json::text)
 }
 
 /// What is wrong where a row has no document; none where that was removed meanwhile. Its value is no document.

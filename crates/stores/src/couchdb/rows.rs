@@ -36,7 +36,7 @@ impl<'a> Rows<'a> {
 }
 
 fn named<'a>(row: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    json::member(row, name).and_then(json::string)
+    json::member(row, name).and_then(json::text)
 }
 
 impl<'a> Iterator for Rows<'a> {

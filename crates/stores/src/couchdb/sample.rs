@@ -53,10 +53,10 @@ pub(super) async fn keys(
         Server::path(database, &query)
     };
     if documents <= at_most.saturating_mul(2).max(1_000) {
-        known.take(&server.ask(Method::Get, &page(None, false, documents + 1_000), None).await?);
+        known.take(&server.ask(Method::GET, &page(None, false, documents + 1_000), None).await?);
     } else {
         for backwards in [false, true] {
-            known.take(&server.ask(Method::Get, &page(None, backwards, ENDS), None).await?);
+            known.take(&server.ask(Method::GET, &page(None, backwards, ENDS), None).await?);
         }
         let run = (at_most / JUMPS).clamp(1, 100);
         // Jumps to a key that is known already count too, so that the search ends.
@@ -65,7 +65,7 @@ pub(super) async fn keys(
                 break;
             }
             let Some(start) = known.guess(&mut random) else { break };
-            known.take(&server.ask(Method::Get, &page(Some(&start), false, run), None).await?);
+            known.take(&server.ask(Method::GET, &page(Some(&start), false, run), None).await?);
         }
     }
     let mut keys: Vec<String> = known.keys.into_iter().collect();

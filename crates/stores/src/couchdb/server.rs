@@ -88,7 +88,7 @@ impl Server {
     /// `Unreachable` for nobody, somebody else, or a wrong password; `NotSupported` for a version
     /// that is too old.
     pub(super) async fn welcome(&self) -> Result<Welcome, StoreError> {
-        let response = self.call(Method::Get, "/", None).await?;
+        let response = self.call(Method::GET, "/", None).await?;
         let value = response.json();
         let version = value["version"].as_str().unwrap_or_default();
         if response.is_success() && value["express-pouchdb"].is_string() {
@@ -120,7 +120,7 @@ impl Server {
         let range = |text: &str| utf8_percent_encode(&json!(text).to_string(), NON_ALPHANUMERIC).to_string();
         let end = format!("{prefix}\u{FFF0}");
         let path = format!("/_all_dbs?startkey={}&endkey={}", range(prefix), range(&end));
-        let response = self.call(Method::Get, &path, None).await?;
+        let response = self.call(Method::GET, &path, None).await?;
         if matches!(response.status, 401 | 403) {
             return Ok(None);
         }
@@ -137,7 +137,7 @@ impl Server {
 
     /// The mark of a database that carries Storebench's marker.
     pub(super) async fn mark_of(&self, database: &str) -> Result<Option<String>, StoreError> {
-        let response = self.call(Method::Get, &Self::path(database, MARKER), None).await?;
+        let response = self.call(Method::GET, &Self::path(database, MARKER), None).await?;
         match response.status {
             200 => Ok(mark_in(&response.json())),
             404 | 401 | 403 => Ok(None),
@@ -149,7 +149,7 @@ impl Server {
     pub(super) async fn create(&self, database: &str) -> Result<Made, StoreError> {
         let begun = Instant::now();
         loop {
-            let response = self.call(Method::Put, &Self::path(database, ""), None).await?;
+            let response = self.call(Method::PUT, &Self::path(database, ""), None).await?;
             match response.status {
                 200..=299 => return Ok(Made::Done),
                 // A cluster goes on removing the old one for a moment.
@@ -166,7 +166,7 @@ impl Server {
     pub(super) async fn mark(&self, database: &str, before: Option<&str>, mark: &str) -> Result<Made, StoreError> {
         let path = Self::path(database, MARKER);
         let mut marker = json!({ "made_by": "storebench", "made_for": mark });
-        let there = self.call(Method::Get, &path, None).await?;
+        let there = self.call(Method::GET, &path, None).await?;
         if there.is_success() {
             let there = there.json();
             if mark_in(&there).as_deref() != before {
@@ -174,7 +174,7 @@ impl Server {
             }
             marker["_rev"] = there["_rev"].clone();
         }
-        let response = self.call(Method::Put, &path, Some(&marker)).await?;
+        let response = self.call(Method::PUT, &path, Some(&marker)).await?;
         match response.status {
             200..=299 => Ok(Made::Done),
             409 => Ok(Made::Changed),
@@ -184,7 +184,7 @@ impl Server {
 
     /// Removes a database. One that is gone already is no error.
     pub(super) async fn remove(&self, database: &str) -> Result<(), StoreError> {
-        let response = self.call(Method::Delete, &Self::path(database, ""), None).await?;
+        let response = self.call(Method::DELETE, &Self::path(database, ""), None).await?;
         match response.status {
             200..=299 | 404 => Ok(()),
             _ => Err(self.unexpected(&format!("remove the database `{database}`"), &response)),
@@ -193,7 +193,7 @@ impl Server {
 
     /// The sizes of a database; none where there is no such database.
     pub(super) async fn sizes(&self, database: &str) -> Result<Option<Sizes>, StoreError> {
-        let response = self.call(Method::Get, &Self::path(database, ""), None).await?;
+        let response = self.call(Method::GET, &Self::path(database, ""), None).await?;
         if response.status == 404 {
             return Ok(None);
         }
@@ -216,7 +216,7 @@ impl Server {
     /// Makes an index over these fields, of this name; one that exists is kept.
     pub(super) async fn index(&self, database: &str, name: &str, fields: &[String]) -> Result<(), StoreError> {
         let index = json!({ "index": { "fields": fields }, "ddoc": name, "name": name, "type": "json" });
-        let response = self.call(Method::Post, &Self::path(database, "_index"), Some(&index)).await?;
+        let response = self.call(Method::POST, &Self::path(database, "_index"), Some(&index)).await?;
         if response.is_success() {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl Server {
     /// Asks for one row of an index, which waits until the index has all documents.
     pub(super) async fn touch_index(&self, database: &str, field: &str) -> Result<(), StoreError> {
         let query = json!({ "selector": { field.replace('.', "\\."): { "$eq": null } }, "limit": 1 });
-        let response = self.call(Method::Post, &Self::path(database, "_find"), Some(&query)).await?;
+        let response = self.call(Method::POST, &Self::path(database, "_find"), Some(&query)).await?;
         if response.is_success() {
             return Ok(());
         }
@@ -236,7 +236,7 @@ impl Server {
     /// What the server is busy with in these databases: the type of each task and how much is left
     /// of it. Nothing where this user may not ask.
     pub(super) async fn tasks(&self, databases: &[String]) -> Result<Vec<(String, f64)>, StoreError> {
-        let response = self.call(Method::Get, "/_active_tasks", None).await?;
+        let response = self.call(Method::GET, "/_active_tasks", None).await?;
         let value = response.json();
         let tasks = value.as_array().map(Vec::as_slice).unwrap_or_default();
         // A cluster names shards: `shards/00000000-7fffffff/storebench-users.1700000000`.
@@ -262,7 +262,7 @@ impl Server {
         paths.extend(designs.iter().map(|design| format!("_compact/{design}")));
         let nothing = json!({});
         for path in paths {
-            let response = self.call(Method::Post, &Self::path(database, &path), Some(&nothing)).await?;
+            let response = self.call(Method::POST, &Self::path(database, &path), Some(&nothing)).await?;
             if !response.is_success() && response.status != 404 {
                 return Err(self.unexpected(&format!("compact `{database}`"), &response));
             }

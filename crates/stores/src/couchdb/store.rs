@@ -1,6 +1,6 @@
 //! The store: what it can do, and what is done to its databases.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ use super::dialect::{Collection, CouchDialect};
 use super::server::{FORM, Server, Sizes, Welcome};
 use super::{SCHEME, pages, sample};
 use crate::document::prefix_end_text;
-use crate::http::{Client, HttpSession, Method, Target, common_headers};
+use crate::http::{Client, HttpSession, Method, Target};
 use crate::net::{Address, Control};
 use crate::registry::Options;
 
@@ -77,12 +77,8 @@ impl CouchStore {
         Ok(Self { address, prefix, control: Control::default(), welcome: Mutex::default(), ready: Mutex::default() })
     }
 
-    fn target(&self) -> Target {
-        Target { host: self.address.host().clone(), tls: self.address.tls.clone() }
-    }
-
     fn server(&self, patience: Duration) -> Server {
-        let client = Client::new(self.target(), common_headers(&self.address), patience);
+        let client = Client::new(Target::of(&self.address), patience);
         Server::new(client, self.address.host().clone())
     }
 
@@ -392,12 +388,12 @@ impl Store for CouchStore {
                 capabilities.durability.iter().map(|(level, _)| format!("`{level}`")).collect::<Vec<_>>().join(", ")
             )));
         }
-        let mut common = common_headers(&self.address).to_vec();
+        let mut target = Target::of(&self.address);
         if welcome.major == 2 {
-            common.extend_from_slice(b"X-Couch-Full-Commit: true\r\n");
+            target = target.with("x-couch-full-commit", "true");
         }
         let dialect = self.dialect(&ready, welcome.pouch, Some(options));
-        HttpSession::open(dialect, self.target(), Arc::from(common), options).await
+        HttpSession::open(dialect, target, options).await
     }
 
     /// Asks each index for a row, which brings it up to date, and waits until the server is busy with
@@ -521,7 +517,7 @@ impl Store for CouchStore {
                 let path = Server::path(&prepared.database, "_explain");
                 let plan = self
                     .control
-                    .block_on(async { self.server(PATIENCE).ask(Method::Post, &path, Some(&query)).await })?;
+                    .block_on(async { self.server(PATIENCE).ask(Method::POST, &path, Some(&query)).await })?;
                 // `_all_docs`, of the type `special`, reads every document.
                 let full_scan = plan["index"]["type"] != "json" && plan["index"]["type"] != "text";
                 Some(Explanation { plan: plan.to_string(), full_scan })

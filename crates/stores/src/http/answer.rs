@@ -1,39 +1,27 @@
 //! An answer, and what its status means where a driver does not know better.
 
+use hyper::header::HeaderMap;
 use storebench_core::store::{ErrorKind, OpError};
 
-use super::input::Input;
-use super::parser::Parser;
-
-/// A whole answer. Borrowed from the connection's buffer.
+/// A whole answer. Borrowed from the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
     /// 200 to 599.
     pub(crate) status: u16,
     /// The body, without its transfer encoding.
     pub(crate) body: &'a [u8],
-    head: &'a [u8],
+    headers: Option<&'a HeaderMap>,
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn of(parser: &Parser, input: &'a Input) -> Self {
-        Self { status: parser.status(), body: parser.body(input), head: parser.head(input) }
+    /// An answer of these parts.
+    pub(crate) fn of_parts(status: u16, headers: Option<&'a HeaderMap>, body: &'a [u8]) -> Self {
+        Self { status, body, headers }
     }
 
-    /// An answer of these parts; `head` is the status line and headers, each with its line end.
-    pub(crate) fn of_parts(status: u16, head: &'a [u8], body: &'a [u8]) -> Self {
-        Self { status, body, head }
-    }
-
-    /// The first header of this name, in any case, without the space around it.
+    /// The first header of this name, without the space around it.
     pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
-        let mut lines = self.head.split(|byte| *byte == b'\n');
-        lines.next();
-        lines.find_map(|line| {
-            let (found, rest) = line.split_at_checked(name.len())?;
-            let value = rest.strip_prefix(b":")?;
-            found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
-        })
+        self.headers?.get(name).map(|value| value.as_bytes().trim_ascii())
     }
 
     /// Whether the status is 2xx.
@@ -91,19 +79,11 @@ pub(crate) fn status_error(answer: &Answer<'_>, changes: bool) -> OpError {
 mod tests {
     use super::*;
 
-    const HEAD: &[u8] = b"HTTP/1.1 429 Too Many\r\nRETRY-After:  7 \r\nEtag:\"1-a\"\r\n\r\n";
-
-    #[test]
-    fn headers_are_found_in_any_case() {
-        let answer = Answer::of_parts(429, HEAD, b"");
-        assert_eq!(answer.header("retry-after"), Some(&b"7"[..]));
-        assert_eq!(answer.header("etag"), Some(&b"\"1-a\""[..]));
-        assert_eq!(answer.header("eta"), None);
-    }
-
     #[test]
     fn each_status_tells_whether_something_was_done() {
-        let kind = |status, changes| status_error(&Answer::of_parts(status, HEAD, b"{\n}"), changes).kind;
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "7".parse().unwrap());
+        let kind = |status, changes| status_error(&Answer::of_parts(status, Some(&headers), b"{\n}"), changes).kind;
         assert_eq!(kind(429, true), ErrorKind::Temporary);
         assert_eq!(kind(425, true), ErrorKind::Temporary);
         for status in [408, 502, 503, 504] {
@@ -114,7 +94,7 @@ mod tests {
         assert_eq!(kind(404, true), ErrorKind::NotFound);
         assert_eq!(kind(412, true), ErrorKind::Conflict);
         assert_eq!((kind(500, true), kind(500, false)), (ErrorKind::OutcomeUnknown, ErrorKind::Failed));
-        let error = status_error(&Answer::of_parts(429, HEAD, b"slow\n down"), true);
+        let error = status_error(&Answer::of_parts(429, Some(&headers), b"slow\n down"), true);
         assert_eq!(error.message, "HTTP 429: slow down; the server asks to wait 7 (Retry-After)");
     }
 }

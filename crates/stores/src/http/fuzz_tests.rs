@@ -1,18 +1,22 @@
 //! Whatever a server answers, a session neither panics nor hangs, and ends every operation once.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use hyper::Method;
+use hyper::http::response;
 use storebench_core::store::{CollectionId, Op, OpError, Request, Session, Token};
 use storebench_fakes::fuzz::Mutator;
+use tokio::io::AsyncWriteExt;
 
 use super::answer::{Answer, status_error};
-use super::input::Input;
-use super::parser::Parser;
 use super::request::RequestBuf;
 use super::session::{Dialect, Step};
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
+use super::wire::{exchange, open};
 use crate::net::draw as next;
 
 const WELL: [&str; 6] = [
@@ -30,23 +34,32 @@ fn garbled(state: &mut u64) -> Vec<u8> {
 }
 
 /// Reads the bytes as an answer in pieces, as they may come. None for what is none.
-fn read(bytes: &[u8]) -> Option<(Parser, Input)> {
-    let (mut parser, mut input) = (Parser::default(), Input::default());
-    parser.begin(false);
-    for piece in bytes.chunks(7) {
-        input.push(piece);
-        if parser.advance(&mut input, false).ok()? {
-            return Some((parser, input));
+fn read(bytes: &[u8]) -> Option<(response::Parts, Vec<u8>)> {
+    let (near, mut far) = tokio::io::duplex(bytes.len() + 4096);
+    let (sender, mut wire) = open(near).now_or_never()?.ok()?;
+    let mut out = RequestBuf::new(Arc::default());
+    out.begin(Method::GET).raw("/");
+    let mut done = Box::pin(wire.carry(exchange(sender, out.outgoing().ok()?, Vec::new())));
+    assert!(done.as_mut().now_or_never().is_none(), "answered before anything came");
+    let mut pieces = bytes.chunks(7);
+    for _ in 0..bytes.len() + 1_000 {
+        match pieces.next() {
+            Some(piece) => drop(far.write_all(piece).now_or_never()),
+            None => drop(far.shutdown().now_or_never()),
+        }
+        if let Some(done) = done.as_mut().now_or_never() {
+            return done.head.ok().map(|head| (head, done.body));
         }
     }
-    parser.advance(&mut input, true).ok()?.then_some((parser, input))
+    panic!("neither answered nor lost")
 }
 
 /// Answers every request of these operations with the same bytes. Each has to end.
 pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[u8]) {
     const MOST_REQUESTS: u32 = 5_000;
-    let Some((parser, input)) = read(bytes) else { return };
-    let mut out = RequestBuf::new(std::sync::Arc::from(&b"Host: h\r\n"[..]));
+    let Some((head, body)) = read(bytes) else { return };
+    let answer = Answer::of_parts(head.status.as_u16(), Some(&head.headers), &body);
+    let mut out = RequestBuf::new(Arc::default());
     for op in ops {
         let mut state = D::State::default();
         let request = Request { collection: CollectionId(0), op: *op, contents: true };
@@ -55,16 +68,16 @@ pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[
         while !ended {
             assert!(requests < MOST_REQUESTS, "{op:?} asks again and again");
             requests += 1;
-            ended = matches!(dialect.answer(&mut state, Ok(Answer::of(&parser, &input)), &mut out), Step::Done(_));
+            ended = matches!(dialect.answer(&mut state, Ok(answer), &mut out), Step::Done(_));
         }
     }
 }
 
-/// The parser alone.
+/// An answer alone.
 fn take(bytes: &[u8]) {
-    if let Some((parser, input)) = read(bytes) {
-        assert!(parser.body(&input).len() <= bytes.len());
-        let answer = Answer::of(&parser, &input);
+    if let Some((head, body)) = read(bytes) {
+        assert!(body.len() <= bytes.len());
+        let answer = Answer::of_parts(head.status.as_u16(), Some(&head.headers), &body);
         let _ = (answer.header("etag"), answer.shown(), status_error(&answer, true));
     }
 }

@@ -1,18 +1,16 @@
 //! One connection of a session: at most one request at a time.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
+use hyper::http::response;
 use storebench_core::store::{LocalFuture, StoreError};
-use tokio::io::AsyncWrite;
 
-use super::input::Input;
-use super::parser::{Garbled, Parser};
-use crate::net::{Backoff, Stream};
+use super::Answer;
+use super::wire::{Exchanged, Failure, Outgoing, Sender, Wire, exchange};
+use crate::net::Backoff;
 
 /// The links that asked to be polled, and whom to tell.
 #[derive(Default)]
@@ -51,13 +49,11 @@ impl Wake for Bell {
 
 /// What a link is doing about its connection.
 pub(super) enum State {
-    Open(Stream),
+    /// There is one, or was until a moment ago.
+    Open(Wire),
     /// Being made. `fresh`: no try has failed since the last connection that served ended, so that
     /// requests may wait for it.
-    Connecting {
-        coming: LocalFuture<'static, Result<Stream, StoreError>>,
-        fresh: bool,
-    },
+    Connecting { coming: LocalFuture<'static, Result<(Sender, Wire), StoreError>>, fresh: bool },
 }
 
 /// How a turn on a link ended.
@@ -67,50 +63,52 @@ pub(super) enum Turn {
     Waiting,
     /// The answer to its request is whole.
     Answered,
-    /// The stream ended.
+    /// There will be none.
+    Failed(Failure),
+    /// The connection ended while nothing was asked.
     Closed,
-    /// The stream broke.
-    Broken(io::Error),
-    /// What came is not an answer.
-    Garbled(Garbled),
 }
 
-/// One connection and the buffers of its request in flight.
+/// One connection and what is exchanged on it.
 pub(super) struct Link {
     pub(super) state: State,
     pub(super) backoff: Backoff,
     /// The place whose request is on it.
     pub(super) place: Option<usize>,
-    /// Whether that request is being sent.
-    pub(super) begun: bool,
-    /// How much of that request was written.
-    pub(super) written: usize,
     /// Whether anything was answered on this connection.
     pub(super) served: bool,
     /// Whether the loss of the last connection was counted.
     pub(super) counted: bool,
-    pub(super) input: Input,
-    pub(super) parser: Parser,
+    sender: Option<Sender>,
+    exchange: Option<LocalFuture<'static, Exchanged>>,
+    /// How the exchange ended, until a turn takes it.
+    head: Option<Result<response::Parts, Failure>>,
+    body: Vec<u8>,
     bell: Arc<Bell>,
     waker: Waker,
 }
 
 impl Link {
-    pub(super) fn new(number: usize, seed: u64, stream: Stream, woken: &Arc<Woken>) -> Self {
+    pub(super) fn new(number: usize, seed: u64, (sender, wire): (Sender, Wire), woken: &Arc<Woken>) -> Self {
         let bell = Arc::new(Bell { link: number, rung: AtomicBool::new(false), woken: Arc::clone(woken) });
         Self {
-            state: State::Open(stream),
+            state: State::Open(wire),
             backoff: Backoff::new(seed),
             place: None,
-            begun: false,
-            written: 0,
             served: false,
             counted: false,
-            input: Input::default(),
-            parser: Parser::default(),
+            sender: Some(sender),
+            exchange: None,
+            head: None,
+            body: Vec::new(),
             waker: Waker::from(Arc::clone(&bell)),
             bell,
         }
+    }
+
+    /// Whether there is a connection that has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(&self.state, State::Open(wire) if !wire.has_ended())
     }
 
     /// Whether a request can go out on it, now or as soon as it is free or made.
@@ -136,20 +134,14 @@ impl Link {
         self.waker.wake_by_ref();
     }
 
-    /// Begins with a request.
-    pub(super) fn begin(&mut self, place: usize, to_head: bool) {
-        self.place = Some(place);
-        self.begun = false;
-        self.written = 0;
-        self.input.clear();
-        self.parser.begin(to_head);
+    /// Whether its request was handed to the connection, so that some of it may have been sent.
+    pub(super) fn has_begun(&self) -> bool {
+        self.exchange.is_some() || self.head.is_some()
     }
 
-    /// The request is over; the link is free.
+    /// The request is over; the link is free. An exchange that has not ended takes the connection with it.
     pub(super) fn end(&mut self) -> Option<usize> {
-        self.input.clear();
-        self.parser.begin(false);
-        (self.begun, self.written) = (false, 0);
+        (self.exchange, self.head) = (None, None);
         self.place.take()
     }
 
@@ -159,62 +151,79 @@ impl Link {
         self.backoff.reset();
     }
 
-    /// Goes on with connecting.
-    pub(super) fn poll_connect(&mut self) -> Poll<Result<Stream, StoreError>> {
-        match &mut self.state {
-            State::Connecting { coming, .. } => coming.as_mut().poll(&mut Context::from_waker(&self.waker)),
-            State::Open(_) => Poll::Pending,
+    /// Goes on with connecting; false where that failed.
+    pub(super) fn poll_connect(&mut self) -> Poll<bool> {
+        let State::Connecting { coming, .. } = &mut self.state else { return Poll::Pending };
+        let made = std::task::ready!(coming.as_mut().poll(&mut Context::from_waker(&self.waker)));
+        Poll::Ready(match made {
+            Ok((sender, wire)) => {
+                self.sender = Some(sender);
+                self.state = State::Open(wire);
+                true
+            }
+            Err(_) => false,
+        })
+    }
+
+    /// Begins with a request.
+    pub(super) fn start(&mut self, request: Result<Outgoing, Failure>) {
+        self.head = match (request, self.sender.take()) {
+            (Ok(request), Some(sender)) => {
+                self.exchange = Some(Box::pin(exchange(sender, request, std::mem::take(&mut self.body))));
+                None
+            }
+            (Ok(_), None) => Some(Err(Failure::Unsent)),
+            (Err(failure), sender) => {
+                self.sender = sender;
+                Some(Err(failure))
+            }
+        };
+    }
+
+    /// Sends what can be sent. What else happens is for the next turn.
+    pub(super) fn push(&mut self) {
+        self.step();
+        if self.head.is_some() || !self.is_open() {
+            self.ring();
         }
     }
 
-    /// Writes what is left of the request.
-    pub(super) fn write(&mut self, request: &[u8]) -> Turn {
-        let State::Open(stream) = &mut self.state else { return Turn::Waiting };
-        self.begun = true;
+    fn step(&mut self) {
         let cx = &mut Context::from_waker(&self.waker);
-        while self.written < request.len() {
-            match Pin::new(&mut *stream).poll_write(cx, &request[self.written..]) {
-                Poll::Ready(Ok(0)) => return Turn::Broken(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(bytes)) => self.written += bytes,
-                Poll::Ready(Err(error)) => return Turn::Broken(error),
-                Poll::Pending => return Turn::Waiting,
-            }
-        }
-        // TCP sends at once; TLS may hold back the end of what it encrypted.
-        if stream.is_encrypted()
-            && let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx)
+        if let Some(exchange) = &mut self.exchange
+            && let Poll::Ready(done) = exchange.as_mut().poll(cx)
         {
-            return Turn::Broken(error);
+            self.exchange = None;
+            (self.sender, self.body, self.head) = (Some(done.sender), done.body, Some(done.head));
         }
-        Turn::Waiting
+        if let State::Open(wire) = &mut self.state {
+            wire.poll(cx);
+        }
     }
 
-    /// Reads until nothing more is there or the answer is whole. At the end the stream is asked once
-    /// more, which costs no system call and makes it ring when something comes.
-    pub(super) fn read(&mut self) -> Turn {
-        let State::Open(stream) = &mut self.state else { return Turn::Waiting };
-        let cx = &mut Context::from_waker(&self.waker);
-        loop {
-            let came = match self.input.poll_fill(stream, cx) {
-                Poll::Pending => return Turn::Waiting,
-                Poll::Ready(Err(error)) => return Turn::Broken(error),
-                Poll::Ready(Ok(came)) => came,
-            };
-            if self.place.is_none() {
-                if came == 0 {
-                    return Turn::Closed;
-                }
-                return Turn::Garbled(Garbled("the server sent what nobody asked for"));
-            }
-            if came == 0 && self.parser.untouched(&self.input) {
-                return Turn::Closed;
-            }
-            match self.parser.advance(&mut self.input, came == 0) {
-                Ok(true) => return Turn::Answered,
-                Ok(false) => {}
-                Err(_) if came == 0 => return Turn::Closed,
-                Err(garbled) => return Turn::Garbled(garbled),
-            }
+    /// Sends and reads what can be. The second step takes what the first has read, and lets the connection wait for
+    /// what comes next: more of the answer, or its end.
+    pub(super) fn turn(&mut self) -> Turn {
+        self.step();
+        self.step();
+        if !self.is_open() {
+            // Now the exchange knows.
+            self.step();
         }
+        match &self.head {
+            Some(Ok(_)) => Turn::Answered,
+            Some(Err(_)) => match self.head.take() {
+                Some(Err(failure)) => Turn::Failed(failure),
+                _ => Turn::Waiting,
+            },
+            None if self.exchange.is_none() && !self.is_open() => Turn::Closed,
+            None => Turn::Waiting,
+        }
+    }
+
+    /// The answer, after [`Turn::Answered`].
+    pub(super) fn answer(&self) -> Option<Answer<'_>> {
+        let head = self.head.as_ref()?.as_ref().ok()?;
+        Some(Answer::of_parts(head.status.as_u16(), Some(&head.headers), &self.body))
     }
 }

@@ -1,86 +1,50 @@
-//! A request, written into a buffer that is used again and again.
+//! A request, written into buffers that are used again and again.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::wire::{Failure, Outgoing};
 
 /// What may stand in a path segment or a query value as it is (RFC 3986, unreserved).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Digits that are kept free for the length of a body, which is known when it has been written.
-const LENGTH_DIGITS: usize = 12;
-
-/// The method of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
-    /// Reads.
-    Get,
-    /// Reads the head of what GET gives.
-    Head,
-    /// Whatever the path says.
-    Post,
-    /// Stores.
-    Put,
-    /// Changes a part.
-    Patch,
-    /// Removes.
-    Delete,
-}
-
-impl Method {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET ",
-            Self::Head => "HEAD ",
-            Self::Post => "POST ",
-            Self::Put => "PUT ",
-            Self::Patch => "PATCH ",
-            Self::Delete => "DELETE ",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Target,
-    Headers,
-    Body { length_at: usize, start: usize },
-    Whole,
-}
-
-/// One request: first its target, then headers, then a body. Head and body lie in one buffer, so
-/// that they go out with one write.
+/// One request: first its target, then a body.
 ///
 /// ```text
-/// out.begin(Method::Put).raw("/db/").segment(key).raw("?batch=ok");
+/// out.begin(Method::PUT).raw("/db/").segment(key).raw("?batch=ok");
 /// out.body().extend_from_slice(document);
 /// ```
 ///
-/// It holds the password, so it does not print.
+/// Its headers hold the password, so it does not print.
 pub(crate) struct RequestBuf {
-    bytes: Vec<u8>,
-    part: Part,
     method: Method,
+    target: String,
+    body: Vec<u8>,
+    has_body: bool,
     changes: bool,
-    /// Headers of every request on this session, each with its line end: host, authorization…
-    common: Arc<[u8]>,
+    /// Headers of every request on this session: host, authorization…
+    common: Arc<HeaderMap>,
 }
 
 impl RequestBuf {
-    /// An empty buffer. `common` are the headers of every request, each with its line end.
-    pub(crate) fn new(common: Arc<[u8]>) -> Self {
-        Self { bytes: Vec::new(), part: Part::Whole, method: Method::Get, changes: false, common }
+    /// An empty buffer. `common` are the headers of every request.
+    pub(crate) fn new(common: Arc<HeaderMap>) -> Self {
+        Self { method: Method::GET, target: String::new(), body: Vec::new(), has_body: false, changes: false, common }
     }
 
     /// Begins a request; forgets what was there. GET and HEAD change nothing; the others may,
     /// unless [`RequestBuf::only_reads`] says otherwise.
     pub(crate) fn begin(&mut self, method: Method) -> &mut Self {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(method.name().as_bytes());
+        self.changes = !method.is_safe();
         self.method = method;
-        self.changes = !matches!(method, Method::Get | Method::Head);
-        self.part = Part::Target;
+        self.target.clear();
+        self.body.clear();
+        self.has_body = false;
         self
     }
 
@@ -92,53 +56,25 @@ impl RequestBuf {
 
     /// A part of the target that needs no encoding.
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
-        debug_assert!(self.part == Part::Target, "the target comes first");
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.target.push_str(text);
         self
     }
 
     /// A path segment or a query value, percent-encoded.
     pub(crate) fn segment(&mut self, text: &str) -> &mut Self {
-        for piece in utf8_percent_encode(text, ENCODED) {
-            self.bytes.extend_from_slice(piece.as_bytes());
-        }
+        self.target.extend(utf8_percent_encode(text, ENCODED));
         self
     }
 
     /// A number in the target.
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
-        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-        self
+        self.raw(itoa::Buffer::new().format(number))
     }
 
-    /// A header of this request. Bytes that could end the line become spaces.
-    pub(crate) fn header(&mut self, name: &str, value: &[u8]) -> &mut Self {
-        self.end_target();
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes.extend_from_slice(b": ");
-        self.bytes.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
-        self.bytes.extend_from_slice(b"\r\n");
-        self
-    }
-
-    /// Ends the head and gives the buffer to which the body is appended (what is in front of it must
-    /// stay). Its length is written into the head when the request is sent. Content type: JSON.
+    /// The buffer to which the body is appended, which is JSON.
     pub(crate) fn body(&mut self) -> &mut Vec<u8> {
-        self.body_of("application/json")
-    }
-
-    /// The same with another content type.
-    pub(crate) fn body_of(&mut self, content_type: &str) -> &mut Vec<u8> {
-        if !matches!(self.part, Part::Body { .. }) {
-            self.header("Content-Type", content_type.as_bytes());
-            self.bytes.extend_from_slice(b"Content-Length: ");
-            let length_at = self.bytes.len();
-            // White space before a header's value means nothing (RFC 9110, 5.5).
-            self.bytes.extend_from_slice(&[b' '; LENGTH_DIGITS]);
-            self.bytes.extend_from_slice(b"\r\n\r\n");
-            self.part = Part::Body { length_at, start: self.bytes.len() };
-        }
-        &mut self.bytes
+        self.has_body = true;
+        &mut self.body
     }
 
     /// Whether losing this request leaves open what was done.
@@ -146,59 +82,19 @@ impl RequestBuf {
         self.changes
     }
 
-    /// Completes the request; gives its bytes.
-    pub(super) fn finish(&mut self) -> &[u8] {
-        match self.part {
-            Part::Target | Part::Headers => {
-                self.end_target();
-                if matches!(self.method, Method::Post | Method::Put | Method::Patch) {
-                    self.bytes.extend_from_slice(b"Content-Length: 0\r\n");
-                }
-                self.bytes.extend_from_slice(b"\r\n");
-            }
-            Part::Body { length_at, start } => {
-                let mut digits = itoa::Buffer::new();
-                let digits = digits.format(self.bytes.len() - start).as_bytes();
-                let end = length_at + LENGTH_DIGITS;
-                self.bytes[end - digits.len()..end].copy_from_slice(digits);
-            }
-            Part::Whole => {}
+    /// The request, as often as it has to be sent.
+    pub(super) fn outgoing(&self) -> Result<Outgoing, Failure> {
+        let uri = Uri::try_from(self.target.as_str())
+            .map_err(|error| Failure::Unsendable(format!("the request's path cannot be sent: {error}")))?;
+        let mut request = Request::new(Full::new(Bytes::copy_from_slice(&self.body)));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = HeaderMap::clone(&self.common);
+        if self.has_body {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        self.part = Part::Whole;
-        &self.bytes
+        Ok(request)
     }
-
-    /// The completed bytes.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Whether its answer has no body.
-    pub(super) fn is_head(&self) -> bool {
-        self.method == Method::Head
-    }
-
-    fn end_target(&mut self) {
-        if self.part == Part::Target {
-            self.bytes.extend_from_slice(b" HTTP/1.1\r\n");
-            self.bytes.extend_from_slice(&self.common);
-            self.part = Part::Headers;
-        }
-    }
-}
-
-/// The headers of every request to this host: its name, what we take, who asks. The password is in
-/// them, so they are never shown.
-pub(crate) fn common_headers(address: &crate::net::Address) -> Arc<[u8]> {
-    use base64::Engine as _;
-
-    let mut headers = format!("Host: {}\r\nAccept: application/json\r\n", address.host());
-    if let Some(user) = &address.user {
-        let password = address.password.as_ref().map_or("", crate::net::Secret::expose);
-        let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-        let _ = write!(headers, "Authorization: Basic {pair}\r\n");
-    }
-    headers.into_bytes().into()
 }
 
 #[cfg(test)]
@@ -206,22 +102,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_written_in_one_piece() {
-        let mut out = RequestBuf::new(Arc::from(&b"Host: h\r\n"[..]));
-        out.begin(Method::Put).raw("/db/").segment("a b/ä?").raw("?n=").number(7);
-        out.header("If-Match", b"\"1\r\n\"").body().extend_from_slice(b"{}");
+    fn a_request_is_what_was_written_last() {
+        let mut out = RequestBuf::new(Arc::default());
+        out.begin(Method::PUT).raw("/db/").segment("a b/ä?").raw("?n=").number(7);
+        out.body().extend_from_slice(b"{}");
         assert!(out.changes());
-        let text = String::from_utf8(out.finish().to_vec()).unwrap();
-        assert_eq!(
-            text,
-            "PUT /db/a%20b%2F%C3%A4%3F?n=7 HTTP/1.1\r\nHost: h\r\nIf-Match: \"1  \"\r\n\
-             Content-Type: application/json\r\nContent-Length:            2\r\n\r\n{}"
-        );
-        out.begin(Method::Get).raw("/");
+        for _ in 0..2 {
+            let request = out.outgoing().unwrap();
+            assert_eq!(
+                (request.method(), request.uri().to_string().as_str()),
+                (&Method::PUT, "/db/a%20b%2F%C3%A4%3F?n=7")
+            );
+            assert_eq!(request.headers()[CONTENT_TYPE], "application/json");
+        }
+        out.begin(Method::GET).raw("/");
+        assert!(!out.changes() && out.outgoing().unwrap().headers().is_empty());
+        out.begin(Method::POST).raw("/x").only_reads();
         assert!(!out.changes());
-        assert_eq!(out.finish(), b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        out.begin(Method::Post).raw("/x").only_reads();
-        assert!(!out.changes());
-        assert_eq!(out.finish(), b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        out.begin(Method::GET).raw("/").raw(&"x".repeat(1 << 17));
+        assert!(matches!(out.outgoing(), Err(Failure::Unsendable(_))));
     }
 }

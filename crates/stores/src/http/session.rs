@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::future::try_join_all;
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
 use storebench_core::store::{
     Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 
 use super::link::{Link, State, Turn, Woken};
+use super::wire::{self, Failure, Sender, Wire};
 use super::{Answer, RequestBuf};
-use crate::net::{Host, Stream, Tls, connect, not_connected};
+use crate::net::{Address, Host, Secret, Tls, connect, not_connected};
 
 /// What an operation does next.
 pub(crate) enum Step<'a> {
@@ -51,18 +55,42 @@ pub(crate) trait Dialect {
     }
 }
 
-/// Where a session's connections lead.
-#[derive(Debug, Clone)]
+/// Where connections lead.
+#[derive(Clone)]
 pub(crate) struct Target {
     /// The host.
-    pub(crate) host: Host,
+    pub(super) host: Host,
     /// How it is encrypted, if it is.
-    pub(crate) tls: Option<Tls>,
+    pub(super) tls: Option<Tls>,
+    /// The headers of every request. The password is in them, so they are never shown.
+    pub(super) headers: Arc<HeaderMap>,
 }
 
 impl Target {
-    pub(super) async fn connect(&self, within: Duration) -> Result<Stream, StoreError> {
-        connect(&self.host, self.tls.as_ref(), within).await
+    /// The host of an address. Every request says its name, what we take, and who asks.
+    pub(crate) fn of(address: &Address) -> Self {
+        let value = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, value(address.host().to_string()));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(user) = &address.user {
+            let password = address.password.as_ref().map_or("", Secret::expose);
+            let mut basic = value(format!("Basic {}", BASE64.encode(format!("{user}:{password}"))));
+            basic.set_sensitive(true);
+            headers.insert(AUTHORIZATION, basic);
+        }
+        Self { host: address.host().clone(), tls: address.tls.clone(), headers: Arc::new(headers) }
+    }
+
+    /// The same with another header in every request.
+    pub(crate) fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        Arc::make_mut(&mut self.headers).insert(name, HeaderValue::from_static(value));
+        self
+    }
+
+    pub(super) async fn connect(&self, within: Duration) -> Result<(Sender, Wire), StoreError> {
+        let stream = connect(&self.host, self.tls.as_ref(), within).await?;
+        wire::open(stream).await.map_err(|error| StoreError::Failed(format!("{}: {error}", self.host)))
     }
 }
 
@@ -80,7 +108,6 @@ pub(crate) struct HttpSession<D: Dialect> {
     dialect: D,
     target: Target,
     timeout: Duration,
-    common: Arc<[u8]>,
     places: Vec<Place<D::State>>,
     free: Vec<usize>,
     links: Vec<Link>,
@@ -97,17 +124,11 @@ pub(crate) struct HttpSession<D: Dialect> {
 }
 
 impl<D: Dialect> HttpSession<D> {
-    /// Connects: `options.in_flight` connections, within the runtime that will drive them. `common`
-    /// are the headers of every request (see [`common_headers`](super::common_headers)).
+    /// Connects: `options.in_flight` connections, within the runtime that will drive them.
     ///
     /// # Errors
     /// Those of [`connect`].
-    pub(crate) async fn open(
-        dialect: D,
-        target: Target,
-        common: Arc<[u8]>,
-        options: &SessionOptions,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn open(dialect: D, target: Target, options: &SessionOptions) -> Result<Self, StoreError> {
         let connections = options.in_flight.max(1) as usize;
         let timeout = options.timeout;
         let woken = Arc::new(Woken::default());
@@ -115,9 +136,9 @@ impl<D: Dialect> HttpSession<D> {
         // Some at a time: a server's queue of connections not yet accepted is short.
         while links.len() < connections {
             let together = (connections - links.len()).min(32);
-            for stream in try_join_all((0..together).map(|_| target.connect(timeout))).await? {
+            for made in try_join_all((0..together).map(|_| target.connect(timeout))).await? {
                 let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), links.len());
-                links.push(Link::new(links.len(), seed, stream, &woken));
+                links.push(Link::new(links.len(), seed, made, &woken));
             }
         }
         // The first poll asks each of them to ring when it is closed.
@@ -126,7 +147,6 @@ impl<D: Dialect> HttpSession<D> {
             dialect,
             target,
             timeout,
-            common,
             places: Vec::new(),
             free: Vec::new(),
             idle: (0..links.len()).rev().collect(),
@@ -145,7 +165,7 @@ impl<D: Dialect> HttpSession<D> {
             self.places.push(Place {
                 token,
                 state: D::State::default(),
-                request: RequestBuf::new(Arc::clone(&self.common)),
+                request: RequestBuf::new(Arc::clone(&self.target.headers)),
                 link: None,
                 taken: false,
             });
@@ -170,7 +190,7 @@ impl<D: Dialect> HttpSession<D> {
         while !self.queue.is_empty() {
             let Some(link) = self.idle.pop() else { break };
             // It rang while it was idle: most likely the server closed it.
-            if self.links[link].is_rung() && !matches!(self.links[link].read(), Turn::Waiting) {
+            if self.links[link].is_rung() && !matches!(self.links[link].turn(), Turn::Waiting) {
                 self.reconnect(link);
                 continue;
             }
@@ -186,7 +206,7 @@ impl<D: Dialect> HttpSession<D> {
 
     fn assign(&mut self, place: usize, link: usize) {
         self.places[place].link = Some(link);
-        self.links[link].begin(place, self.places[place].request.is_head());
+        self.links[link].place = Some(place);
         self.dirty.push(link);
     }
 
@@ -199,10 +219,7 @@ impl<D: Dialect> HttpSession<D> {
                 out.complete(place.token, result);
                 self.free_place(number);
             }
-            Step::Send => {
-                place.request.finish();
-                self.queue.push_back(number);
-            }
+            Step::Send => self.queue.push_back(number),
         }
     }
 
@@ -213,114 +230,81 @@ impl<D: Dialect> HttpSession<D> {
             return self.connecting(number, out);
         }
         loop {
-            let broken = self.go_on_writing(number);
-            // What the server said before it closed its end is worth more than that it did.
-            match self.links[number].read() {
-                Turn::Waiting if broken => {
-                    return self.lose(number, "the server closed it while the request was sent", out);
-                }
+            match self.links[number].turn() {
                 Turn::Waiting => return,
-                // Then read again, so that it rings for what comes next: the answer to the next
-                // request, or that the server closed it.
                 Turn::Answered if self.answered(number, out) => {}
                 Turn::Answered => return,
-                Turn::Closed => return self.lose(number, "the server closed it", out),
-                Turn::Broken(error) => return self.lose(number, &error.to_string(), out),
-                Turn::Garbled(what) => return self.garbled(number, what.0, out),
+                Turn::Closed => return self.failed(number, Failure::Unsent, out),
+                Turn::Failed(failure) => return self.failed(number, failure, out),
             }
         }
     }
 
-    /// Writes what is left of a request that is being sent, and what TLS still holds of one that was
-    /// taken from us; whether that broke.
-    fn go_on_writing(&mut self, number: usize) -> bool {
-        let link = &mut self.links[number];
-        match link.place {
-            Some(place) if link.begun => {
-                matches!(link.write(self.places[place].request.bytes()), Turn::Broken(_))
-            }
-            _ => false,
-        }
-    }
-
-    /// Hands over an answer; whether the connection stays.
+    /// Hands over an answer; whether another request of the same operation goes out on this link.
     fn answered(&mut self, number: usize, out: &mut dyn Completions) -> bool {
         let link = &mut self.links[number];
-        let Some(place_number) = link.place else { return false };
-        let place = &mut self.places[place_number];
         link.serves();
-        let whole = link.written == place.request.bytes().len();
-        let stays = link.parser.keeps() && whole && !link.parser.surplus(&link.input);
-        let answer = Answer::of(&link.parser, &link.input);
+        let (Some(place_number), Some(answer)) = (link.place, link.answer()) else { return false };
+        let place = &mut self.places[place_number];
         let again = match self.dialect.answer(&mut place.state, Ok(answer), &mut place.request) {
             Step::Done(result) => {
                 out.complete(place.token, result);
                 false
             }
-            Step::Send => {
-                place.request.finish();
-                true
-            }
+            Step::Send => true,
         };
         link.end();
         place.link = None;
-        if !again {
+        let stays = link.is_open();
+        if again && stays {
+            place.link = Some(number);
+            link.place = Some(place_number);
+            link.start(place.request.outgoing());
+            return true;
+        }
+        if again {
+            self.queue.push_front(place_number);
+        } else {
             self.free_place(place_number);
         }
-        match (stays, again) {
-            (true, true) => {
-                self.places[place_number].link = Some(number);
-                self.links[number].begin(place_number, self.places[place_number].request.is_head());
-                // Written by `drive`, which goes on.
-                self.links[number].begun = true;
+        if stays {
+            self.idle.push(number);
+        } else {
+            self.reconnect(number);
+        }
+        false
+    }
+
+    /// There will be no answer to what was to be sent on a link.
+    fn failed(&mut self, number: usize, failure: Failure, out: &mut dyn Completions) {
+        let Some(place) = self.links[number].end() else { return self.reconnect(number) };
+        let changes = self.places[place].request.changes();
+        let error = match failure {
+            Failure::Unsendable(why) => {
+                self.idle.push(number);
+                return self.fail(place, OpError::new(ErrorKind::Refused, why), out);
             }
-            (true, false) => self.idle.push(number),
-            (false, again) => {
+            Failure::Unsent => {
+                // It can go out on another connection.
                 self.reconnect(number);
-                if again {
-                    self.queue.push_front(place_number);
-                }
+                self.places[place].link = None;
+                return self.queue.push_front(place);
             }
-        }
-        stays
-    }
-
-    /// The connection is gone, and with it the answer to what was sent on it.
-    fn lose(&mut self, number: usize, why: &str, out: &mut dyn Completions) {
-        let written = self.links[number].written;
-        let place = self.let_go(number);
+            Failure::Lost(why) => {
+                let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Temporary };
+                OpError::new(kind, format!("the connection was lost before the answer: {why}"))
+            }
+            // Nothing more on this connection can be believed.
+            Failure::Garbled(why) => {
+                // Not what was hoped for, but to a request: the next one may fare better.
+                self.links[number].serves();
+                let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
+                OpError::new(kind, why)
+            }
+        };
         self.reconnect(number);
-        let Some(place) = place else { return };
-        if written == 0 {
-            // Nothing of it was sent: it can go out on another connection.
-            self.places[place].link = None;
-            self.queue.push_front(place);
-            return;
-        }
         self.count_loss(number);
-        let kind = if self.places[place].request.changes() { ErrorKind::OutcomeUnknown } else { ErrorKind::Temporary };
-        let error = OpError::new(kind, format!("the connection was lost before the answer: {why}"));
         self.fail(place, error, out);
-    }
-
-    /// What came is no answer: nothing more on this connection can be believed.
-    fn garbled(&mut self, number: usize, what: &'static str, out: &mut dyn Completions) {
-        let place = self.let_go(number);
-        if place.is_some() {
-            // Not what was hoped for, but to a request: the next one may fare better.
-            self.links[number].serves();
-        }
-        self.reconnect(number);
-        self.count_loss(number);
-        let Some(place) = place else { return };
-        let kind = if self.places[place].request.changes() { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
-        self.fail(place, OpError::new(kind, what), out);
-    }
-
-    fn let_go(&mut self, number: usize) -> Option<usize> {
-        self.idle.retain(|idle| *idle != number);
-        self.dirty.retain(|dirty| *dirty != number);
-        self.links[number].end()
     }
 
     fn count_loss(&mut self, number: usize) {
@@ -332,6 +316,8 @@ impl<D: Dialect> HttpSession<D> {
     /// Closes what there is and connects: at once where it had served, else after a wait, since what
     /// takes connections only to close them would be asked without end.
     fn reconnect(&mut self, number: usize) {
+        self.idle.retain(|idle| *idle != number);
+        self.dirty.retain(|dirty| *dirty != number);
         let link = &mut self.links[number];
         let fresh = link.served || link.backoff.is_reset();
         let wait = (!link.served).then(|| link.backoff.next_wait());
@@ -355,14 +341,13 @@ impl<D: Dialect> HttpSession<D> {
         let link = &mut self.links[number];
         match link.poll_connect() {
             Poll::Pending => {}
-            Poll::Ready(Ok(stream)) => {
-                link.state = State::Open(stream);
+            Poll::Ready(true) => {
                 (link.served, link.counted) = (false, false);
                 link.end();
                 link.ring();
                 self.idle.push(number);
             }
-            Poll::Ready(Err(_)) => {
+            Poll::Ready(false) => {
                 // A server may close what is idle as it likes; not to be let in again is a loss.
                 if !std::mem::replace(&mut link.counted, true) {
                     self.disconnects += 1;
@@ -379,10 +364,8 @@ impl<D: Dialect> HttpSession<D> {
         while let Some(number) = self.dirty.pop() {
             let link = &mut self.links[number];
             let Some(place) = link.place else { continue };
-            if let Turn::Broken(_) = link.write(self.places[place].request.bytes()) {
-                // Looked at in the next poll: an answer may have come before it broke.
-                link.ring();
-            }
+            link.start(self.places[place].request.outgoing());
+            link.push();
         }
     }
 }
@@ -391,14 +374,9 @@ impl<D: Dialect> Session for HttpSession<D> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         let number = self.take_place(token);
         let place = &mut self.places[number];
-        match self.dialect.begin(request, &mut place.state, &mut place.request) {
-            Step::Done(result) => {
-                out.complete(token, result);
-                return self.free_place(number);
-            }
-            Step::Send => {
-                place.request.finish();
-            }
+        if let Step::Done(result) = self.dialect.begin(request, &mut place.state, &mut place.request) {
+            out.complete(token, result);
+            return self.free_place(number);
         }
         self.queue.push_back(number);
         self.dispatch(out);
@@ -430,7 +408,7 @@ impl<D: Dialect> Session for HttpSession<D> {
             None => self.queue.retain(|queued| *queued != number),
             Some(link) => {
                 self.dirty.retain(|dirty| *dirty != link);
-                let unsent = self.links[link].written == 0;
+                let unsent = !self.links[link].has_begun();
                 self.links[link].end();
                 if unsent {
                     self.idle.push(link);

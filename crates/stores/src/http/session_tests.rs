@@ -35,14 +35,14 @@ impl Dialect for Plain {
         *state = Memory::default();
         match request.op {
             Op::Read { key } => {
-                out.begin(Method::Get).raw("/").segment(key);
+                out.begin(Method::GET).raw("/").segment(key);
             }
             Op::Upsert { key, body } => {
-                out.begin(Method::Put).raw("/").segment(key).body().extend_from_slice(body);
+                out.begin(Method::PUT).raw("/").segment(key).body().extend_from_slice(body);
                 state.changes = true;
             }
             Op::Replace { key, body } => {
-                out.begin(Method::Head).raw("/").segment(key);
+                out.begin(Method::HEAD).raw("/").segment(key);
                 (state.key, state.body, state.then_put) = (key.to_owned(), body.to_vec(), true);
             }
             _ => return Step::Done(Err(OpError::unsupported())),
@@ -64,7 +64,7 @@ impl Dialect for Plain {
             return Step::Done(Err(status_error(&answer, out.changes())));
         }
         if std::mem::take(&mut state.then_put) {
-            out.begin(Method::Put).raw("/").segment(&state.key).body().extend_from_slice(&state.body);
+            out.begin(Method::PUT).raw("/").segment(&state.key).body().extend_from_slice(&state.body);
             return Step::Send;
         }
         Step::Done(Ok(Reply { documents: 1, body: Some(answer.body), ..Reply::default() }))
@@ -125,8 +125,8 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 }
 
 pub(super) async fn session(port: u16, in_flight: u32) -> Result<HttpSession<Plain>, StoreError> {
-    let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None };
-    HttpSession::open(Plain, target, Arc::from(&b"Host: h\r\n"[..]), &options(in_flight)).await
+    let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None, headers: Arc::default() };
+    HttpSession::open(Plain, target, &options(in_flight)).await
 }
 
 pub(super) type Ended = Vec<(u64, Result<OwnedReply, OpError>)>;
@@ -386,24 +386,24 @@ fn a_body_larger_than_the_sockets_buffers_arrives_and_an_early_answer_to_it_coun
 #[test]
 fn a_control_call_tells_what_stands_in_the_way() {
     let client = |port, timeout| {
-        let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None };
-        Client::new(target, Arc::from(&b"Host: h\r\n"[..]), Duration::from_millis(timeout))
+        let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None, headers: Arc::default() };
+        Client::new(target, Duration::from_millis(timeout))
     };
     runtime().block_on(async {
         let silent = serve(|_, mut stream| while request(&mut stream).is_some() {});
-        let error = client(silent, 50).call(Method::Get, "/", None).await.unwrap_err().to_string();
+        let error = client(silent, 50).call(Method::GET, "/", None).await.unwrap_err().to_string();
         assert!(error.contains("no answer within") && error.contains(&silent.to_string()), "{error}");
         let other = serve(|_, mut stream| {
             let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
             request(&mut stream);
         });
-        let error = client(other, 5_000).call(Method::Get, "/", None).await.unwrap_err().to_string();
+        let error = client(other, 5_000).call(Method::GET, "/", None).await.unwrap_err().to_string();
         assert!(error.contains("did not answer in HTTP"), "{error}");
         let well = serve(|_, mut stream| {
             let (line, body) = request(&mut stream).unwrap();
             answer(&mut stream, &format!("{line} {}", body.len()));
         });
-        let response = client(well, 5_000).call(Method::Post, "/x?y=1", Some(b"{}")).await.unwrap();
+        let response = client(well, 5_000).call(Method::POST, "/x?y=1", Some(b"{}")).await.unwrap();
         assert_eq!((response.status, response.body.as_slice()), (200, &b"POST /x?y=1 HTTP/1.1 2"[..]));
     });
 }
@@ -413,8 +413,8 @@ fn what_tls_holds_back_is_sent_in_the_end() {
     runtime().block_on(async {
         let body = vec![b'x'; 50_000];
         let (host, tls, go) = crate::net::held_reader(body.len(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nin");
-        let target = Target { host, tls: Some(tls) };
-        let mut session = HttpSession::open(Plain, target, Arc::from(&b"Host: h\r\n"[..]), &options(1)).await.unwrap();
+        let target = Target { host, tls: Some(tls), headers: Arc::default() };
+        let mut session = HttpSession::open(Plain, target, &options(1)).await.unwrap();
         let mut ended = Ended::new();
         submit(&mut session, 1, Op::Upsert { key: "a", body: &body }, &mut ended);
         let held = tokio::time::timeout(Duration::from_millis(300), finish(&mut session, 1, &mut ended)).await;

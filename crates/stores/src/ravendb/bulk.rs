@@ -3,17 +3,17 @@
 //! sends the others again.
 
 use std::collections::HashSet;
-use std::ops::Range;
 
-use storebench_core::store::{Batch, BatchBuf, ErrorKind, OpError, Reject, Reply};
+use storebench_core::store::{Batch, ErrorKind, OpError, Reject, Reply};
 
 use super::dialect::{Next, Raven, State, Task, append_body, push_body, push_delete, push_put, was_deleted};
 use super::errors::{GARBLED, GARBLED_WRITE, op_error};
-use super::json::{self, Walk};
+use super::json::{self, Document, Walk};
 use super::target::Collection;
 use crate::document::EXISTS;
-use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
+use storebench_core::workload::Body;
 
 /// How often documents of one bulk insert are looked for that others put there meanwhile.
 const MOST_ROUNDS: u32 = 100;
@@ -27,41 +27,6 @@ pub(super) enum BulkKind {
     Read,
 }
 
-/// What is left of a bulk operation.
-#[derive(Debug, Default)]
-pub(super) struct Bulk {
-    /// Ids, and what the request says of each.
-    items: BatchBuf,
-    /// Which item of the operation each of them is.
-    numbers: Vec<usize>,
-    /// Parts of `items` still to be sent; the last is on its way.
-    parts: Vec<Range<usize>>,
-    /// Positions in `items`, in the order they are sent.
-    order: Vec<usize>,
-    /// Ids that are read more than once. They are sent once.
-    repeats: Repeats,
-    rounds: u32,
-}
-
-impl Bulk {
-    fn part(&self) -> Range<usize> {
-        self.parts.last().cloned().unwrap_or(0..0)
-    }
-
-    /// Cuts the part on its way in two; false where it is one document.
-    fn cut(&mut self) -> bool {
-        let part = self.part();
-        if part.len() < 2 {
-            return false;
-        }
-        let middle = part.start + part.len() / 2;
-        self.parts.pop();
-        self.parts.push(middle..part.end);
-        self.parts.push(part.start..middle);
-        true
-    }
-}
-
 impl Raven {
     pub(super) fn start_bulk<'a>(
         &mut self,
@@ -71,10 +36,9 @@ impl Raven {
         state: &'a mut State,
         out: &mut RequestBuf,
     ) -> Next<'a> {
-        let State { bulk, id, body, rejects, .. } = &mut *state;
-        bulk.items.clear();
-        bulk.numbers.clear();
-        for (item, (key, document)) in items.iter().enumerate() {
+        let State { bulk, id, body, repeats, .. } = &mut *state;
+        bulk.clear();
+        for (number, (key, document)) in (0..).zip(items.iter()) {
             let written = collection.naming.id(key, id).and_then(|()| {
                 body.clear();
                 match kind {
@@ -82,48 +46,45 @@ impl Raven {
                     BulkKind::Delete | BulkKind::Read => Ok(()),
                 }
             });
-            match written {
-                Ok(()) => {
-                    bulk.items.push(id, body);
-                    bulk.numbers.push(item);
-                }
+            if let Err(error) = written {
                 // No document can have such a key: there is nothing to read or remove.
-                Err(_) if matches!(kind, BulkKind::Delete | BulkKind::Read) => {}
-                Err(error) => rejects.push(Reject { item, error }),
+                if matches!(kind, BulkKind::Insert | BulkKind::Upsert) {
+                    bulk.reject(number, error);
+                }
+                bulk.items.push("", b"");
+                continue;
             }
+            bulk.items.push(id, body);
+            bulk.part.push(number);
         }
-        bulk.order.clear();
-        bulk.order.extend(0..bulk.items.len());
-        bulk.repeats = Repeats::default();
+        *repeats = Repeats::default();
         if kind == BulkKind::Read {
-            let Bulk { items, order, repeats, .. } = &mut *bulk;
-            let batch = items.as_batch();
-            let id = |item: usize| batch.get(item).map_or("", |(id, _)| id);
-            *repeats = Repeats::of((0..batch.len()).map(id));
-            let mut seen = HashSet::new();
-            order.retain(|item| repeats.more(id(*item)) == 0 || seen.insert(id(*item)));
+            *repeats = Repeats::of(bulk.part_keys());
+            let Bulk { items, part, .. } = bulk;
+            let (batch, mut seen) = (items.as_batch(), HashSet::new());
+            part.retain(|number| {
+                let (id, _) = batch.get(*number as usize).unwrap_or_default();
+                repeats.more(id) == 0 || seen.insert(id)
+            });
         }
-        bulk.parts.clear();
-        bulk.parts.push(0..bulk.order.len());
+        state.all = state.bulk.part.len();
         self.next_part(kind, state, out)
     }
 
     /// Sends the next part, or ends the operation.
     fn next_part<'a>(&self, kind: BulkKind, state: &'a mut State, out: &mut RequestBuf) -> Next<'a> {
-        while state.bulk.parts.last().is_some_and(Range::is_empty) {
-            state.bulk.parts.pop();
+        while state.bulk.part.is_empty() {
+            if state.bulk.next_part() {
+                continue;
+            }
+            if kind == BulkKind::Read {
+                return Ok(state.reply_rows());
+            }
+            state.bulk.rejects.sort_by_key(|reject| reject.item);
+            let bulk = &state.bulk;
+            return Ok(Step::Done(Ok(Reply { rejects: &bulk.rejects, ..Reply::written(bulk.written) })));
         }
-        if state.bulk.parts.is_empty() {
-            state.rejects.sort_by_key(|reject| reject.item);
-            return Ok(Step::Done(Ok(Reply {
-                documents: state.documents,
-                bytes: state.bytes,
-                rows: (kind == BulkKind::Read && state.contents).then(|| state.rows.as_batch()),
-                rejects: &state.rejects,
-                ..Reply::default()
-            })));
-        }
-        state.bulk.rounds = 0;
+        state.rounds = 0;
         self.send_part(kind, state, out);
         Ok(Step::Send)
     }
@@ -135,10 +96,9 @@ impl Raven {
         if kind == BulkKind::Read {
             return self.send_ids(bulk, "/docs", out);
         }
-        let batch = bulk.items.as_batch();
         let body = self.begin_commands(out);
-        for (position, item) in bulk.order[bulk.part()].iter().enumerate() {
-            let Some((id, document)) = batch.get(*item) else { continue };
+        for (position, number) in bulk.part.iter().enumerate() {
+            let (id, document) = bulk.item(*number);
             if position > 0 {
                 body.push(b',');
             }
@@ -152,14 +112,13 @@ impl Raven {
     }
 
     fn send_ids(&self, bulk: &Bulk, path: &str, out: &mut RequestBuf) {
-        let batch = bulk.items.as_batch();
-        let body = out.begin(Method::Post).only_reads().raw(&self.target.path).raw(path).body();
+        let body = out.begin(Method::POST).only_reads().raw(&self.target.path).raw(path).body();
         body.extend_from_slice(b"{\"Ids\":[");
-        for (position, item) in bulk.order[bulk.part()].iter().enumerate() {
+        for (position, id) in bulk.part_keys().enumerate() {
             if position > 0 {
                 body.push(b',');
             }
-            json::push_text(batch.get(*item).map_or("", |(id, _)| id), body);
+            json::push_text(id, body);
         }
         body.extend_from_slice(b"]}");
     }
@@ -178,7 +137,7 @@ impl Raven {
                 return self.next_part(kind, state, out);
             }
             Ok(answer) if kind == BulkKind::Read => self.take_rows(state, &answer),
-            Ok(answer) if answer.status == 409 && kind == BulkKind::Insert && state.bulk.part().len() > 1 => {
+            Ok(answer) if answer.status == 409 && kind == BulkKind::Insert && state.bulk.part.len() > 1 => {
                 state.task = Task::BulkExisting;
                 self.send_ids(&state.bulk, "/docs?metadataOnly=true", out);
                 return Ok(Step::Send);
@@ -203,16 +162,16 @@ impl Raven {
             if refused && state.bulk.cut() {
                 return self.next_part(kind, state, out);
             }
-            let whole = state.bulk.part().len() == state.bulk.items.len() && state.rejects.is_empty();
+            let whole = state.bulk.part.len() == state.all && state.bulk.rejects.is_empty();
             let of_item = matches!(error.kind, ErrorKind::Conflict | ErrorKind::Refused);
             if kind == BulkKind::Read || (whole && !of_item) {
                 return Err(error);
             }
-            for item in &state.bulk.order[state.bulk.part()] {
-                state.rejects.push(Reject { item: state.bulk.numbers[*item], error: error.clone() });
+            for number in std::mem::take(&mut state.bulk.part) {
+                state.bulk.reject(number, error.clone());
             }
         }
-        state.bulk.parts.pop();
+        state.bulk.part.clear();
         self.next_part(kind, state, out)
     }
 
@@ -227,28 +186,21 @@ impl Raven {
             Ok(existing) => existing,
             Err(error) => return self.close_part(BulkKind::Insert, Err(error), state, out),
         };
-        let State { bulk, rejects, .. } = &mut *state;
-        let part = bulk.part();
-        let batch = bulk.items.as_batch();
-        let mut kept = part.start;
-        for at in part.clone() {
-            let item = bulk.order[at];
-            let id = batch.get(item).map_or("", |(id, _)| id);
-            if seen.insert(id.to_owned()) {
-                bulk.order[kept] = item;
-                kept += 1;
-            } else {
-                rejects.push(Reject { item: bulk.numbers[item], error: EXISTS });
+        let Bulk { items, part, rejects, .. } = &mut state.bulk;
+        let batch = items.as_batch();
+        part.retain(|number| {
+            let (id, _) = batch.get(*number as usize).unwrap_or_default();
+            let is_new = seen.insert(id.to_owned());
+            if !is_new {
+                rejects.push(Reject { item: *number as usize, error: EXISTS });
             }
-        }
-        if let Some(part) = bulk.parts.last_mut() {
-            part.end = kept;
-        }
-        bulk.rounds += 1;
-        if kept == part.start {
+            is_new
+        });
+        state.rounds += 1;
+        if part.is_empty() {
             return self.close_part(BulkKind::Insert, Ok(()), state, out);
         }
-        if bulk.rounds > MOST_ROUNDS {
+        if state.rounds > MOST_ROUNDS {
             let error = OpError::new(ErrorKind::Temporary, "others made and removed documents of these keys meanwhile");
             return self.close_part(BulkKind::Insert, Err(error), state, out);
         }
@@ -265,13 +217,13 @@ impl Raven {
         }
         let collection = &self.target.collections[state.collection];
         let mut walk = Walk::new(answer.body);
-        walk.results().ok_or(GARBLED)?;
+        json::results(&mut walk).ok_or(GARBLED)?;
         while walk.element().ok_or(GARBLED)? {
             if walk.peek() == Some(b'{') {
-                let document = walk.document().ok_or(GARBLED)?;
-                let more = match state.bulk.repeats.is_empty() {
+                let document = json::document(&mut walk).ok_or(GARBLED)?;
+                let more = match state.repeats.is_empty() {
                     true => 0,
-                    false => state.bulk.repeats.more(&document.meta("@id").ok_or(GARBLED)?),
+                    false => state.repeats.more(&document.meta("@id").ok_or(GARBLED)?),
                 };
                 for _ in 0..=more {
                     state.take_row(collection, &document)?;
@@ -291,23 +243,23 @@ fn take_results(kind: BulkKind, state: &mut State, answer: &Answer<'_>) -> Resul
         return Err(op_error(answer, true));
     }
     let mut walk = Walk::new(answer.body);
-    walk.results().ok_or(GARBLED_WRITE)?;
+    json::results(&mut walk).ok_or(GARBLED_WRITE)?;
     let (mut results, mut removed) = (0, 0);
     while walk.element().ok_or(GARBLED_WRITE)? {
         let result = walk.value().ok_or(GARBLED_WRITE)?;
         results += 1;
         if kind == BulkKind::Delete {
-            removed += u32::from(was_deleted(result).ok_or(GARBLED_WRITE)?);
+            removed += usize::from(was_deleted(result).ok_or(GARBLED_WRITE)?);
         } else {
             // What was stored has a version.
             json::member(result, "@change-vector").and_then(json::text).ok_or(GARBLED_WRITE)?;
         }
     }
     // One transaction: all or none are done, so that fewer results are no answer of RavenDB's.
-    if results != state.bulk.part().len() {
+    if results != state.bulk.part.len() {
         return Err(GARBLED_WRITE);
     }
-    state.documents += if kind == BulkKind::Delete { removed } else { u32::try_from(results).unwrap_or(u32::MAX) };
+    state.bulk.written += if kind == BulkKind::Delete { removed } else { results };
     Ok(())
 }
 
@@ -320,10 +272,10 @@ fn existing(answer: &Answer<'_>) -> Result<HashSet<String>, OpError> {
         _ => return Err(op_error(answer, false)),
     }
     let mut walk = Walk::new(answer.body);
-    walk.results().ok_or(GARBLED)?;
+    json::results(&mut walk).ok_or(GARBLED)?;
     while walk.element().ok_or(GARBLED)? {
         if walk.peek() == Some(b'{') {
-            let document = walk.document().ok_or(GARBLED)?;
+            let document = json::document(&mut walk).ok_or(GARBLED)?;
             found.insert(document.meta("@id").ok_or(GARBLED)?.into_owned());
         } else {
             walk.value().ok_or(GARBLED)?;
@@ -334,27 +286,27 @@ fn existing(answer: &Answer<'_>) -> Result<HashSet<String>, OpError> {
 
 impl State {
     /// One more document of a reply of several; false for one that is not of this collection.
-    pub(super) fn take_row(
-        &mut self,
-        collection: &Collection,
-        document: &super::json::Document<'_>,
-    ) -> Result<bool, OpError> {
+    pub(super) fn take_row(&mut self, collection: &Collection, document: &Document<'_>) -> Result<bool, OpError> {
         let id = document.meta("@id").ok_or(GARBLED)?;
         if !collection.holds(document) || !collection.naming.key(&id, &mut self.key) {
             return Ok(false);
         }
-        self.body.clear();
-        if self.contents || collection.body != storebench_core::workload::Body::Json {
-            append_body(collection, document, &mut self.body).ok_or(GARBLED)?;
-            self.bytes += self.body.len() as u64;
-        } else {
-            self.bytes += document.len() as u64;
-        }
-        self.documents += 1;
+        let bytes = self.take_body(collection, document)?;
+        self.found.count(bytes);
         if self.contents {
             let (key, body) = (&self.key, &self.body);
-            self.rows.push_with(|into| into.extend_from_slice(key), |into| into.extend_from_slice(body));
+            self.found.rows.push_with(|into| into.extend_from_slice(key), |into| into.extend_from_slice(body));
         }
         Ok(true)
+    }
+
+    /// Puts a document where replies take it from, if they want it; gives how many bytes it has.
+    pub(super) fn take_body(&mut self, collection: &Collection, document: &Document<'_>) -> Result<usize, OpError> {
+        self.body.clear();
+        if !self.contents && collection.body == Body::Json {
+            return Ok(document.len());
+        }
+        append_body(collection, document, &mut self.body).ok_or(GARBLED)?;
+        Ok(self.body.len())
     }
 }

@@ -5,18 +5,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpError, Reject, Reply, Request, merge_patch};
+use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError, Reply, Request};
 use storebench_core::workload::Body;
 
-use super::bulk::{Bulk, BulkKind};
+use super::bulk::BulkKind;
 use super::errors::{ELSEWHERE, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
 use super::json::{self, Document, Walk};
 use super::page::Page;
 use super::range::Range;
 use super::target::{Collection, Target};
-use crate::document::{CHANGED, EXISTS};
-use crate::http::{Answer, Dialect, Method, RequestBuf, Step};
+use crate::document::{self, CHANGED, EXISTS};
+use crate::http::{Answer, Bulk, Dialect, Found, Method, RequestBuf, Step};
+use crate::repeats::Repeats;
 
 /// How often an operation begins anew because others wrote the same document in between.
 const MOST_TRIES: u32 = 1_000;
@@ -58,13 +58,16 @@ pub(crate) struct State {
     pub(super) bulk: Bulk,
     pub(super) page: Page,
     pub(super) range: Range,
-    pub(super) rows: BatchBuf,
-    pub(super) documents: u32,
-    pub(super) bytes: u64,
+    /// How many documents a bulk operation is of.
+    pub(super) all: usize,
+    /// How often a bulk insert was sent again without what exists.
+    pub(super) rounds: u32,
+    /// Ids that are read more than once. They are sent once.
+    pub(super) repeats: Repeats,
+    pub(super) found: Found,
     pub(super) body: Vec<u8>,
     pub(super) key: Vec<u8>,
     revision: Vec<u8>,
-    pub(super) rejects: Vec<Reject>,
 }
 
 /// Which answer is waited for.
@@ -136,9 +139,7 @@ impl Raven {
             return Err(refused("the store was prepared for reading only"));
         }
         (state.collection, state.contents, state.tries) = (number, request.contents, 0);
-        (state.documents, state.bytes) = (0, 0);
-        state.rows.clear();
-        state.rejects.clear();
+        state.found.clear();
         match request.op {
             Op::Read { key } => {
                 collection.naming.id(key, &mut state.id)?;
@@ -300,22 +301,22 @@ impl Raven {
 
     /// Has the database remove expired documents. It changes no document.
     fn switch_expiry_on(&self, out: &mut RequestBuf) {
-        let out = out.begin(Method::Post).only_reads().raw(&self.target.path).raw("/admin/expiration/config");
+        let out = out.begin(Method::POST).only_reads().raw(&self.target.path).raw("/admin/expiration/config");
         let settings = format!("{{\"Disabled\":false,\"DeleteFrequencyInSec\":{}}}", self.target.expiry.every_s);
         out.body().extend_from_slice(settings.as_bytes());
     }
 
     fn get(&self, state: &State, out: &mut RequestBuf) {
-        out.begin(Method::Get).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+        out.begin(Method::GET).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
     }
 
     fn head(&self, state: &State, out: &mut RequestBuf) {
-        out.begin(Method::Head).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+        out.begin(Method::HEAD).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
     }
 
     /// Begins a `bulk_docs`: gives the body up to the first command.
     pub(super) fn begin_commands<'o>(&self, out: &'o mut RequestBuf) -> &'o mut Vec<u8> {
-        let body = out.begin(Method::Post).raw(&self.target.path).raw(&self.bulk_docs).body();
+        let body = out.begin(Method::POST).raw(&self.target.path).raw(&self.bulk_docs).body();
         body.extend_from_slice(b"{\"Commands\":[");
         body
     }
@@ -367,7 +368,7 @@ impl Raven {
             return Err(refused("RavenDB's JSON holds integers up to ±(2^53 - 1) exactly; this step leads beyond"));
         }
         use std::io::Write as _;
-        out.begin(Method::Patch).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+        out.begin(Method::PATCH).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
         let written = write!(
             out.body(),
             "{{\"Patch\":{{\"Script\":\"var n = this.v + args.d; if (!(Math.abs(n) <= {MOST})) throw '{OVERFLOW}'; \
@@ -381,18 +382,12 @@ impl Raven {
     fn answer_read<'a>(&self, state: &'a mut State, answer: &Answer<'a>) -> Next<'a> {
         let document = self.single(state, answer)?;
         let collection = &self.target.collections[state.collection];
-        state.body.clear();
-        if state.contents || collection.body != Body::Json {
-            append_body(collection, &document, &mut state.body).ok_or(GARBLED)?;
-            state.bytes = state.body.len() as u64;
-        } else {
-            state.bytes = document.len() as u64;
-        }
+        let bytes = state.take_body(collection, &document)?;
         state.revision.clear();
         state.revision.extend_from_slice(document.meta("@change-vector").unwrap_or_default().as_bytes());
         Ok(Step::Done(Ok(Reply {
             documents: 1,
-            bytes: state.bytes,
+            bytes: bytes as u64,
             body: state.contents.then_some(&state.body),
             revision: (!state.revision.is_empty()).then_some(&state.revision),
             ..Reply::default()
@@ -407,7 +402,7 @@ impl Raven {
             _ => return Err(op_error(answer, false)),
         }
         let mut walk = Walk::new(answer.body);
-        let document = walk.results().and_then(|()| walk.document()).ok_or(GARBLED)?;
+        let document = json::results(&mut walk).and_then(|()| json::document(&mut walk)).ok_or(GARBLED)?;
         document.meta("@change-vector").ok_or(GARBLED)?;
         let collection = &self.target.collections[state.collection];
         if !collection.holds(&document) {
@@ -435,24 +430,24 @@ impl Raven {
 
     /// Changes the document that was read, and writes it on condition that it is still the same.
     fn change<'a>(&self, change: Change, state: &mut State, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
-        let document = self.single(state, answer)?;
+        let read = self.single(state, answer)?;
         let collection = &self.target.collections[state.collection];
         state.revision.clear();
-        state.revision.extend_from_slice(document.meta("@change-vector").ok_or(GARBLED)?.as_bytes());
+        state.revision.extend_from_slice(read.meta("@change-vector").ok_or(GARBLED)?.as_bytes());
         state.body.clear();
-        document.append_to(&mut state.body);
-        let mut expires = document.meta("@expires").map(|text| text.into_owned());
+        read.append_to(&mut state.body);
+        let mut expires = read.meta("@expires").map(|text| text.into_owned());
         if change == Change::Merge {
-            let merged = merged(&state.body, &state.payload)?;
-            state.body.clear();
-            state.body.extend_from_slice(&merged);
+            let (op, mut merged) = (Op::MergePatch { key: "", patch: &state.payload }, Vec::new());
+            document::effect(&op, Body::Json, Some(&state.body), &mut merged)?;
+            state.body = merged;
         } else {
             expires = std::str::from_utf8(&state.payload).ok().map(str::to_owned);
         }
         let mut more = Vec::new();
         if !collection.naming.ours {
             // What else its owner wrote there stays.
-            document.push_metadata(&NOT_THEIRS, &mut more);
+            read.push_metadata(&NOT_THEIRS, &mut more);
         }
         if let Some(expires) = &expires {
             more.extend_from_slice(b",\"@expires\":");
@@ -478,26 +473,12 @@ fn again(state: &mut State) -> Result<(), OpError> {
     Err(OpError::new(ErrorKind::Temporary, "other writers changed the document again and again"))
 }
 
-fn merged(document: &[u8], patch: &[u8]) -> Result<Vec<u8>, OpError> {
-    let patch: Value = serde_json::from_slice(patch)
-        .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-    let wrong =
-        |e: serde_json::Error| OpError::new(ErrorKind::Failed, format!("the stored document cannot be merged: {e}"));
-    let mut document: Value = serde_json::from_slice(document).map_err(wrong)?;
-    merge_patch(&mut document, &patch);
-    serde_json::to_vec(&document).map_err(wrong)
-}
-
 /// Appends a document as it goes into a request.
 pub(super) fn push_body(collection: &Collection, body: &[u8], into: &mut Vec<u8>) -> Result<(), OpError> {
     if collection.body != Body::Counter {
         return json::push_document(body, &collection.name, "", into).map_err(refused);
     }
-    let value: i64 = std::str::from_utf8(body).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        let shown: String = String::from_utf8_lossy(body).chars().take(40).collect();
-        OpError::new(ErrorKind::Refused, format!("`{shown}` is no decimal integer, which a counter holds"))
-    })?;
-    let document = format!("{{\"v\":{value}}}");
+    let document = format!("{{\"v\":{}}}", document::counter(body)?);
     json::push_document(document.as_bytes(), &collection.name, "", into).map_err(refused)
 }
 
@@ -598,6 +579,6 @@ fn answer_count<'a>(state: &State, answer: &Answer<'_>) -> Next<'a> {
 
 fn first_result<'a>(answer: &Answer<'a>) -> Option<&'a [u8]> {
     let mut walk = Walk::new(answer.body);
-    walk.results()?;
+    json::results(&mut walk)?;
     walk.value()
 }

@@ -27,7 +27,6 @@
 
 mod bulk;
 mod dialect;
-mod download;
 mod errors;
 mod expiry;
 #[cfg(test)]
@@ -51,7 +50,7 @@ use storebench_core::store::{
     SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
 };
 
-use crate::http::{Client, HttpSession, common_headers};
+use crate::http::{Client, HttpSession};
 use crate::net::{Address, Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use dialect::Raven;
@@ -118,8 +117,7 @@ impl RavenStore {
         if !(1..=100).contains(&replicas) {
             return Err(StoreError::BadUrl(format!("replicas={replicas} is no number of nodes; use 1 or more")));
         }
-        let target = crate::http::Target { host: address.host().clone(), tls: address.tls.clone() };
-        let client = Client::new(target, common_headers(&address), CONTROL_TIMEOUT);
+        let client = Client::new(crate::http::Target::of(&address), CONTROL_TIMEOUT);
         let server = Server { client, place: address.host().to_string(), database };
         Ok(Self {
             address,
@@ -143,11 +141,6 @@ impl RavenStore {
         self.ready().ok_or_else(|| {
             StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.server.shown()))
         })
-    }
-
-    /// Where requests of sessions go.
-    fn server_of_http(&self) -> crate::http::Target {
-        crate::http::Target { host: self.address.host().clone(), tls: self.address.tls.clone() }
     }
 
     /// The database, once it is sure that it is a RavenDB.
@@ -321,7 +314,7 @@ impl Store for RavenStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
         let dialect = self.dialect(self.prepared()?, options)?;
-        HttpSession::open(dialect, self.server_of_http(), common_headers(&self.address), options).await
+        HttpSession::open(dialect, crate::http::Target::of(&self.address), options).await
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -364,8 +357,7 @@ impl Store for RavenStore {
             if collection.naming.ours {
                 return Err(StoreError::NotSupported("what Storebench made is read in the order of its keys".into()));
             }
-            let (to, common) = (self.server_of_http(), common_headers(&self.address));
-            let listing = self.server.listing(to, common, &collection.name, target.may_expire).await?;
+            let listing = self.server.listing(&collection.name, target.may_expire).await?;
             Ok(Box::new(listing) as Box<dyn RowStream>)
         })
     }

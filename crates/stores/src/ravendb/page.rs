@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use serde_json::Value;
-use storebench_core::store::{ErrorKind, OpError, Reply};
+use storebench_core::store::{ErrorKind, OpError};
 
 use super::dialect::{Next, Raven, State, Task};
 use super::errors::{GARBLED, op_error, refused};
@@ -77,12 +77,12 @@ impl Raven {
 
     fn ask_page(&self, state: &mut State, out: &mut RequestBuf) -> Result<(), OpError> {
         let page = &mut state.page;
-        page.asked = u64::from(page.limit - state.documents.min(page.limit));
+        page.asked = u64::from(page.limit - state.found.documents.min(page.limit));
         if page.seen > 0 {
             // Some were left out: the next may be, too.
             page.asked = page.asked.max(64);
         }
-        let body = out.begin(Method::Post).only_reads().raw(&self.target.path).raw("/queries").body();
+        let body = out.begin(Method::POST).only_reads().raw(&self.target.path).raw("/queries").body();
         body.extend_from_slice(b"{\"Query\":");
         json::push_text(&page.query, body);
         let written = write!(
@@ -107,12 +107,12 @@ impl Raven {
         }
         let collection = &self.target.collections[state.collection];
         let mut walk = Walk::new(answer.body);
-        walk.results().ok_or(GARBLED)?;
+        json::results(&mut walk).ok_or(GARBLED)?;
         let mut rows = 0;
         while walk.element().ok_or(GARBLED)? {
-            let document = walk.document().ok_or(GARBLED)?;
+            let document = json::document(&mut walk).ok_or(GARBLED)?;
             rows += 1;
-            if state.documents < state.page.limit
+            if state.found.documents < state.page.limit
                 && document.member(&state.page.field).is_some_and(|member| state.page.matches(member))
             {
                 state.take_row(collection, &document)?;
@@ -128,7 +128,7 @@ impl Raven {
             }
         }
         state.page.seen += rows;
-        if state.documents < state.page.limit && rows > 0 && rows >= state.page.asked {
+        if state.found.documents < state.page.limit && rows > 0 && rows >= state.page.asked {
             self.ask_page(state, out)?;
             return Ok(Step::Send);
         }
@@ -139,12 +139,7 @@ impl Raven {
 impl State {
     /// The reply of what was taken.
     pub(super) fn reply_rows(&self) -> Step<'_> {
-        Step::Done(Ok(Reply {
-            documents: self.documents,
-            bytes: self.bytes,
-            rows: self.contents.then(|| self.rows.as_batch()),
-            ..Reply::default()
-        }))
+        Step::Done(Ok(self.found.reply(self.contents)))
     }
 }
 

@@ -231,7 +231,7 @@ impl Server {
     /// How often the task that removes expired documents may look, in seconds. As of RavenDB 6 that is a matter
     /// of the licence: without one, or with the free one, every 36 hours.
     async fn shortest_expiry_s(&self) -> Result<u32, StoreError> {
-        let response = self.client.call(Method::Get, "/license/status", None).await?;
+        let response = self.client.call(Method::GET, "/license/status", None).await?;
         let hours = response.json()["MinPeriodForExpirationInHours"].as_u64().unwrap_or(0);
         let seconds = u32::try_from(hours.saturating_mul(3_600)).unwrap_or(u32::MAX);
         Ok(if response.is_success() { seconds.max(EXPIRY_EVERY_S) } else { EXPIRY_EVERY_S })
@@ -240,7 +240,7 @@ impl Server {
     async fn make_database(&self, replicas: u32) -> Result<(), StoreError> {
         let path = format!("/admin/databases?name={}&replicationFactor={replicas}", self.database);
         let record = json!({ "DatabaseName": self.database, "Settings": {}, "Disabled": false, "Encrypted": false });
-        let made = self.call_or_look(Method::Put, &path, &record, "make the database", async || {
+        let made = self.call_or_look(Method::PUT, &path, &record, "make the database", async || {
             Ok(self.stats_if_there().await?.is_some())
         });
         made.await?;
@@ -250,7 +250,7 @@ impl Server {
     async fn make_indexes(&self, indexes: &[Value]) -> Result<(), StoreError> {
         let body = json!({ "Indexes": indexes });
         let path = self.path("/admin/indexes");
-        let made = self.call_or_look(Method::Put, &path, &body, "make the indexes", async || {
+        let made = self.call_or_look(Method::PUT, &path, &body, "make the indexes", async || {
             let told = self.get("/indexes?namesOnly=true", "list its indexes").await?;
             let there = told["Results"].as_array().map_or(&[][..], Vec::as_slice);
             Ok(indexes.iter().all(|index| there.contains(&index["Name"])))
@@ -302,7 +302,7 @@ impl Server {
 
     async fn change_marker(&self, command: Value, doing: &str) -> Result<Made, StoreError> {
         let body = json!({ "Commands": [command] }).to_string();
-        let response = self.client.call(Method::Post, &self.path("/bulk_docs"), Some(body.as_bytes())).await?;
+        let response = self.client.call(Method::POST, &self.path("/bulk_docs"), Some(body.as_bytes())).await?;
         match response.status {
             200..=299 => Ok(Made::Done),
             409 => Ok(Made::Changed),
@@ -312,9 +312,9 @@ impl Server {
 
     async fn ids_with_prefix(&self, prefix: &str, at_most: usize) -> Result<Vec<String>, StoreError> {
         let mut request = self.client.request();
-        request.begin(Method::Get).raw(&self.path("/docs?startsWith=")).segment(prefix);
+        request.begin(Method::GET).raw(&self.path("/docs?startsWith=")).segment(prefix);
         request.raw("&metadataOnly=true&pageSize=").number(at_most as u64);
-        let response = self.client.send(&mut request).await?;
+        let response = self.client.send(&request).await?;
         if !response.is_success() {
             return Err(super::errors::store_error(&self.shown(), "list documents", &response.answer()));
         }
@@ -327,7 +327,7 @@ impl Server {
         let body = json!({
             "DatabaseNames": [self.database], "HardDelete": true, "TimeToWaitForConfirmation": "00:00:30",
         });
-        let removed = self.call_or_look(Method::Delete, "/admin/databases", &body, "remove the database", async || {
+        let removed = self.call_or_look(Method::DELETE, "/admin/databases", &body, "remove the database", async || {
             Ok(self.stats_if_there().await?.is_none())
         });
         removed.await
@@ -343,13 +343,13 @@ impl Server {
                 ids.iter().map(|id| json!({ "Type": "DELETE", "Id": id, "ChangeVector": null })).collect();
             let body = json!({ "Commands": commands });
             let doing = "remove Storebench's documents";
-            self.call(Method::Post, &self.path("/bulk_docs"), Some(&body), doing).await?;
+            self.call(Method::POST, &self.path("/bulk_docs"), Some(&body), doing).await?;
         }
     }
 
     async fn remove_index(&self, index: &str) -> Result<(), StoreError> {
         let mut request = self.client.request();
-        request.begin(Method::Delete).raw(&self.path("/indexes?name=")).segment(index);
+        request.begin(Method::DELETE).raw(&self.path("/indexes?name=")).segment(index);
         let response = self.client.send(&mut request).await?;
         if response.is_success() || response.status == 404 {
             return Ok(());

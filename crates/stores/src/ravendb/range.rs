@@ -103,18 +103,18 @@ impl Raven {
 
     fn ask_range(&self, state: &mut State, out: &mut RequestBuf) -> Result<(), OpError> {
         let range = &mut state.range;
-        range.asked = range.limit.saturating_sub(state.documents);
+        range.asked = range.limit.saturating_sub(state.found.documents);
         match range.step {
             Part::From | Part::Behind => {
                 let begin = if range.step == Part::From { &range.from } else { &range.within };
-                out.begin(Method::Get).raw(&self.target.path).raw("/docs?startsWith=").segment(begin);
+                out.begin(Method::GET).raw(&self.target.path).raw("/docs?startsWith=").segment(begin);
                 if range.step == Part::Behind {
                     out.raw("&startAfter=").segment(&range.last);
                 }
                 out.raw("&pageSize=").number(u64::from(range.asked));
             }
             Part::Find(length) => {
-                let body = out.begin(Method::Post).only_reads().raw(&self.target.path).raw("/multi_get").body();
+                let body = out.begin(Method::POST).only_reads().raw(&self.target.path).raw("/multi_get").body();
                 body.extend_from_slice(b"{\"Requests\":[");
                 let mut comma = "";
                 for next in range.behind(length) {
@@ -156,10 +156,10 @@ impl Raven {
         }
         let collection = &self.target.collections[state.collection];
         let mut walk = Walk::new(answer.body);
-        walk.results().ok_or(GARBLED)?;
+        json::results(&mut walk).ok_or(GARBLED)?;
         let mut rows = 0;
         while walk.element().ok_or(GARBLED)? {
-            let document = walk.document().ok_or(GARBLED)?;
+            let document = json::document(&mut walk).ok_or(GARBLED)?;
             let id = document.meta("@id").ok_or(GARBLED)?;
             rows += 1;
             state.range.last.clear();
@@ -171,12 +171,12 @@ impl Raven {
             if state.range.end.as_ref().is_some_and(|end| state.key.as_slice() >= end.as_bytes()) {
                 return Ok(state.reply_rows());
             }
-            if state.documents < state.range.limit {
+            if state.found.documents < state.range.limit {
                 state.take_row(collection, &document)?;
             }
         }
         let complete = state.range.from == state.range.within || state.range.step == Part::Behind;
-        if state.documents >= state.range.limit || (complete && rows < state.range.asked) {
+        if state.found.documents >= state.range.limit || (complete && rows < state.range.asked) {
             return Ok(state.reply_rows());
         }
         if rows > 0 {
@@ -217,13 +217,13 @@ impl Range {
 /// The first id in the answers of a `multi_get`; none where all of them are empty.
 fn found(body: &[u8]) -> Option<Option<String>> {
     let mut walk = Walk::new(body);
-    walk.results()?;
+    json::results(&mut walk)?;
     while walk.element()? {
         let answer = walk.value()?;
         let mut inner = Walk::new(json::member(answer, "Result")?);
-        inner.results()?;
+        json::results(&mut inner)?;
         if inner.element()? {
-            return Some(Some(inner.document()?.meta("@id")?.into_owned()));
+            return Some(Some(json::document(&mut inner)?.meta("@id")?.into_owned()));
         }
     }
     Some(None)

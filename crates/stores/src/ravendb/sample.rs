@@ -33,10 +33,10 @@ impl Server {
         let mut keys = Vec::new();
         for (start, length) in places(count, at_most, seed) {
             let mut request = self.client.request();
-            request.begin(Method::Get).raw(&self.path("/collections/docs?name=")).segment(&collection.name);
+            request.begin(Method::GET).raw(&self.path("/collections/docs?name=")).segment(&collection.name);
             request.raw("&start=").number(start as u64).raw("&pageSize=").number(length as u64);
             request.raw("&metadataOnly=true");
-            let response = self.client.send(&mut request).await?;
+            let response = self.client.send(&request).await?;
             if !response.is_success() {
                 return Err(store_error(&self.shown(), "list documents", &response.answer()));
             }
@@ -75,7 +75,7 @@ impl Server {
         }
         let body = json!({ "Query": query, "QueryParameters": { "v": "x" } });
         let path = self.path("/queries?debug=explain");
-        let told = self.call(Method::Post, &path, Some(&body), "explain a query").await?.json();
+        let told = self.call(Method::POST, &path, Some(&body), "explain a query").await?.json();
         let chosen = told["IndexName"].as_str().filter(|name| !name.is_empty());
         let plan = match chosen {
             Some(index) => format!("{query}\nautomatic index {index}"),

@@ -150,13 +150,13 @@ impl Server {
 
     /// Reads JSON of the database.
     pub(super) async fn get(&self, rest: &str, doing: &str) -> Result<Value, StoreError> {
-        Ok(self.call(Method::Get, &self.path(rest), None, doing).await?.json())
+        Ok(self.call(Method::GET, &self.path(rest), None, doing).await?.json())
     }
 
     /// The server's version, where it is a RavenDB new enough.
     pub(super) async fn version(&self) -> Result<String, StoreError> {
         let place = &self.place;
-        let response = self.client.call(Method::Get, "/build/version", None).await?;
+        let response = self.client.call(Method::GET, "/build/version", None).await?;
         if matches!(response.status, 401 | 403) {
             return Err(store_error(place, "ask its version", &response.answer()));
         }
@@ -198,7 +198,7 @@ impl Server {
 
     /// The marker and its change vector.
     pub(super) async fn marker(&self) -> Result<Option<(Marker, String)>, StoreError> {
-        let found = self.client.call(Method::Get, &self.path(&format!("/docs?id={MARKER_ID}")), None).await?;
+        let found = self.client.call(Method::GET, &self.path(&format!("/docs?id={MARKER_ID}")), None).await?;
         match found.status {
             200 => {
                 let told = found.json();
@@ -215,7 +215,7 @@ impl Server {
 
     /// The database's statistics; none where there is no such database.
     pub(super) async fn stats_if_there(&self) -> Result<Option<Value>, StoreError> {
-        let response = self.client.call(Method::Get, &self.path("/stats"), None).await?;
+        let response = self.client.call(Method::GET, &self.path("/stats"), None).await?;
         let answer = response.answer();
         let told = response.json();
         let kind = told["Type"].as_str().unwrap_or_default();
@@ -236,7 +236,7 @@ impl Server {
     /// The database's settings: of which node group, what expires.
     pub(super) async fn record(&self) -> Result<Option<Value>, StoreError> {
         let path = format!("/admin/databases?name={}", self.database);
-        let response = self.client.call(Method::Get, &path, None).await?;
+        let response = self.client.call(Method::GET, &path, None).await?;
         // Only an operator may see it.
         Ok(response.is_success().then(|| response.json()))
     }
@@ -259,7 +259,7 @@ impl Server {
         add("indexes", &Value::from(indexes.len()));
         add("stale_indexes", &Value::from(indexes.iter().filter(|index| index["IsStale"] == true).count()));
         let told = async |rest: &str| {
-            let response = self.client.call(Method::Get, &self.path(rest), None).await?;
+            let response = self.client.call(Method::GET, &self.path(rest), None).await?;
             Ok::<_, StoreError>(if response.is_success() { response.json() } else { Value::Null })
         };
         let indexed = told("/indexes/stats").await?;
@@ -317,13 +317,13 @@ impl Server {
         let Some(stats) = self.stats_if_there().await? else { return Ok(()) };
         let indexes: Vec<&Value> = stats["Indexes"].as_array().into_iter().flatten().map(|i| &i["Name"]).collect();
         let settings = json!({ "DatabaseName": self.database, "Documents": true, "Indexes": indexes });
-        let begun = self.call(Method::Post, "/admin/compact", Some(&settings), "compact the database").await?;
+        let begun = self.call(Method::POST, "/admin/compact", Some(&settings), "compact the database").await?;
         let Some(operation) = begun.json()["OperationId"].as_u64() else {
             return Err(StoreError::Failed(format!("{}: RavenDB told no number of the compaction", self.shown())));
         };
         let path = format!("/operations/state?id={operation}");
         loop {
-            let state = self.call(Method::Get, &path, None, "tell how the compaction goes").await?.json();
+            let state = self.call(Method::GET, &path, None, "tell how the compaction goes").await?.json();
             match state["Status"].as_str() {
                 Some("InProgress") => tokio::time::sleep(Duration::from_millis(100)).await,
                 Some("Completed") => break,

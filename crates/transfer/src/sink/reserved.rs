@@ -2,6 +2,7 @@
 
 use memchr::memmem::Finder;
 use serde_json::value::RawValue;
+use storebench_core::json;
 use storebench_core::store::Capabilities;
 
 use crate::shape::{KEY_FIELD, members};
@@ -67,20 +68,22 @@ impl Reserved {
             return Fate::AsIs;
         }
         // What is no JSON object has no members.
-        let Some(json) = std::str::from_utf8(body).ok().filter(|json| is_object(json)) else { return Fate::AsIs };
-        let (mut kept, mut left_out, mut lost) = (Vec::with_capacity(json.len()), false, false);
+        if !std::str::from_utf8(body).is_ok_and(is_object) {
+            return Fate::AsIs;
+        }
+        let (mut kept, mut left_out, mut lost) = (Vec::with_capacity(body.len()), false, false);
         kept.push(b'{');
-        for member in Members::of(json) {
-            let name = serde_json::from_str::<String>(member.name).unwrap_or_default();
+        for member in json::members(body) {
+            let name = json::name(member.name).unwrap_or_default();
             if !self.can.reserves(&name) {
                 if kept.len() > 1 {
                     kept.push(b',');
                 }
-                kept.extend_from_slice(member.whole.as_bytes());
+                kept.extend_from_slice(member.whole);
                 continue;
             }
             left_out = true;
-            let is_key = name == KEY_FIELD && serde_json::from_str::<String>(member.value).is_ok_and(|it| it == key);
+            let is_key = name == KEY_FIELD && json::text(member.value).is_some_and(|it| it == key);
             if !is_key && self.rule == OwnMembers::Reject {
                 return Fate::Rejected(format!(
                     "it has a member `{name}`, and the target keeps that name for itself; use --own-members drop to \
@@ -96,82 +99,6 @@ impl Reserved {
 
 fn is_object(json: &str) -> bool {
     members::find(json, &[], &mut Vec::<Option<&RawValue>>::new()).is_ok()
-}
-
-/// The members of an object that was found to be one.
-struct Members<'a> {
-    json: &'a str,
-    at: usize,
-}
-
-/// A member as it is written.
-struct Member<'a> {
-    name: &'a str,
-    value: &'a str,
-    whole: &'a str,
-}
-
-impl<'a> Members<'a> {
-    fn of(json: &'a str) -> Self {
-        Self { json, at: json.find('{').map_or(json.len(), |brace| brace + 1) }
-    }
-
-    fn skip(&mut self, what: impl Fn(u8) -> bool) {
-        while self.json.as_bytes().get(self.at).is_some_and(|byte| what(*byte)) {
-            self.at += 1;
-        }
-    }
-
-    /// Goes behind the string or other value that begins here; says what it is.
-    fn value(&mut self) -> &'a str {
-        let (bytes, start) = (self.json.as_bytes(), self.at);
-        let mut depth = 0_usize;
-        while let Some(byte) = bytes.get(self.at) {
-            match byte {
-                b'"' => {
-                    self.at += 1;
-                    while let Some(length) = memchr::memchr2(b'"', b'\\', &bytes[self.at.min(bytes.len())..]) {
-                        self.at += length + 1;
-                        if bytes[self.at - 1] == b'"' {
-                            break;
-                        }
-                        self.at += 1;
-                    }
-                    if depth == 0 {
-                        break;
-                    }
-                    continue;
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth <= 1 => {
-                    self.at += depth;
-                    break;
-                }
-                b'}' | b']' => depth -= 1,
-                b',' if depth == 0 => break,
-                _ => {}
-            }
-            self.at += 1;
-        }
-        self.json[start..self.at].trim_end()
-    }
-}
-
-impl<'a> Iterator for Members<'a> {
-    type Item = Member<'a>;
-
-    fn next(&mut self) -> Option<Member<'a>> {
-        let blank = |byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        self.skip(|byte| blank(byte) || byte == b',');
-        let start = self.at;
-        if self.json.as_bytes().get(start) != Some(&b'"') {
-            return None;
-        }
-        let name = self.value();
-        self.skip(|byte| blank(byte) || byte == b':');
-        let value = self.value();
-        Some(Member { name, value, whole: self.json[start..self.at].trim_end() })
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,172 @@
+//! What operations on several documents remember between their requests.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use storebench_core::store::{BatchBuf, OpError, Reject, Reply};
+
+use crate::repeats::{Rounds, Within};
+
+/// Rows of a read of several documents.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) rows: BatchBuf,
+    pub(crate) documents: u32,
+    pub(crate) bytes: u64,
+}
+
+/// A bulk operation in parts.
+#[derive(Debug, Default)]
+pub(crate) struct Bulk {
+    /// Keys and bodies of all items.
+    pub(crate) items: BatchBuf,
+    /// The items of the request in flight.
+    pub(crate) part: Vec<u32>,
+    /// Their revisions, empty where there is no document, in the same order; all or none.
+    pub(crate) revisions: Revisions,
+    /// Parts not yet sent.
+    pub(crate) waiting: Vec<Vec<u32>>,
+    pub(crate) written: usize,
+    pub(crate) rejects: Vec<Reject>,
+}
+
+/// Texts one after another in one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Revisions {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Revisions {
+    /// One more.
+    pub(crate) fn push(&mut self, revision: &[u8]) {
+        self.bytes.extend_from_slice(revision);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The one at this position, if there is one.
+    pub(crate) fn get(&self, position: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(position)?;
+        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes.get(start..end)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+impl Found {
+    /// Nothing yet.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        (self.documents, self.bytes) = (0, 0);
+    }
+
+    /// One more document of so many bytes, without what it is.
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.documents += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// One more document.
+    pub(crate) fn add(&mut self, key: &str, body: &[u8], contents: bool) {
+        self.count(body.len());
+        if contents {
+            self.rows.push(key, body);
+        }
+    }
+
+    /// The reply.
+    pub(crate) fn reply(&self, contents: bool) -> Reply<'_> {
+        let rows = contents.then(|| self.rows.as_batch());
+        Reply { documents: self.documents, bytes: self.bytes, rows, ..Reply::default() }
+    }
+}
+
+impl Bulk {
+    /// Nothing yet.
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+        self.part.clear();
+        self.revisions.clear();
+        self.waiting.clear();
+        self.written = 0;
+        self.rejects.clear();
+    }
+
+    /// Leaves an item of each key in the part; further ones of the same key wait. What a server makes of a request
+    /// that names a document twice depends on the documents.
+    pub(crate) fn part_repeated(&mut self) {
+        let mut rounds = Rounds::default();
+        rounds.arrange(self.items.as_batch(), Within::Given);
+        if rounds.ends.len() < 2 {
+            return;
+        }
+        let sent: HashSet<u32> = self.part.drain(..).collect();
+        let of = |round: Range<usize>| rounds.order[round].iter().copied().filter(|n| sent.contains(n)).collect();
+        self.waiting.extend(rounds.ranges().rev().map(of));
+        self.next_part();
+    }
+
+    /// The key and body of an item.
+    pub(crate) fn item(&self, number: u32) -> (&str, &[u8]) {
+        self.items.as_batch().get(number as usize).unwrap_or_default()
+    }
+
+    /// The keys of the request in flight.
+    pub(crate) fn part_keys(&self) -> impl Iterator<Item = &str> + Clone {
+        self.part.iter().map(|number| self.item(*number).0)
+    }
+
+    /// Fails one item.
+    pub(crate) fn reject(&mut self, number: u32, error: OpError) {
+        self.rejects.push(Reject { item: number as usize, error });
+    }
+
+    /// Keeps the first half of the part; the second waits. False where it is one document.
+    pub(crate) fn cut(&mut self) -> bool {
+        if self.part.len() < 2 {
+            return false;
+        }
+        let second = self.part.split_off(self.part.len() / 2);
+        self.waiting.push(second);
+        // What is left is sent or asked for again.
+        self.revisions.clear();
+        true
+    }
+
+    /// Takes the next part that waits, if there is one.
+    pub(crate) fn next_part(&mut self) -> bool {
+        self.revisions.clear();
+        match self.waiting.pop() {
+            Some(part) => {
+                self.part = part;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_keep_their_places() {
+        let mut revisions = Revisions::default();
+        for _ in 0..2 {
+            for text in ["1-a", "", "22-bc"] {
+                revisions.push(text.as_bytes());
+            }
+            assert_eq!(revisions.get(0), Some(&b"1-a"[..]));
+            assert_eq!(revisions.get(1), Some(&b""[..]));
+            assert_eq!(revisions.get(2), Some(&b"22-bc"[..]));
+            assert_eq!(revisions.get(3), None);
+            revisions.clear();
+            assert_eq!(revisions.get(0), None);
+        }
+    }
+}

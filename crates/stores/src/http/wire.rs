@@ -1,0 +1,205 @@
+//! A connection of `hyper` and the exchange of one request for its whole answer. No task is spawned: who waits for an
+//! answer polls the connection too.
+
+use std::error::Error as _;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::http::response;
+use hyper_util::rt::TokioIo;
+use storebench_core::store::LocalFuture;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A body larger than this is given up: no request of ours asks for as much.
+const BODY_BYTES: u64 = 1 << 30;
+const TOO_LARGE: &str = "the answer is larger than 1 GiB";
+
+/// A request as it goes out.
+pub(super) type Outgoing = Request<Full<Bytes>>;
+/// Where requests are handed to a connection.
+pub(super) type Sender = SendRequest<Full<Bytes>>;
+
+/// What reads and writes on a connection while it is polled; none once the connection has ended.
+pub(super) struct Wire(Option<LocalFuture<'static, ()>>);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The request cannot be put into HTTP.
+    Unsendable(String),
+    /// The connection had ended: nothing of the request was sent.
+    Unsent,
+    /// The connection ended before the answer.
+    Lost(String),
+    /// What came is not an answer.
+    Garbled(String),
+}
+
+impl Failure {
+    pub(super) fn of(error: &hyper::Error) -> Self {
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+        let text = match error.source() {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        // Chunks that make no sense are errors of this kind.
+        if error.is_parse() || matches!(cause, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)) {
+            Self::Garbled(format!("the answer is not HTTP: {text}"))
+        } else {
+            Self::Lost(text)
+        }
+    }
+}
+
+/// How an exchange ended. Sender and buffer come back for the next one.
+pub(super) struct Exchanged {
+    pub(super) sender: Sender,
+    pub(super) body: Vec<u8>,
+    pub(super) head: Result<response::Parts, Failure>,
+}
+
+/// Begins HTTP on a stream.
+pub(super) async fn open<S>(stream: S) -> hyper::Result<(Sender, Wire)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let stream = TokioIo::new(ReadToTheEnd { stream, broken: false, ended: false });
+    let (sender, connection) = Builder::new().title_case_headers(true).handshake(stream).await?;
+    // How it ended is told to whoever waits for an answer.
+    Ok((sender, Wire(Some(Box::pin(async { drop(connection.await) })))))
+}
+
+impl Wire {
+    /// Reads and writes what can be.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        if self.0.as_mut().is_some_and(|wire| wire.as_mut().poll(cx).is_ready()) {
+            self.0 = None;
+        }
+    }
+
+    /// Whether the connection is over.
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Waits for something that this connection brings.
+    pub(super) async fn carry<T>(&mut self, what: impl Future<Output = T>) -> T {
+        let mut what = pin!(what);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(done) = what.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            self.poll(cx);
+            what.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+/// Sends a request; gives the head of its answer, and what the body will come from.
+pub(super) async fn ask(sender: &mut Sender, request: Outgoing) -> Result<(response::Parts, Incoming), Failure> {
+    if sender.ready().await.is_err() {
+        return Err(Failure::Unsent);
+    }
+    let answer = sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
+        Some(_) => Failure::Unsent,
+        None => Failure::of(error.error()),
+    })?;
+    let (head, body) = answer.into_parts();
+    match head.status.as_u16() {
+        200..=599 => Ok((head, body)),
+        other => Err(Failure::Garbled(format!("the status of the answer is {other}, which nobody asked for"))),
+    }
+}
+
+/// Exchanges a request for its whole answer, the body in this buffer.
+pub(super) async fn exchange(mut sender: Sender, request: Outgoing, mut body: Vec<u8>) -> Exchanged {
+    body.clear();
+    let head = whole(&mut sender, request, &mut body).await;
+    Exchanged { sender, body, head }
+}
+
+async fn whole(sender: &mut Sender, request: Outgoing, into: &mut Vec<u8>) -> Result<response::Parts, Failure> {
+    let (head, mut body) = ask(sender, request).await?;
+    if body.size_hint().lower() > BODY_BYTES {
+        return Err(Failure::Garbled(TOO_LARGE.into()));
+    }
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| Failure::of(&error))?.into_data() else { continue };
+        if (into.len() + data.len()) as u64 > BODY_BYTES {
+            return Err(Failure::Garbled(TOO_LARGE.into()));
+        }
+        into.extend_from_slice(&data);
+    }
+    Ok(head)
+}
+
+/// A stream that tells that it broke while it was written only when it has been read to its end: a server may answer
+/// (413) and close the connection before it has read the whole request, and its answer counts.
+struct ReadToTheEnd<S> {
+    stream: S,
+    broken: bool,
+    ended: bool,
+}
+
+impl<S> ReadToTheEnd<S> {
+    fn written(&mut self, result: Poll<io::Result<usize>>, cx: &Context<'_>) -> Poll<io::Result<usize>> {
+        match result {
+            Poll::Ready(Err(_)) if !self.ended => {
+                if !std::mem::replace(&mut self.broken, true) {
+                    cx.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
+            result => result,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ReadToTheEnd<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.ended |= match &read {
+            Poll::Ready(Ok(())) => buf.filled().len() == before,
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        };
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadToTheEnd<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.written(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
