@@ -7,9 +7,9 @@ mod copy_records;
 mod report;
 
 pub(crate) use compare::{CompareArgs, CompareFormat};
-pub(crate) use copy::{CopyArgs, OpText};
+pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
-pub(crate) use copy_records::{OwnMembersText, RecordArgs};
+pub(crate) use copy_records::RecordArgs;
 pub(crate) use report::ReportArgs;
 
 use std::net::{Ipv4Addr, SocketAddr};

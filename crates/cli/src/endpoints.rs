@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use storebench_stores::schemes;
-use storebench_transfer::Place;
+use storebench_transfer::FileLocation;
 
 use crate::failure::Failure;
 
@@ -35,7 +35,7 @@ impl Endpoint {
         if is(names) || names.split('+').all(is) || names.split('+').next().is_some_and(is) {
             return Ok(Self::Store(text.to_owned()));
         }
-        if Place::is_url(text) {
+        if FileLocation::is_url(text) {
             return Ok(Self::Remote(text.to_owned()));
         }
         if rest.starts_with("//") {
@@ -51,7 +51,7 @@ impl Endpoint {
     pub(crate) fn name(&self) -> Option<String> {
         let path = match self {
             Self::Files(path) => path.clone(),
-            Self::Remote(url) => Place::shown(url),
+            Self::Remote(url) => FileLocation::shown(url),
             Self::Store(_) | Self::Standard => return None,
         };
         let file = Path::new(&path).file_name()?.to_str()?;

@@ -11,7 +11,7 @@ use storebench_core::workload::CopyDirection;
 use storebench_lab::results::TasksResult;
 use storebench_lab::run::{TransferProgress, TransferRequest, Transferred, Transfers};
 use storebench_transfer::{
-    Begin, Columns, CopyOutcome, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
+    Access, Begin, Columns, CopyOutcome, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
     Packing, Shape, Sink, Source, Split, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError,
     Verb, ViewSource, copy,
 };
@@ -79,7 +79,7 @@ fn copy_in(
         batch: request.batch.map(|n| n as usize),
         in_flight: request.in_flight,
         durability: Some(request.durability),
-        timeout: request.timeout,
+        access: Access { timeout: request.timeout, ..Access::default() },
         ..StoreSinkOptions::new(request.documents.name())
     };
     let sink = StoreSink::open(request.store.clone(), options)?;
@@ -94,7 +94,7 @@ fn copy_out(
     let options = StoreSourceOptions {
         prepared: Some(request.collection),
         view: request.view.map(|view| ViewSource { view: view.to_owned(), keys: None }),
-        timeout: request.timeout,
+        access: Access { timeout: request.timeout, ..Access::default() },
         ..StoreSourceOptions::new(request.documents.name())
     };
     let source = StoreSource::open(request.store.clone(), options)?;

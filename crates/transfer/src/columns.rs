@@ -40,7 +40,27 @@ pub enum Kind {
     Object(Vec<(String, Kind)>),
 }
 
+/// Kinds that people type.
+const NAMED: [(&str, Kind); 6] = [
+    ("text", Kind::Text),
+    ("integer", Kind::Integer),
+    ("number", Kind::Number),
+    ("boolean", Kind::Boolean),
+    ("json", Kind::Json),
+    ("overflow", Kind::Overflow),
+];
+
 impl Kind {
+    /// The one of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
+    }
+
+    /// The name, of those that people type.
+    pub(crate) fn name(&self) -> &'static str {
+        NAMED.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name)
+    }
+
     /// The kind of one value.
     fn of(value: &Value, levels: usize) -> Self {
         match value {
@@ -72,9 +92,7 @@ impl Kind {
             (Self::List(mine), Self::List(theirs)) => mine.widen(*theirs),
             (Self::Object(mine), Self::Object(theirs)) => {
                 for (at, (name, kind)) in theirs.into_iter().enumerate() {
-                    // Most documents have their members in one order.
-                    let near = mine.iter().skip(at).position(|(known, _)| *known == name).map(|found| at + found);
-                    match near.or_else(|| mine.iter().take(at).position(|(known, _)| *known == name)) {
+                    match position(mine, &name, at) {
                         Some(found) => mine[found].1.widen(kind),
                         None if mine.len() < MOST_MEMBERS => mine.push((name, kind)),
                         None => {}
@@ -99,6 +117,13 @@ impl Kind {
         }
         true
     }
+}
+
+/// The position of a member. Most documents have their members in one order, so it is looked for from `near` on.
+pub(crate) fn position(members: &[(String, Kind)], name: &str, near: usize) -> Option<usize> {
+    let (before, behind) = members.split_at(near.min(members.len()));
+    let among = |members: &[(String, Kind)]| members.iter().position(|(known, _)| known == name);
+    among(behind).map(|found| before.len() + found).or_else(|| among(before))
 }
 
 /// Columns by name, in order.
@@ -162,16 +187,7 @@ impl FromStr for ColumnTypes {
         let one = |part: &str| {
             let wrong = || ColumnTypesError(part.to_owned());
             let (name, kind) = part.rsplit_once('=').ok_or_else(wrong)?;
-            let kind = match kind.trim() {
-                "text" => Kind::Text,
-                "integer" => Kind::Integer,
-                "number" => Kind::Number,
-                "boolean" => Kind::Boolean,
-                "json" => Kind::Json,
-                "overflow" => Kind::Overflow,
-                _ => return Err(wrong()),
-            };
-            Ok((name.trim().to_owned(), kind))
+            Ok((name.trim().to_owned(), Kind::named(kind.trim()).ok_or_else(wrong)?))
         };
         text.split(',').map(one).collect::<Result<_, _>>().map(Self)
     }
@@ -179,8 +195,7 @@ impl FromStr for ColumnTypes {
 
 impl fmt::Display for ColumnTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> =
-            self.0.iter().map(|(name, kind)| format!("{name}={}", format!("{kind:?}").to_lowercase())).collect();
+        let all: Vec<String> = self.0.iter().map(|(name, kind)| format!("{name}={}", kind.name())).collect();
         f.write_str(&all.join(","))
     }
 }

@@ -1,16 +1,14 @@
 //! Columns for files that need them, out of what the source holds.
 
-use std::future::poll_fn;
-
 use serde_json::Value;
 
 use crate::columns::{Columns, Kind};
 use crate::error::TransferError;
 use crate::format::Format;
-use crate::records::Records;
+use crate::runtime::block_on;
 use crate::shape::Shape;
 use crate::sink::Rows;
-use crate::source::{Room, Source, Split};
+use crate::source::{Room, Source, Split, read_to_end};
 
 /// Records that are looked at.
 const RECORDS: u64 = 10_000;
@@ -94,14 +92,10 @@ fn look(
     infer: &Infer,
     see: &mut dyn FnMut(&str, &[u8]) -> bool,
 ) -> Result<bool, TransferError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
     let most = if infer.records == 0 { u64::MAX } else { infer.records };
     let most_bytes = if infer.records == RECORDS { BYTES } else { u64::MAX };
-    runtime.block_on(async {
-        let (mut records, mut bad, mut seen, mut bytes) = (Records::new(), Vec::new(), 0, 0);
+    block_on(async {
+        let (mut seen, mut bytes) = (0, 0);
         for split in splits {
             if seen >= most || bytes >= most_bytes {
                 return Ok(false);
@@ -110,24 +104,16 @@ fn look(
                 Err(TransferError::Damaged(_)) => continue,
                 reader => reader?,
             };
-            let mut more = true;
-            while more {
-                if seen >= most || bytes + reader.bytes() >= most_bytes {
-                    return Ok(false);
-                }
-                records.clear();
-                let room = Room { records: 1_000, bytes: 4 << 20 };
-                more = match poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await {
-                    Err(TransferError::Damaged(_)) => false,
-                    more => more?,
-                };
-                bad.clear();
-                seen += records.len() as u64;
-                if !records.iter().all(|(key, body, _)| see(key, body)) {
-                    return Ok(false);
-                }
+            let room = Room { records: 1_000, bytes: 4 << 20 };
+            let read = read_to_end(&mut *reader, room, |chunk| {
+                seen += chunk.records.len() as u64;
+                let enough = seen >= most || bytes + chunk.bytes >= most_bytes;
+                Ok(chunk.records.iter().all(|(key, body, _)| see(key, body)) && (chunk.last || !enough))
+            });
+            match read.await {
+                Ok(true) | Err(TransferError::Damaged(_)) => bytes += reader.bytes(),
+                stopped => return stopped,
             }
-            bytes += reader.bytes();
         }
         Ok(true)
     })

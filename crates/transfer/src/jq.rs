@@ -8,6 +8,8 @@ use jaq_core::{Compiler, Ctx, Filter, Vars, compile};
 use jaq_json::{Val, read, write};
 use serde::de::IgnoredAny;
 
+use crate::shape::members::Texts;
+
 /// Deeper documents are not handed to jq, which goes down into them on the stack.
 const DEEPEST: usize = 128;
 
@@ -284,25 +286,15 @@ fn shorten(text: &str) -> String {
 
 /// Whether lists and objects in it lie deeper in one another than that.
 fn nests_deeper(json: &[u8], most: usize) -> bool {
-    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
-    for byte in json {
-        match (in_text, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (true, b'"') => in_text = false,
-            (true, _) => {}
-            (false, b'"') => in_text = true,
-            (false, b'[' | b'{') => {
-                depth += 1;
-                if depth > most {
-                    return true;
-                }
-            }
-            (false, b']' | b'}') => depth = depth.saturating_sub(1),
-            (false, _) => {}
+    let (mut depth, mut texts) = (0_usize, Texts::default());
+    json.iter().filter(|byte| texts.is_outside(**byte)).any(|byte| {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
         }
-    }
-    false
+        depth > most
+    })
 }
 
 #[cfg(test)]

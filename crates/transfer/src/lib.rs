@@ -12,7 +12,7 @@
 //!                  └─ …          log, rejects ◄────────┘
 //! ```
 //!
-//! A file is a [`Place`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
+//! A file is a [`FileLocation`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
 //!
 //! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
 
@@ -35,6 +35,7 @@ mod put;
 mod records;
 mod rejects;
 mod retry;
+mod runtime;
 mod schema;
 mod session;
 mod shape;
@@ -53,17 +54,17 @@ pub use infer::{Infer, infer_columns};
 pub use jq::{Jq, JqError};
 pub use manifest::{Counts, Damage, abandon, is_unfinished, settings_of, target_of};
 pub use measure::{Request, RequestKinds, Writes};
-pub use place::{Access, Place};
+pub use place::FileLocation;
 #[cfg(feature = "remote")]
 pub use place::{HdfsCluster, OpenHdfs, register_hdfs};
 pub use put::put_file;
 pub use records::{Origin, Records};
 pub use rejects::Reject;
-pub use retry::RetryPolicy;
+pub use retry::{Access, RetryPolicy};
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
 #[cfg(feature = "tables")]
-pub use sink::ParquetLines;
+pub use sink::TableLines;
 pub use sink::{
     Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Rewrite, Sink, StoreSink, StoreSinkOptions,
     USUAL_BATCH, Verb, Writer,

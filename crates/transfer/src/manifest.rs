@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use storebench_core::store::CopyId;
 
 use crate::error::TransferError;
+use crate::put::write_whole;
 use crate::source::Split;
 
 /// The name of the log's format.
@@ -74,35 +75,29 @@ pub struct Counts {
 
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
-        self.read += other.read;
-        self.written += other.written;
-        self.rejected += other.rejected;
-        self.skipped += other.skipped;
-        self.there_already += other.there_already;
-        self.bytes += other.bytes;
-        self.retries += other.retries;
-        self.dropped_attachments += other.dropped_attachments;
-        self.dropped_expiry += other.dropped_expiry;
-        self.without_own_members += other.without_own_members;
-        self.keys_made_text += other.keys_made_text;
+        *self = self.with(other, |one, other| one + other);
     }
 }
 
 impl Counts {
     /// What has come since an earlier reading.
     pub(crate) fn since(self, earlier: Self) -> Self {
+        self.with(earlier, |now, earlier| now - earlier)
+    }
+
+    fn with(self, other: Self, each: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            read: self.read - earlier.read,
-            written: self.written - earlier.written,
-            rejected: self.rejected - earlier.rejected,
-            skipped: self.skipped - earlier.skipped,
-            there_already: self.there_already - earlier.there_already,
-            bytes: self.bytes - earlier.bytes,
-            retries: self.retries - earlier.retries,
-            dropped_attachments: self.dropped_attachments - earlier.dropped_attachments,
-            dropped_expiry: self.dropped_expiry - earlier.dropped_expiry,
-            without_own_members: self.without_own_members - earlier.without_own_members,
-            keys_made_text: self.keys_made_text - earlier.keys_made_text,
+            read: each(self.read, other.read),
+            written: each(self.written, other.written),
+            rejected: each(self.rejected, other.rejected),
+            skipped: each(self.skipped, other.skipped),
+            there_already: each(self.there_already, other.there_already),
+            bytes: each(self.bytes, other.bytes),
+            retries: each(self.retries, other.retries),
+            dropped_attachments: each(self.dropped_attachments, other.dropped_attachments),
+            dropped_expiry: each(self.dropped_expiry, other.dropped_expiry),
+            without_own_members: each(self.without_own_members, other.without_own_members),
+            keys_made_text: each(self.keys_made_text, other.keys_made_text),
         }
     }
 }
@@ -213,13 +208,9 @@ impl Manifest {
         let lock = lock(folder)?;
         let header = header()?;
         let path = folder.join(LOG);
-        let part = folder.join("log.part");
         let failed = |e: io::Error| TransferError::write(&path, &e);
-        let mut file = File::create(&part).map_err(failed)?;
-        write_line(&mut file, &header).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        std::fs::rename(&part, &path).map_err(failed)?;
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        write_whole(&path, &line(&header).map_err(failed)?)?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
         let (done, partly, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (file, damaged) = (Mutex::new(file), Mutex::default());
         Ok(Self { path, file, header, done, damaged, partly, keys, finished: false, _lock: lock })
@@ -304,14 +295,17 @@ impl Manifest {
 
     fn add(&self, entry: &Entry) -> Result<(), TransferError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        write_line(&mut file, entry).and_then(|()| file.sync_data()).map_err(|e| TransferError::write(&self.path, &e))
+        line(entry)
+            .and_then(|line| file.write_all(&line))
+            .and_then(|()| file.sync_data())
+            .map_err(|e| TransferError::write(&self.path, &e))
     }
 }
 
-fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
+fn line(entry: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(entry)?;
     text.push(b'\n');
-    file.write_all(&text)
+    Ok(text)
 }
 
 /// Takes the folder for this process; the system gives it back however the process ends.

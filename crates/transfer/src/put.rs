@@ -1,11 +1,13 @@
 //! A whole file to its place, over what is there or not.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+
+use crate::error::TransferError;
 
 /// Moves a file to its place on the same file system. Without `replace` what is there stays, also where it appeared
 /// only a moment ago.
@@ -20,6 +22,25 @@ pub fn put_file(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => by_reserving(from, to),
         moved => Ok(moved?),
     }
+}
+
+/// Makes a file hold this, and survive a power failure, or leaves it as it is.
+pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), TransferError> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, content)
+        .and_then(|()| File::open(&new)?.sync_all())
+        .and_then(|()| std::fs::rename(&new, path))
+        .map_err(|e| TransferError::write(path, &e))?;
+    sync_folder(path)
+}
+
+/// Makes renames within a file's folder survive a power failure.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), TransferError> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| TransferError::write(folder, &e))
 }
 
 /// For file systems that cannot rename so: takes the name first, and then its own empty file's place.

@@ -31,10 +31,8 @@ pub(crate) struct Mark {
 pub struct Records {
     pairs: BatchBuf,
     origins: Vec<Origin>,
-    bytes: usize,
     /// What the records were before they were shaped; empty where they are as they came.
-    before: Vec<u8>,
-    before_ends: Vec<usize>,
+    before: BatchBuf,
     /// Empty behind the last that is marked.
     marks: Vec<Mark>,
     /// Records that were read and are none of the batch, as was asked for.
@@ -49,9 +47,7 @@ impl Records {
         Self {
             pairs: BatchBuf::new(),
             origins: Vec::new(),
-            bytes: 0,
-            before: Vec::new(),
-            before_ends: Vec::new(),
+            before: BatchBuf::new(),
             marks: Vec::new(),
             skipped: 0,
             skipped_bytes: 0,
@@ -64,9 +60,7 @@ impl Records {
         self.pairs.clear();
         self.origins.clear();
         self.before.clear();
-        self.before_ends.clear();
         self.marks.clear();
-        self.bytes = 0;
         self.skipped = 0;
         self.skipped_bytes = 0;
         self.keys_made_text = 0;
@@ -75,7 +69,6 @@ impl Records {
     /// Adds a record.
     pub fn push(&mut self, key: &str, body: &[u8], origin: Origin) {
         self.pairs.push(key, body);
-        self.bytes += key.len() + body.len();
         self.origins.push(origin);
     }
 
@@ -83,8 +76,7 @@ impl Records {
     /// none.
     pub fn push_shaped(&mut self, key: &str, body: &[u8], origin: Origin, before: &[u8]) {
         self.push(key, body, origin);
-        self.before.extend_from_slice(before);
-        self.before_ends.push(self.before.len());
+        self.before.push("", before);
     }
 
     /// Says something about the record that was added last.
@@ -131,7 +123,7 @@ impl Records {
     /// Whether more may be added. What is left out takes room, too: between two looks at the target no more is
     /// read than a batch.
     pub(crate) fn has_room(&self, room: Room) -> bool {
-        self.len() + (self.skipped as usize) < room.records && self.bytes + self.skipped_bytes < room.bytes
+        self.len() + (self.skipped as usize) < room.records && self.bytes() + self.skipped_bytes < room.bytes
     }
 
     /// How many.
@@ -146,7 +138,12 @@ impl Records {
 
     /// Bytes of keys and documents.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.pairs.as_batch().total_bytes()
+    }
+
+    /// Bytes of the key and the document of a record.
+    pub(crate) fn bytes_of(&self, position: usize) -> usize {
+        self.get(position).map_or(0, |(key, body, _)| key.len() + body.len())
     }
 
     /// Keys and documents.
@@ -167,9 +164,7 @@ impl Records {
 
     /// The record as it came, where it was shaped.
     pub fn before(&self, position: usize) -> Option<&[u8]> {
-        let end = *self.before_ends.get(position)?;
-        let start = if position == 0 { 0 } else { self.before_ends[position - 1] };
-        Some(&self.before[start..end])
+        self.before.as_batch().get(position).map(|(_, before)| before)
     }
 
     /// Moves some of the records, by position, into an empty batch.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use storebench_core::keys::Rng;
+use storebench_core::store::ErrorKind;
 
 /// Capped exponential back-off with jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +28,27 @@ impl Default for RetryPolicy {
             total: Duration::from_secs(60),
         }
     }
+}
+
+/// How a store, or a place that is not on this machine, is spoken to.
+#[derive(Debug, Clone, Copy)]
+pub struct Access {
+    /// How often a request that fails for now is tried.
+    pub retry: RetryPolicy,
+    /// How long one try may take; of a file elsewhere: how long its answer may be silent.
+    pub timeout: Duration,
+}
+
+impl Default for Access {
+    /// The usual tries, of 10 s each.
+    fn default() -> Self {
+        Self { retry: RetryPolicy::default(), timeout: Duration::from_secs(10) }
+    }
+}
+
+/// Whether trying again may help.
+pub(crate) fn is_for_now(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown)
 }
 
 /// The tries of one operation.

@@ -68,15 +68,13 @@ fn kind(value: &Value, at: &str, levels: usize) -> Result<Kind, SchemaError> {
         return wrong(format!("more than {DEEPEST} levels"));
     }
     match value {
-        Value::String(name) => Ok(match name.as_str() {
-            "text" => Kind::Text,
-            "integer" => Kind::Integer,
-            "number" => Kind::Number,
-            "boolean" => Kind::Boolean,
-            "json" if levels == DEEPEST => Kind::Json,
-            "json" => return wrong("json is a type of columns only, not of what is within".into()),
-            other => return wrong(format!("unknown type `{other}`")),
-        }),
+        Value::String(name) => match Kind::named(name) {
+            None | Some(Kind::Overflow) => wrong(format!("unknown type `{name}`")),
+            Some(Kind::Json) if levels < DEEPEST => {
+                wrong("json is a type of columns only, not of what is within".into())
+            }
+            Some(kind) => Ok(kind),
+        },
         Value::Array(items) => match items.as_slice() {
             [item] => Ok(Kind::List(Box::new(kind(item, &format!("{at}[0]"), levels - 1)?))),
             _ => wrong("a list holds the one type of its items".into()),
@@ -89,13 +87,10 @@ fn kind(value: &Value, at: &str, levels: usize) -> Result<Kind, SchemaError> {
 
 fn of_kind(kind: &Kind) -> Value {
     match kind {
-        Kind::Boolean => "boolean".into(),
-        Kind::Integer => "integer".into(),
-        Kind::Number => "number".into(),
-        Kind::Unknown | Kind::Text | Kind::Overflow => "text".into(),
-        Kind::Json => "json".into(),
+        Kind::Unknown | Kind::Overflow => Kind::Text.name().into(),
         Kind::List(of) => json!([of_kind(of)]),
         Kind::Object(members) => members.iter().map(|(name, kind)| (name.clone(), of_kind(kind))).collect(),
+        simple => simple.name().into(),
     }
 }
 

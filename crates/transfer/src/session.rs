@@ -1,24 +1,27 @@
 //! A session of a store on the thread of a worker.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use storebench_core::engine::{Clock, RealClock};
 use storebench_core::keys::Rng;
 use storebench_core::store::{
-    AnyStore, Durability, NAME_COLUMNS, OpKind, PhaseStart, Session, SessionOptions, StoreError,
+    AnyStore, Durability, ErrorKind, NAME_COLUMNS, OpError, OpKind, OwnedReply, PhaseStart, Reply, Request, Session,
+    SessionOptions, StoreError, Token,
 };
 
 use crate::error::TransferError;
-use crate::retry::{RetryPolicy, Tries};
+use crate::retry::{Access, RetryPolicy, Tries, is_for_now};
+use crate::timer::Timer;
 
 /// How a session is to behave.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRequest {
     /// What an acknowledged write survives; none for the strongest that the store promises up to `fsync`.
     pub(crate) durability: Option<Durability>,
-    /// How long one try of an operation may take.
-    pub(crate) timeout: Duration,
+    pub(crate) access: Access,
     /// Operations in flight at once.
     pub(crate) in_flight: u32,
 }
@@ -44,7 +47,7 @@ pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<
     Ok(SessionOptions {
         durability,
         consistency: can.default_consistency(),
-        timeout: request.timeout,
+        timeout: request.access.timeout,
         in_flight: request.in_flight,
         clock: Arc::new(RealClock::new()),
         phase_start: PhaseStart::new(),
@@ -71,9 +74,8 @@ pub(crate) async fn open(
 pub(crate) async fn open_again(
     store: &dyn AnyStore,
     request: &SessionRequest,
-    policy: &RetryPolicy,
 ) -> Result<(Box<dyn Session>, Arc<dyn Clock>), TransferError> {
-    again(store, policy, async || open(store, request).await).await
+    again(store, &request.access.retry, async || open(store, request).await).await
 }
 
 /// Tries as often as the policy says while the store cannot be reached.
@@ -86,7 +88,7 @@ pub(crate) async fn again<T>(
     mut attempt: impl AsyncFnMut() -> Result<T, TransferError>,
 ) -> Result<T, TransferError> {
     let clock = RealClock::new();
-    let mut draw = Rng::stream(std::process::id().into(), clock.now_ns());
+    let mut draw = wait_lengths(&clock);
     let mut tries = Tries::default();
     loop {
         tries.begin(clock.now_ns());
@@ -99,6 +101,120 @@ pub(crate) async fn again<T>(
             return Err(of_store(store, given_up(&tries, &error)));
         };
         tokio::time::sleep(Duration::from_nanos(due_ns - now_ns)).await;
+    }
+}
+
+/// Others on each thread, so that sessions do not come back at the same moment.
+fn wait_lengths(clock: &RealClock) -> Rng {
+    Rng::stream(std::process::id().into(), clock.now_ns())
+}
+
+/// One request at a time.
+pub(crate) struct Asker<'a> {
+    store: &'a dyn AnyStore,
+    session: Box<dyn Session>,
+    clock: Arc<dyn Clock>,
+    access: Access,
+    timer: Timer,
+    draw: Rng,
+    token: u64,
+}
+
+impl<'a> Asker<'a> {
+    /// Opens a session, as [`open_again`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn open(store: &'a dyn AnyStore, access: Access) -> Result<Self, TransferError> {
+        let (session, clock) = open_again(store, &SessionRequest { durability: None, access, in_flight: 1 }).await?;
+        let draw = wait_lengths(&RealClock::new());
+        Ok(Self { store, session, clock, access, timer: Timer::new(), draw, token: 0 })
+    }
+
+    /// Asks until there is an answer in which nothing is rejected, as often as the policy says. `tried` hears how each
+    /// try ended, and after how many ns; `what` says what was to be done.
+    ///
+    /// # Errors
+    /// The last try's.
+    pub(crate) async fn ask(
+        &mut self,
+        request: &Request<'_>,
+        what: &str,
+        mut tried: impl FnMut(Result<&OwnedReply, ErrorKind>, u64),
+    ) -> Result<OwnedReply, TransferError> {
+        let mut tries = Tries::default();
+        loop {
+            let sent_ns = self.clock.now_ns();
+            tries.begin(sent_ns);
+            let answer = self.answer(request).await.and_then(|reply| {
+                let rejected = reply.as_reply().rejects.first().map(|reject| reject.error.clone());
+                rejected.map_or(Ok(reply), Err)
+            });
+            let now_ns = self.clock.now_ns();
+            tried(answer.as_ref().map_err(|error| error.kind), now_ns - sent_ns);
+            let error = match answer {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let text = format!("{what}: {error}");
+            if !is_for_now(error.kind) {
+                return Err(of_store(self.store, StoreError::Failed(text)));
+            }
+            match tries.next_ns(&self.access.retry, now_ns, &mut self.draw) {
+                Some(due_ns) => self.rest(due_ns).await,
+                None => return Err(of_store(self.store, given_up(&tries, &text))),
+            }
+        }
+    }
+
+    /// Sends a request, and waits for its answer.
+    async fn answer(&mut self, request: &Request<'_>) -> Result<OwnedReply, OpError> {
+        self.token += 1;
+        let (token, mut answer) = (self.token, None);
+        let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
+            if given.0 == token {
+                answer = Some(result.map(OwnedReply::from));
+            }
+        };
+        self.session.submit(request, Token(token), &mut out);
+        self.session.flush();
+        let deadline_ns = self.clock.now_ns().saturating_add(self.access.timeout.as_nanos() as u64);
+        poll_fn(|cx| {
+            loop {
+                if let Some(answer) = answer.take() {
+                    return Poll::Ready(answer);
+                }
+                let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
+                    if given.0 == token {
+                        answer = Some(result.map(OwnedReply::from));
+                    }
+                };
+                let _ = self.session.poll(cx, &mut out);
+                let now_ns = self.clock.now_ns();
+                if answer.is_none() && now_ns >= deadline_ns {
+                    self.session.abandon(Token(token));
+                    answer = Some(Err(OpError::new(ErrorKind::Temporary, "no answer within the timeout")));
+                }
+                let wake_ns = self.session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
+                if answer.is_none()
+                    && self.timer.poll(cx, Duration::from_nanos(wake_ns.saturating_sub(now_ns))).is_pending()
+                {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits; a session that lost its connection makes a new one meanwhile, while it is polled.
+    async fn rest(&mut self, until_ns: u64) {
+        poll_fn(|cx| {
+            let _ = self.session.poll(cx, &mut |_: Token, _: Result<Reply<'_>, OpError>| {});
+            let left_ns = until_ns.saturating_sub(self.clock.now_ns());
+            // Set to this moment, the timer would wake us a tick later, to be set again.
+            if left_ns == 0 { Poll::Ready(()) } else { self.timer.poll(cx, Duration::from_nanos(left_ns)) }
+        })
+        .await;
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use storebench_core::store::Durability;
 use storebench_core::units::{ByteSize, Count, Span};
 use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
@@ -107,8 +108,8 @@ pub(crate) struct CopyArgs {
     pub(crate) to_body: Option<String>,
 
     /// What is done with each record
-    #[arg(long, value_name = "OPERATION", default_value = "upsert", value_enum, help_heading = "Target")]
-    pub(crate) op: OpText,
+    #[arg(long, value_name = "OPERATION", default_value = "upsert", value_parser = verb(), help_heading = "Target")]
+    pub(crate) op: Verb,
 
     /// What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that
     /// the store can promise of it]
@@ -227,27 +228,21 @@ pub(crate) struct CopyArgs {
     pub(crate) quiet: bool,
 }
 
-/// What is done with each record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OpText {
-    /// Store it, whether or not its key exists
-    Upsert,
-    /// Store it; a key that exists is refused
-    Insert,
-    /// Store it where its key exists; others are refused
-    Replace,
-    /// Add its text (see --value) behind the stored one
-    Append,
-    /// Add its text (see --value) before the stored one
-    Prepend,
-    /// Remove the document with its key
-    Delete,
-    /// Merge it into the stored document (JSON Merge Patch, RFC 7396)
-    Merge,
-    /// Add its integer (see --value) to the stored one
-    Counter,
-    /// Let the stored document expire (see --expiry)
-    Touch,
+/// One of some names, each with what it stands for and a line of help.
+pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
+    all: impl IntoIterator<Item = (T, &'static str, &'static str)>,
+) -> impl TypedValueParser<Value = T> {
+    let all: Vec<_> = all.into_iter().collect();
+    let names = all.iter().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
+    let names = PossibleValuesParser::new(names.collect::<Vec<_>>());
+    names.try_map(move |typed: String| {
+        let found = all.iter().find(|(_, name, _)| *name == typed);
+        found.map(|(value, ..)| *value).ok_or_else(|| format!("unknown name `{typed}`"))
+    })
+}
+
+fn verb() -> impl TypedValueParser<Value = Verb> {
+    one_of(Verb::all().map(|(verb, help)| (verb, verb.name(), help)))
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {
@@ -255,21 +250,5 @@ fn delimiter(text: &str) -> Result<u8, String> {
         b"tab" | b"\\t" => Ok(b'\t'),
         [one] if one.is_ascii() && !matches!(one, b'"' | b'\n' | b'\r') => Ok(*one),
         _ => Err("a delimiter is one ASCII character but the quote, such as ';', or tab".to_owned()),
-    }
-}
-
-impl From<OpText> for Verb {
-    fn from(text: OpText) -> Self {
-        match text {
-            OpText::Upsert => Self::Upsert,
-            OpText::Insert => Self::Insert,
-            OpText::Replace => Self::Replace,
-            OpText::Append => Self::Append,
-            OpText::Prepend => Self::Prepend,
-            OpText::Delete => Self::Delete,
-            OpText::Merge => Self::Merge,
-            OpText::Counter => Self::Counter,
-            OpText::Touch => Self::Touch,
-        }
     }
 }

@@ -1,30 +1,10 @@
 //! What may be typed after `copy` about each record.
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use storebench_core::units::Span;
 use storebench_transfer::{Fields, KeyRule, OwnMembers, Renames};
 
-/// As it is typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum OwnMembersText {
-    /// Write the document without them, and count it
-    Drop,
-    /// Send the document as it is: the target decides
-    Keep,
-    /// Reject the document, unless the member only repeats its key
-    #[default]
-    Reject,
-}
-
-impl From<OwnMembersText> for OwnMembers {
-    fn from(typed: OwnMembersText) -> Self {
-        match typed {
-            OwnMembersText::Drop => Self::Drop,
-            OwnMembersText::Keep => Self::Keep,
-            OwnMembersText::Reject => Self::Reject,
-        }
-    }
-}
+use super::copy::one_of;
 
 /// What becomes of each record.
 #[derive(Debug, Clone, ClapArgs)]
@@ -76,8 +56,8 @@ pub(crate) struct RecordArgs {
 
     /// What becomes of documents with members that the target keeps for itself, such as `_rev` in CouchDB: leave these
     /// members out, send them as they are, or reject the document
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    pub(crate) own_members: OwnMembersText,
+    #[arg(long, value_name = "WHAT", value_parser = one_of(OwnMembers::ALL), default_value = "reject")]
+    pub(crate) own_members: OwnMembers,
 
     /// Let each document expire so long after it was written
     #[arg(long, value_name = "TIME")]

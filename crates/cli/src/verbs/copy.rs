@@ -1,6 +1,5 @@
 //! `copy FROM TO`: documents between files and stores.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +8,15 @@ use storebench_core::engine::Stop;
 use storebench_core::measure::PhaseRecord;
 use storebench_core::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
-use storebench_lab::human::{bytes, count, duration, rate};
+use storebench_lab::human::{bytes, count};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
 use storebench_lab::space::free_at;
 use storebench_lab::verdicts::Level;
 use storebench_transfer::{
-    Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileSink, FileSinkOptions, FileSource,
-    FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, Place, RetryPolicy, Shape, Sink, Source, StoreSink,
-    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, ViewSource, abandon,
-    copy as copy_all, is_unfinished, name_of, settings_of, target_of,
+    Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
+    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, Verb, ViewSource,
+    abandon, copy as copy_all, is_unfinished, name_of, settings_of, target_of,
 };
 
 use crate::allocator::keep_freed_memory;
@@ -28,8 +27,9 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::stores;
+use crate::verbs::copy_settings::Settings;
 use crate::verbs::copy_space::Target;
-use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space};
+use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space, copy_summary};
 
 /// The log of a copy that has finished.
 const DONE: &str = "log.done.jsonl";
@@ -38,17 +38,23 @@ const DONE: &str = "log.done.jsonl";
 const TELLING_S: f64 = 5.0;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
+    run(args).map_err(|ended| match ended {
+        Ended::Failure(failure) => failure,
+        Ended::Transfer(error) => failure(args, error),
+    })
+}
+
+fn run(args: &CopyArgs) -> Result<u8, Ended> {
     keep_freed_memory();
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let args = &*copy_guards::with_collection(args, &from)?;
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
-    let failed = |error: TransferError| failure(args, error);
-    copy_columns::check(&args.columns, copy_columns::format_of(args, &to)).map_err(failed)?;
-    let Read { source, theirs, bytes } = source(args, &plan, &from).map_err(failed)??;
+    copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
+    let Read { source, theirs, bytes } = source(args, &plan, &from)?;
     copy_guards::check_places(args, &from, &to, plan.to_collection.as_deref(), theirs)?;
     let begun = plan.begin(args)?;
-    let files = file_target(args, &plan, &to, &begun).map_err(failed)??;
+    let files = file_target(args, &plan, &to, &begun)?;
     if begun.begin != Begin::Resume {
         let target = match (&files, &to) {
             (Some(files), _) => Target::Files(files),
@@ -61,15 +67,16 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         return dry_run(args, &plan, &*source, &to, &shape);
     }
     if args.json && matches!(to, Endpoint::Standard) {
-        return Err(Failure::bad_input("standard output cannot hold documents and --json: leave one of them out"));
+        let what = "standard output cannot hold documents and --json: leave one of them out";
+        return Err(Failure::bad_input(what).into());
     }
     writable(&args.out)?;
     let Begun { folder, begin, given_up } = begun;
     let resumes = if begin == Begin::Resume { target_of(&folder) } else { None };
-    let sink = sink(args, &plan, &to, files, &*source, &shape, resumes).map_err(failed)??;
+    let sink = sink(args, &plan, &to, files, &*source, &shape, resumes)?;
     // Only now that the new one can begin.
     if let Some(unfinished) = given_up {
-        abandon(&unfinished).map_err(failed)?;
+        abandon(&unfinished)?;
     }
     let request = CopyRequest {
         source: &*source,
@@ -77,13 +84,13 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         splits: None,
         shape: &shape,
         // Of a record that cannot be read it is not known.
-        op: if args.records.op_field.is_some() { "unknown" } else { storebench_transfer::Verb::from(args.op).name() },
+        op: if args.records.op_field.is_some() { "unknown" } else { args.op.name() },
         parallel: plan.parallel,
         docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
         bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
         rejects: args.rejects.clone().unwrap_or_else(|| folder.join("rejects.jsonl")),
         folder: folder.clone(),
-        settings: plan.settings.clone(),
+        settings: plan.settings.0.clone(),
         begin,
         replace: args.force,
         verify: args.verify,
@@ -103,7 +110,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
     }
     let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
     progress.end_count();
-    let CopyOutcome { report, record, .. } = outcome.map_err(failed)?;
+    let CopyOutcome { report, record, .. } = outcome?;
     end(&folder, &report)?;
     let measured = keep_measurement(args, &request, &report, &record)?;
     let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
@@ -114,14 +121,14 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
         print_json(&report)?;
     } else if matches!(to, Endpoint::Standard) {
         // Documents are there already.
-        let told = text(&report, args, &to);
+        let told = copy_summary::text(&report, args, &to);
         if report.counts.rejected > 0 || !report.damaged.is_empty() {
             progress.tell(told.trim_end())
         } else {
             progress.note(told.trim_end())
         }
     } else {
-        print(&text(&report, args, &to))?;
+        print(&copy_summary::text(&report, args, &to))?;
     }
     Ok(match () {
         () if report.interrupted => INTERRUPTED,
@@ -163,7 +170,7 @@ struct Plan {
     /// Names this copy: the same arguments give the same name.
     id: String,
     parallel: u32,
-    settings: BTreeMap<String, String>,
+    settings: Settings,
     to_collection: Option<String>,
     merge: Option<MergeBy>,
     expiry: Option<Expiry>,
@@ -189,79 +196,17 @@ impl Plan {
             ),
             _ => None,
         };
-        let mut settings = BTreeMap::new();
-        let mut set = |name: &str, value: String| drop(settings.insert(name.to_owned(), value));
-        set("FROM", redact_url(&args.from));
-        set("TO", redact_url(&args.to));
-        for (name, format) in [("--from-format", args.from_format), ("--to-format", args.to_format)] {
-            if let Some(format) = format {
-                set(name, format.to_string());
-            }
-        }
-        if let Some(types) = &args.types {
-            set("--types", types.to_string());
-        }
-        set("--op", format!("{:?}", args.op).to_lowercase());
-        for (name, value) in [
-            ("--from-collection", &args.from_collection),
-            ("--from-key", &args.from_key),
-            ("--from-body", &args.from_body),
-            ("--query", &args.query),
-            ("--view", &args.view),
-            ("--to-collection", &to_collection),
-            ("--to-key", &args.to_key),
-            ("--to-body", &args.to_body),
-            ("--key-field", &args.key_field),
-            ("--delimiter", &args.delimiter.map(|delimiter| delimiter.escape_ascii().to_string())),
-        ] {
-            if let Some(value) = value {
-                set(name, value.clone());
-            }
-        }
-        if let Some(keys) = &args.keys {
-            set("--keys", keys.to_string());
-        }
-        copy_records::settings(&args.records).for_each(|(flag, value)| set(flag, value));
-        copy_columns::settings(&args.columns).for_each(|(flag, value)| set(flag, value));
-        if let Some(rejects) = &args.rejects {
-            // What is left out of it when the copy goes on must be this copy's.
-            set("--rejects", rejects.display().to_string());
-        }
-        if args.drop_expiry {
-            set("--drop-expiry", "given".to_owned());
-        }
-        if args.drop_attachments {
-            set("--drop-attachments", "given".to_owned());
-        }
-        if args.into_existing {
-            set("--into-existing", "given".to_owned());
-        }
-        if args.no_key_field {
-            set("--no-key-field", "given".to_owned());
-        }
+        let settings = Settings::of(args, to_collection.as_ref());
         let cwd = std::env::current_dir().unwrap_or_default();
         // The place counts: relative paths mean other files elsewhere.
-        let id = name_of(&format!("{settings:?} {}", cwd.display()));
+        let id = name_of(&format!("{:?} {}", settings.0, cwd.display()));
         let parallel = args
             .parallel
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
         let (merge, expiry) = (copy_records::merge(&args.records)?, copy_records::expiry(&args.records)?);
         let their_expiry = their_expiry(args, from, to)?;
-        let verb = storebench_transfer::Verb::from(args.op);
-        let repeatable = verb.repeatable() && merge.is_none() && args.records.op_field.is_none();
+        let repeatable = args.op.repeatable() && merge.is_none() && args.records.op_field.is_none();
         Ok(Self { id, parallel, settings, to_collection, merge, expiry, their_expiry, repeatable })
-    }
-
-    /// In what a copy between the same ends was asked for otherwise; nothing where its ends are others.
-    fn differs_from(&self, other: &BTreeMap<String, String>) -> Option<String> {
-        if ["FROM", "TO"].iter().any(|end| self.settings.get(*end) != other.get(*end)) {
-            return None;
-        }
-        let mut flags: Vec<&str> = self.settings.keys().chain(other.keys()).map(String::as_str).collect();
-        flags.sort_unstable();
-        flags.dedup();
-        flags.retain(|flag| self.settings.get(*flag) != other.get(*flag));
-        Some(if flags.is_empty() { "working folder".to_owned() } else { flags.join(", ") })
     }
 
     /// Where this copy goes on, or begins.
@@ -291,7 +236,7 @@ impl Plan {
             given_up = Some(folder.clone());
         } else if args.resume {
             if let Some((folder, flags)) =
-                unfinished.clone().find_map(|folder| Some((folder, self.differs_from(&settings_of(folder)?)?)))
+                unfinished.clone().find_map(|folder| Some((folder, self.settings.differs_from(&settings_of(folder)?)?)))
             {
                 return Err(Failure::bad_input(format!(
                     "the copy in {} that did not end was asked for with another {flags}; give the same arguments, in the \
@@ -328,59 +273,58 @@ fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Their
     let known = stores::open(to)?.capabilities().supports(OpKind::Touch).is_some();
     // In a collection of yours MongoDB's documents get no expiry.
     let known = known && !(args.into_existing && to.starts_with("mongodb"));
-    let taken = storebench_transfer::Verb::from(args.op).expires();
+    let taken = args.op.expires();
     Ok(if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected })
 }
 
-fn retry(args: &CopyArgs) -> RetryPolicy {
-    RetryPolicy { tries: args.tries, cap: args.retry_cap.0, total: args.retry_total.0, ..RetryPolicy::default() }
+/// Why a copy did not begin, or had to end.
+enum Ended {
+    Failure(Failure),
+    Transfer(TransferError),
 }
 
-type Opened<T> = Result<Result<T, Failure>, TransferError>;
-
-fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Read> {
-    let only_stores = [
-        ("--from-collection", &args.from_collection),
-        ("--from-key", &args.from_key),
-        ("--from-body", &args.from_body),
-        ("--query", &args.query),
-        ("--view", &args.view),
-    ];
-    if let (Some((flag, _)), false) =
-        (only_stores.iter().find(|(_, v)| v.is_some()), matches!(from, Endpoint::Store(_)))
-    {
-        return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store, and {} is none", args.from))));
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
     }
-    let only_files = [
-        ("--from-format", args.from_format.is_some()),
-        ("--types", args.types.is_some()),
-        ("--delimiter", args.delimiter.is_some()),
-    ];
-    let only_of_stores = [("--drop-expiry", args.drop_expiry), ("--drop-attachments", args.drop_attachments)];
+}
+
+impl From<TransferError> for Ended {
+    fn from(error: TransferError) -> Self {
+        Self::Transfer(error)
+    }
+}
+
+fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> {
     let is_store = matches!(from, Endpoint::Store(_));
-    let idle = if is_store { &only_files[..] } else { &only_of_stores };
-    if let Some((flag, _)) = idle.iter().find(|(_, given)| *given) {
-        let of = if is_store { "files" } else { "stores" };
-        return Ok(Err(Failure::bad_input(format!("{flag} is of {of} that are read, and {} is none", args.from))));
+    let idle: &[&str] = if is_store {
+        &["--from-format", "--types", "--delimiter"]
+    } else {
+        &["--from-collection", "--from-key", "--from-body", "--query", "--view"]
+    };
+    let of_stores = plan.settings.first_of(&["--drop-expiry", "--drop-attachments"]).filter(|_| !is_store);
+    if let Some(flag) = plan.settings.first_of(idle).or(of_stores) {
+        let from = &args.from;
+        return Err(Failure::bad_input(match flag {
+            _ if is_store => format!("{flag} is of files that are read, and {from} is none"),
+            _ if of_stores == Some(flag) => format!("{flag} is of stores that are read, and {from} is none"),
+            _ => format!("{flag} goes only with a store, and {from} is none"),
+        })
+        .into());
     }
     let of_files = |source: FileSource| {
         let bytes = source.text_bytes();
-        Ok(Ok(Read { source: Box::new(source), theirs: false, bytes }))
+        Ok(Read { source: Box::new(source), theirs: false, bytes })
     };
     match from {
         Endpoint::Standard => of_files(FileSource::stdin(file_options(args))?),
-        Endpoint::Files(pattern) => match find_files(pattern) {
-            Ok(files) => of_files(FileSource::open(&files, file_options(args))?),
-            Err(failure) => Ok(Err(failure)),
-        },
-        Endpoint::Remote(url) => of_files(FileSource::open(&Place::find(url, &access(args))?, file_options(args))?),
+        Endpoint::Files(pattern) => of_files(FileSource::open(&find_files(pattern)?, file_options(args))?),
+        Endpoint::Remote(url) => {
+            of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
+        }
         Endpoint::Store(url) => {
             // Without one it is a query.
             let collection = args.from_collection.clone().unwrap_or_default();
-            let store = match stores::open(url) {
-                Ok(store) => store,
-                Err(failure) => return Ok(Err(failure)),
-            };
             let options = StoreSourceOptions {
                 collection,
                 prepared: None,
@@ -390,17 +334,17 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Opened<Read> {
                 query: args.query.clone(),
                 expiry: plan.their_expiry,
                 drop_attachments: args.drop_attachments,
-                timeout: args.timeout.0,
-                retry: retry(args),
+                access: access(args),
             };
-            let source = StoreSource::open(store, options)?;
-            Ok(Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None }))
+            let source = StoreSource::open(stores::open(url)?, options)?;
+            Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None })
         }
     }
 }
 
 fn access(args: &CopyArgs) -> Access {
-    Access { retry: retry(args), timeout: args.timeout.0 }
+    let (cap, total) = (args.retry_cap.0, args.retry_total.0);
+    Access { retry: RetryPolicy { tries: args.tries, cap, total, ..RetryPolicy::default() }, timeout: args.timeout.0 }
 }
 
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
@@ -422,10 +366,10 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         copy: CopyId::draw(),
         resumes: None,
         prepared: None,
-        verb: args.op.into(),
+        verb: args.op,
         by_record: args.records.op_field.is_some(),
         merge: plan.merge.clone(),
-        own_members: args.records.own_members.into(),
+        own_members: args.records.own_members,
         expiry: plan.expiry,
         expires: args.records.expiry_field.is_some() || plan.their_expiry == TheirExpiry::Kept,
         // Large batches would come in bursts.
@@ -433,8 +377,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         batch_bytes: args.batch_bytes.map(|size| size.bytes().max(1) as usize),
         in_flight: args.in_flight,
         durability: args.durability,
-        timeout: args.timeout.0,
-        retry: retry(args),
+        access: access(args),
         may_fail: args.max_errors.0,
     }
 }
@@ -447,7 +390,7 @@ fn sink(
     source: &dyn Source,
     shape: &Shape,
     resumes: Option<CopyId>,
-) -> Opened<Box<dyn Sink>> {
+) -> Result<Box<dyn Sink>, Ended> {
     if let Some(mut options) = files {
         if options.format.has_columns() {
             let begun = if options.fresh { None } else { FileSink::columns(&options)? };
@@ -459,56 +402,40 @@ fn sink(
                 }
             };
         }
-        return Ok(Ok(Box::new(FileSink::open(options)?)));
+        return Ok(Box::new(FileSink::open(options)?));
     }
-    let Endpoint::Store(url) = to else { return Ok(Err(Failure::bad_input("there is no target"))) };
-    let store = match stores::open(url) {
-        Ok(store) => store,
-        Err(failure) => return Ok(Err(failure)),
-    };
+    let Endpoint::Store(url) = to else { return Err(Failure::bad_input("there is no target").into()) };
+    let store = stores::open(url)?;
     StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
     let options = StoreSinkOptions { resumes, ..sink_options(args, plan) };
-    Ok(Ok(Box::new(StoreSink::open(store, options)?)))
+    Ok(Box::new(StoreSink::open(store, options)?))
 }
 
 /// How files are written, but for their columns; none where the target is a store. A file that exists is refused.
-fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Opened<Option<FileSinkOptions>> {
-    let place: Option<Place> = match to {
+fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Result<Option<FileSinkOptions>, Ended> {
+    let place: Option<FileLocation> = match to {
         Endpoint::Store(url) => {
-            let idle = [
-                ("--key-field", args.key_field.is_some()),
-                ("--no-key-field", args.no_key_field),
-                ("--to-format", args.to_format.is_some()),
-            ];
-            if let Some((flag, _)) = idle.iter().find(|(_, given)| *given) {
-                return Ok(Err(Failure::bad_input(format!(
-                    "{flag} is of files that are written, and {} is a store; --key says what its keys are made of",
-                    redact_url(url)
-                ))));
-            }
-            return Ok(Ok(None));
+            let Some(flag) = plan.settings.first_of(&["--key-field", "--no-key-field", "--to-format"]) else {
+                return Ok(None);
+            };
+            return Err(Failure::bad_input(format!(
+                "{flag} is of files that are written, and {} is a store; --key says what its keys are made of",
+                redact_url(url)
+            ))
+            .into());
         }
         Endpoint::Standard => None,
-        Endpoint::Files(path) => match local_target(Path::new(path)) {
-            Ok(path) => Some(path.into()),
-            Err(failure) => return Ok(Err(failure)),
-        },
-        Endpoint::Remote(url) => Some(Place::of_url(url, &access(args))?),
+        Endpoint::Files(path) => Some(local_target(Path::new(path))?.into()),
+        Endpoint::Remote(url) => Some(FileLocation::of_url(url, &access(args))?),
     };
-    if args.into_existing {
-        return Ok(Err(Failure::bad_input("--into-existing goes only with a store: a file is written anew")));
+    let of_stores = ["--op-field", "--merge", "--own-members", "--expiry", "--expiry-field"];
+    let by_verb = format!("--op {}", args.op.name());
+    let flag = plan.settings.first_of(&["--into-existing"]).or((args.op != Verb::Upsert).then_some(&*by_verb));
+    if let Some(flag) = flag.or_else(|| plan.settings.first_of(&of_stores)) {
+        return Err(Failure::bad_input(format!("{flag} goes only with a store: a file is written anew")).into());
     }
-    if args.op != crate::args::OpText::Upsert {
-        return Ok(Err(Failure::bad_input(format!(
-            "--op {} goes only with a store: a file is written anew",
-            storebench_transfer::Verb::from(args.op).name()
-        ))));
-    }
-    if let Some(flag) = copy_records::only_stores(&args.records) {
-        return Ok(Err(Failure::bad_input(format!("{flag} goes only with a store: a file is written anew"))));
-    }
-    let name = place.as_ref().map(Place::to_string).unwrap_or_default();
-    let path = place.as_ref().and_then(Place::path);
+    let name = place.as_ref().map(FileLocation::to_string).unwrap_or_default();
+    let path = place.as_ref().and_then(FileLocation::path);
     let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
     // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
     let parts = path.map_or_else(|| begun.folder.join("parts"), |path| parts_folder(path, folder, &plan.id));
@@ -516,15 +443,16 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Op
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
     let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
     let Some(format) = args.to_format.or(told) else {
-        return Ok(Err(Failure::bad_input(format!(
+        return Err(Failure::bad_input(format!(
             "the name of {name} does not tell how records are to stand in it: name the format by --to-format, or a \
              store by its URL, as in `sqlite:{name}`"
-        ))));
+        ))
+        .into());
     };
     let (fresh, replace, columns) = (begun.begin != Begin::Resume, args.force, Columns::default());
     let options = FileSinkOptions { place, folder, parts, format, columns, packing, key_field, fresh, replace };
     options.check_target()?;
-    Ok(Ok(Some(options)))
+    Ok(Some(options))
 }
 
 /// The field that gets the key in files that are written.
@@ -535,7 +463,7 @@ fn key_field(args: &CopyArgs) -> Option<String> {
 /// What was typed as the target, without options.
 fn target_name(to: &Endpoint) -> String {
     match to {
-        Endpoint::Remote(url) => Place::shown(url),
+        Endpoint::Remote(url) => FileLocation::shown(url),
         Endpoint::Files(path) => path.clone(),
         Endpoint::Store(_) | Endpoint::Standard => String::new(),
     }
@@ -563,20 +491,20 @@ fn parts_folder(target: &Path, folder: bool, id: &str) -> PathBuf {
     target.with_file_name(format!(".{name}.storebench-{id}"))
 }
 
-fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint, shape: &Shape) -> Result<u8, Failure> {
-    let splits = source.splits(plan.parallel).map_err(|error| failure(args, error))?;
+fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint, shape: &Shape) -> Result<u8, Ended> {
+    let splits = source.splits(plan.parallel)?;
     let size: Option<u64> = splits.iter().map(|split| split.bytes).sum();
     let target = match to {
         Endpoint::Store(url) => {
             let store = stores::open(url)?;
-            StoreSink::check(&*store, &sink_options(args, plan), args.verify).map_err(|error| failure(args, error))?;
+            StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
             // It answers, and lets us in.
             store.inspect().map_err(|error| Failure::of_store(url, &error))?;
             format!("{}, {}", store.describe().url, plan.to_collection.clone().unwrap_or_default())
         }
         Endpoint::Standard => "standard output".to_owned(),
         Endpoint::Files(path) => path.clone(),
-        Endpoint::Remote(url) => Place::of_url(url, &access(args)).map_err(|error| failure(args, error))?.to_string(),
+        Endpoint::Remote(url) => FileLocation::of_url(url, &access(args))?.to_string(),
     };
     print(&format!(
         "from  {}\nto    {target}\nparts {}{}, {} workers\nnothing was written (--dry-run)\n",
@@ -587,8 +515,7 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint, sha
     ))?;
     if let Some(format) = copy_columns::format_of(args, to).filter(|format| format.has_columns()) {
         let key_field = key_field(args);
-        let columns = copy_columns::columns(&args.columns, source, plan.parallel, shape, format, key_field.as_deref())
-            .map_err(|error| failure(args, error))?;
+        let columns = copy_columns::columns(&args.columns, source, plan.parallel, shape, format, key_field.as_deref())?;
         print(&format!("columns, as --schema reads them:\n{}\n", columns.schema()))?;
     }
     Ok(0)
@@ -630,106 +557,6 @@ fn keep_measurement(
     };
     keep_copy(&request.folder, &copied, &Secrets::of_ends(&args.from, &args.to))
         .map_err(|e| Failure::spoiled(e.to_string()))
-}
-
-fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
-    let CopyReport { counts, before, .. } = report;
-    let mut out = format!("{} → {}\n", report.from, report.to);
-    let mut parts = vec![format!("read {}", count(counts.read)), format!("written {}", count(counts.written))];
-    parts.push(format!("rejected {}", count(counts.rejected)));
-    parts.push(format!("skipped {}", count(counts.skipped)));
-    if let Some(verified) = &report.verified {
-        parts.push(format!("verified {}", count(verified.found)));
-    }
-    if counts.there_already > 0 {
-        parts.push(format!("there already {}", count(counts.there_already)));
-    }
-    if counts.retries > 0 {
-        parts.push(format!("retries {}", count(counts.retries)));
-    }
-    let seconds = report.seconds.max(1e-9);
-    parts.push(format!("{:.1} MB/s", (counts.bytes - before.bytes) as f64 / seconds / 1e6));
-    parts.push(format!("{} docs/s", rate((counts.written - before.written) as f64 / seconds)));
-    parts.push(duration(report.seconds * 1e9));
-    out += &parts.join(" · ");
-    out.push('\n');
-    if counts.read == 0 {
-        out += "nothing was read: its source is empty\n";
-    }
-    if before.read > 0 {
-        out += &format!("{} of them were written before this copy went on\n", count(before.written));
-    }
-    if let Some(verified) = &report.verified {
-        out += &match (verified.equal, verified.written_twice) {
-            (true, _) if args.op == crate::args::OpText::Delete => {
-                "verified: the target holds none of these keys\n".to_owned()
-            }
-            (true, 0) => "verified: the target holds what was written\n".to_owned(),
-            (true, twice) => format!(
-                "verified: the target holds what was written; {} keys were written more than once, and one of their \
-                 documents is there\n",
-                count(twice)
-            ),
-            (false, _) => format!(
-                "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records are there\n",
-                count(verified.unequal_buckets),
-                count(verified.found),
-                count(verified.written)
-            ),
-        };
-        if verified.reread > 0 {
-            out += &format!(
-                "{} of {} parts were written without --verify: their records were read from the source again, as it is \
-                 now\n",
-                count(verified.reread),
-                count(report.splits)
-            );
-        }
-        if !verified.changed.is_empty() {
-            out += &changed(&verified.changed);
-        }
-        for differing in &verified.differing {
-            out += &format!("  {} {}\n", differing.key, differing.what);
-        }
-    }
-    out += &copy_columns::told(report, args, matches!(to, Endpoint::Store(_)));
-    if counts.dropped_attachments > 0 {
-        out += &format!("attachments of {} documents were left behind\n", count(counts.dropped_attachments));
-    }
-    if counts.without_own_members > 0 {
-        out += &format!(
-            "{} documents were written without members that the target keeps for itself (--own-members drop)\n",
-            count(counts.without_own_members)
-        );
-    }
-    if counts.dropped_expiry > 0 {
-        out += &format!("expiry of {} documents was left behind\n", count(counts.dropped_expiry));
-    }
-    if !report.snapshot {
-        out += &format!("no snapshot: {}\n", report.snapshot_why);
-    }
-    if let Some(first) = &report.first_reject {
-        out += &format!("the first that was rejected: {first}\n");
-    }
-    if let Some(rejects) = &report.rejects {
-        out += &format!("all that were rejected, with reasons: {rejects}\n");
-    }
-    if report.interrupted {
-        out += &format!(
-            "interrupted: {} of {} parts are done; go on with --resume\n",
-            count(report.splits_done),
-            count(report.splits)
-        );
-    }
-    out
-}
-
-/// What the target writes otherwise, though JSON takes it for equal.
-fn changed(changed: &[storebench_transfer::Changed]) -> String {
-    let all: u64 = changed.iter().map(|of_kind| of_kind.values).sum();
-    let each: Vec<String> = changed.iter().map(|of| format!("{} {}", count(of.values), of.what)).collect();
-    let values = if all == 1 { "value is" } else { "values are" };
-    format!("the target changed how {} {values} written: {}\n", count(all), each.join(", "))
 }
 
 /// The exit code of a copy that could not begin or had to end.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use storebench_core::store::{AnyStore, CollectionLayout, Existing, canonical, place_of, same_file};
 use storebench_core::workload::Body;
 use storebench_lab::results::redact_url;
-use storebench_transfer::Place;
+use storebench_transfer::FileLocation;
 
 use crate::args::CopyArgs;
 use crate::endpoints::{Endpoint, find_files};
@@ -74,7 +74,7 @@ pub(super) fn check_places(
             }
         }
         (Endpoint::Remote(source), Endpoint::Remote(target)) => {
-            let (source, target) = (Place::shown(source), Place::shown(target));
+            let (source, target) = (FileLocation::shown(source), FileLocation::shown(target));
             if source == target {
                 return Err(itself(&source, "write to another place"));
             }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use storebench_transfer::{Expiry, Jq, JqError, KEY_FIELD, MergeBy, OwnMembers, Projection, Shape};
+use storebench_transfer::{Expiry, Jq, JqError, KEY_FIELD, MergeBy, Projection, Shape};
 
-use crate::args::{OwnMembersText, RecordArgs};
+use crate::args::RecordArgs;
 use crate::failure::Failure;
 
 /// How records are made, for a copy of this name.
@@ -62,46 +62,6 @@ pub(super) fn expiry(args: &RecordArgs) -> Result<Option<Expiry>, Failure> {
     }
 }
 
-/// The first of what was typed that only a store can do.
-pub(super) fn only_stores(args: &RecordArgs) -> Option<&'static str> {
-    [
-        ("--op-field", args.op_field.is_some()),
-        ("--merge", args.merge.is_some()),
-        ("--own-members", args.own_members != OwnMembersText::default()),
-        ("--expiry", args.expiry.is_some()),
-        ("--expiry-field", args.expiry_field.is_some()),
-    ]
-    .into_iter()
-    .find_map(|(flag, given)| given.then_some(flag))
-}
-
 fn expression(flag: &str, compiled: Result<Jq, JqError>) -> Result<Jq, Failure> {
     compiled.map_err(|error| Failure::bad_input(format!("{flag}: {error}")))
-}
-
-/// The rule for members that the target keeps for itself, where it is not the usual one.
-fn own_members(args: &RecordArgs) -> Option<String> {
-    let given = args.own_members != OwnMembersText::default();
-    given.then(|| OwnMembers::from(args.own_members).name().to_owned())
-}
-
-/// What was typed, by flag: a copy that goes on must be told the same.
-pub(super) fn settings(args: &RecordArgs) -> impl Iterator<Item = (&'static str, String)> {
-    [
-        ("--key", args.key.as_ref().map(ToString::to_string)),
-        ("--filter", args.filter.clone()),
-        ("--map", args.map.clone()),
-        ("--fields", args.fields.as_ref().map(ToString::to_string)),
-        ("--without", args.without.as_ref().map(ToString::to_string)),
-        ("--rename", args.rename.as_ref().map(ToString::to_string)),
-        ("--value", args.value.clone()),
-        ("--op-field", args.op_field.clone()),
-        ("--merge", args.merge.clone()),
-        ("--merge-absent", args.merge_absent.then(|| "given".to_owned())),
-        ("--own-members", own_members(args)),
-        ("--expiry", args.expiry.map(|span| span.to_string())),
-        ("--expiry-field", args.expiry_field.clone()),
-    ]
-    .into_iter()
-    .filter_map(|(flag, value)| Some((flag, value?)))
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use storebench_lab::plan::DISK_FACTOR;
 use storebench_lab::space::{Free, Need, check_space, check_time};
-use storebench_transfer::{FileSinkOptions, Packing};
+use storebench_transfer::{FileSinkOptions, Format, Packing, Verb};
 
-use crate::args::{CopyArgs, OpText};
+use crate::args::CopyArgs;
 use crate::failure::Failure;
 
 /// How far text shrinks when it is packed or put into columns; taken to be much, so that little is refused wrongly.
@@ -42,13 +42,12 @@ pub(super) fn check(
     let need = |what: &str, path: PathBuf, bytes| Need { what: what.to_owned(), path, bytes };
     let mut needs = Vec::new();
     match target {
-        Target::Store(Some(path)) if matches!(args.op, OpText::Upsert | OpText::Insert) => {
+        Target::Store(Some(path)) if matches!(args.op, Verb::Upsert | Verb::Insert) => {
             needs.push(need("the database", path.clone(), share(DISK_FACTOR)));
         }
         Target::Store(_) => {}
         Target::Files(options) => {
-            let packed = options.packing != Packing::Plain
-                || matches!(options.format, storebench_transfer::Format::Parquet | storebench_transfer::Format::Arrow);
+            let packed = options.packing != Packing::Plain || matches!(options.format, Format::Parquet | Format::Arrow);
             // Parts of one file are there beside it until it is whole; those of a folder are moved, or uploaded one by one.
             let times = if options.folder { 1.0 } else { 2.0 };
             let bytes = share(times * if packed { PACKED } else { 1.0 });

@@ -107,11 +107,11 @@ fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
 
 #[cfg(feature = "tables")]
 fn parquet(table: Table, folder: &Path, file: std::fs::File) -> std::io::Result<()> {
-    use storebench_transfer::{Columns, ParquetLines};
+    use storebench_transfer::{Columns, TableLines};
 
     let source = folder.join(table.file());
     let list = table.columns().into_iter().map(|(name, column)| (name, kind(column))).collect();
-    let mut out = ParquetLines::new(file, &Columns { list, overflow: None })?;
+    let mut out = TableLines::parquet(file, &Columns { list, overflow: None })?;
     storebench_lab::results::lines_of(&source, |line| out.write(line))?;
     out.finish()
 }

@@ -101,6 +101,11 @@ impl OwnedReply {
         self.rejects.extend_from_slice(reply.rejects);
     }
 
+    /// Gives up all but its rows.
+    pub fn into_rows(self) -> BatchBuf {
+        self.rows
+    }
+
     /// Lends it as a reply.
     pub fn as_reply(&self) -> Reply<'_> {
         Reply {

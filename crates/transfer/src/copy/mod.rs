@@ -5,8 +5,8 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "schema")]
@@ -189,13 +189,8 @@ struct Shared<'a> {
     /// Set by the first worker that fails, so that the others end.
     failed: Stop,
     todo: Vec<Split>,
-    before: Counts,
     next: AtomicU32,
-    documents: AtomicU64,
-    bytes: AtomicU64,
-    read_bytes: AtomicU64,
-    rejected: AtomicU64,
-    splits_done: AtomicU64,
+    progress: Mutex<Progress>,
     /// Splits that are under way, and the most that were.
     under_way: AtomicU32,
     at_once: AtomicU32,
@@ -232,20 +227,8 @@ impl Shared<'_> {
         UnderWay(&self.under_way)
     }
 
-    fn progress(&self) -> Progress {
-        let splits = &self.manifest.header.splits;
-        Progress {
-            documents: self.documents.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            documents_before: self.before.written,
-            bytes_before: self.before.bytes,
-            read_bytes: self.read_bytes.load(Ordering::Relaxed),
-            total_bytes: self.todo.iter().map(|split| split.bytes).sum(),
-            splits_done: self.splits_done.load(Ordering::Relaxed),
-            splits: splits.len() as u64,
-            rejected: self.rejected.load(Ordering::Relaxed),
-            verified: None,
-        }
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -275,13 +258,9 @@ pub fn copy(
     if request.begin == Begin::Resume {
         still_there(request.sink, &manifest)?;
     }
-    let before = manifest.done.values().chain(manifest.partly.values().map(|p| &p.counts)).fold(
-        Counts::default(),
-        |mut sum, counts| {
-            sum += *counts;
-            sum
-        },
-    );
+    let mut before = Counts::default();
+    let ended = manifest.done.values().chain(manifest.partly.values().map(|partly| &partly.counts));
+    ended.for_each(|counts| before += *counts);
     let todo: Vec<Split> =
         manifest.header.splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
     if request.begin == Begin::Resume {
@@ -294,25 +273,32 @@ pub fn copy(
         stop,
         failed: Stop::new(),
         next: AtomicU32::new(0),
-        documents: AtomicU64::new(before.written),
-        bytes: AtomicU64::new(before.bytes),
-        read_bytes: AtomicU64::new(0),
-        rejected: AtomicU64::new(before.rejected),
-        splits_done: AtomicU64::new(manifest.done.len() as u64),
+        progress: Mutex::new(Progress {
+            documents: before.written,
+            bytes: before.bytes,
+            documents_before: before.written,
+            bytes_before: before.bytes,
+            read_bytes: 0,
+            total_bytes: todo.iter().map(|split| split.bytes).sum(),
+            splits_done: manifest.done.len() as u64,
+            splits: manifest.header.splits.len() as u64,
+            rejected: before.rejected,
+            verified: None,
+        }),
         under_way: AtomicU32::new(0),
         at_once: AtomicU32::new(0),
         counts: Mutex::new(before),
         repeats: request.source.repeats_keys(request.shape).then(Repeats::new),
         todo,
-        before,
         manifest,
     };
     let target = request.sink.writes()?;
     let workers = request.parallel.max(1).min(u32::try_from(shared.todo.len()).unwrap_or(u32::MAX).max(1));
     let mut meter = Meter::new(request.source.requests(), target, workers, request.interval);
     work(&shared, workers, &mut meter, progress)?;
-    progress(shared.progress());
-    let interrupted = stop.asked() && shared.splits_done.load(Ordering::Relaxed) < shared.progress().splits;
+    let now = *shared.progress();
+    progress(now);
+    let interrupted = stop.asked() && now.splits_done < now.splits;
     if !interrupted && !shared.manifest.finished {
         request.sink.finish(&shared.manifest.header.splits)?;
         shared.manifest.finished()?;
@@ -325,7 +311,7 @@ pub fn copy(
         let target = request.sink.target()?;
         let reread = missing_spools(request, splits, &shared.rejects.places(), stop)?;
         let found = verify(&request.folder, splits, &*target, request.parallel, stop, &mut |done, all| {
-            progress(Progress { verified: Some((done, all)), ..shared.progress() });
+            progress(Progress { verified: Some((done, all)), ..now });
         })?;
         verified = Some(Verification { reread, ..found });
         // Only tidies up.
@@ -345,8 +331,8 @@ pub fn copy(
         to: request.sink.describe(),
         snapshot,
         snapshot_why: why.to_owned(),
-        splits: shared.progress().splits,
-        splits_done: shared.progress().splits_done,
+        splits: now.splits,
+        splits_done: now.splits_done,
         counts,
         before,
         first_reject: shared.rejects.first().map(str::to_owned),
@@ -391,7 +377,8 @@ fn work(
         while threads.iter().any(|thread| thread.as_ref().is_ok_and(|thread| !thread.is_finished())) {
             std::thread::sleep(Duration::from_millis(20));
             meter.tick();
-            progress(shared.progress());
+            let now = *shared.progress();
+            progress(now);
         }
         for thread in threads {
             let ended = match thread.map(|thread| thread.join()) {

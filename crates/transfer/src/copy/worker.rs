@@ -2,18 +2,19 @@
 
 use std::future::poll_fn;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use serde_json::Value;
 use storebench_core::engine::{Clock, RealClock};
 
 use super::Shared;
 use crate::error::TransferError;
 use crate::manifest::{Counts, Damage, Partly};
 use crate::measure::{Probe, Request};
-use crate::records::Records;
+use crate::records::{Origin, Records};
 use crate::rejects::{Reject, record};
+use crate::runtime::block_on;
 use crate::sink::{Again, Ended, Writer};
 use crate::source::{Part, Split, Unreadable};
 use crate::timer::Timer;
@@ -25,11 +26,7 @@ const SPARE: usize = 16;
 
 /// Copies splits until none is left.
 pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?;
-    runtime.block_on(async {
+    block_on(async {
         let mut writer = None;
         while let Some(split) = shared.take() {
             let writer = match &mut writer {
@@ -55,11 +52,8 @@ struct Worker<'a> {
     /// Where an earlier process stopped, of records that may not be written twice.
     partly: Partly,
     last_bad: Option<u64>,
-    /// Records that were left out, as was asked for. Counted when the split is done: one that is gone on with is
-    /// read from its beginning.
-    left_out: u64,
-    /// Records whose keys were made texts; counted in the same way.
-    keys_made_text: u64,
+    /// What is counted when the split is done: one that is gone on with is read from its beginning.
+    at_end: Counts,
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
     spare: Vec<Records>,
@@ -86,8 +80,7 @@ impl<'a> Worker<'a> {
             counts: partly.counts,
             last_bad: partly.last_bad,
             partly,
-            left_out: 0,
-            keys_made_text: 0,
+            at_end: Counts::default(),
             ended: Vec::new(),
             bad: Vec::new(),
             spare: Vec::new(),
@@ -135,13 +128,14 @@ impl<'a> Worker<'a> {
             // Lets the runtime look at its sockets: a reader of files never waits, and answers that came while one
             // held the thread must be heard before their requests are taken for lost.
             tokio::task::yield_now().await;
-            self.shared.read_bytes.fetch_add(reader.bytes() - read_bytes, Ordering::Relaxed);
+            self.shared.progress().read_bytes += reader.bytes() - read_bytes;
             read_bytes = reader.bytes();
             reader.requests(&mut self.requests);
             self.measure(writer);
             self.tell_unreadable()?;
-            self.left_out += records.skipped();
-            self.keys_made_text += records.keys_made_text();
+            self.at_end.read += records.skipped();
+            self.at_end.skipped += records.skipped();
+            self.at_end.keys_made_text += records.keys_made_text();
             if once {
                 self.leave_out(&mut records, &mut settled)?;
             }
@@ -189,11 +183,9 @@ impl<'a> Worker<'a> {
                 return Err(error);
             }
         };
-        self.counts.dropped_attachments += reader.dropped();
-        self.counts.read += self.left_out;
-        self.counts.skipped += self.left_out;
-        self.counts.keys_made_text += self.keys_made_text;
-        self.counts.dropped_expiry += reader.dropped_expiry();
+        self.at_end.dropped_attachments = reader.dropped();
+        self.at_end.dropped_expiry = reader.dropped_expiry();
+        self.counts += self.at_end;
         self.end(writer, damage).await
     }
 
@@ -221,7 +213,7 @@ impl<'a> Worker<'a> {
         let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         // What an earlier process did was counted when the copy was taken up again.
         *total += self.counts.since(self.partly.counts);
-        self.shared.splits_done.fetch_add(1, Ordering::Relaxed);
+        self.shared.progress().splits_done += 1;
         Ok(())
     }
 
@@ -296,10 +288,10 @@ impl<'a> Worker<'a> {
             let mut bytes = sent.bytes();
             for refusal in &ended.refused {
                 self.reject(&ended.records, refusal.position, refusal.kind.name(), &refusal.why, refusal.tries)?;
-                bytes -= sent.get(refusal.position).map_or(0, |(key, body, _)| key.len() + body.len());
+                bytes -= sent.bytes_of(refusal.position);
             }
             for position in &ended.expired {
-                bytes -= sent.get(*position).map_or(0, |(key, body, _)| key.len() + body.len());
+                bytes -= sent.bytes_of(*position);
             }
             self.refused.clear();
             self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
@@ -323,8 +315,11 @@ impl<'a> Worker<'a> {
             self.counts.retries += ended.retries;
             self.counts.without_own_members += ended.without_own;
             self.counts.bytes += bytes as u64;
-            self.shared.documents.fetch_add(written, Ordering::Relaxed);
-            self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            {
+                let mut progress = self.shared.progress();
+                progress.documents += written;
+                progress.bytes += bytes as u64;
+            }
             if self.spare.len() < SPARE {
                 self.spare.push(ended.records);
             }
@@ -342,17 +337,24 @@ impl<'a> Worker<'a> {
     ) -> Result<(), TransferError> {
         let Some((key, body, origin)) = records.get(position) else { return Ok(()) };
         let request = self.shared.request;
-        self.count_reject();
-        self.shared.rejects.add(&Reject {
-            from: request.source.place(self.split, origin),
-            split: self.split.number,
-            key: Some(key.to_owned()),
-            op: records.mark_of(position).verb.map_or_else(|| request.op.to_owned(), |verb| verb.name().to_owned()),
-            error: error.to_owned(),
-            why: why.to_owned(),
-            tries,
-            record: record(&request.shape.original(key, records.before(position), body)),
-        })
+        let op = records.mark_of(position).verb.map_or(request.op, |verb| verb.name());
+        let came = record(&request.shape.original(key, records.before(position), body));
+        self.add_reject(origin, Some(key.to_owned()), op, (error, why.to_owned(), tries), came)
+    }
+
+    fn add_reject(
+        &mut self,
+        origin: Origin,
+        key: Option<String>,
+        op: &str,
+        (error, why, tries): (&str, String, u32),
+        record: Value,
+    ) -> Result<(), TransferError> {
+        let (from, split) = (self.shared.request.source.place(self.split, origin), self.split.number);
+        let (op, error) = (op.to_owned(), error.to_owned());
+        self.counts.rejected += 1;
+        self.shared.progress().rejected += 1;
+        self.shared.rejects.add(&Reject { from, split, key, op, error, why, tries, record })
     }
 
     fn tell_unreadable(&mut self) -> Result<(), TransferError> {
@@ -363,29 +365,14 @@ impl<'a> Worker<'a> {
             }
             self.counts.read += 1;
             self.last_bad = Some(bad.origin.at);
-            self.count_reject();
             let told = match &bad.key {
                 // As a file would hold it, so that it can be copied from there.
                 Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
                 None if bad.exact => record(bad.text.as_bytes()),
                 _ => bad.text.into(),
             };
-            self.shared.rejects.add(&Reject {
-                from: self.shared.request.source.place(self.split, bad.origin),
-                split: self.split.number,
-                key: bad.key,
-                op: self.shared.request.op.to_owned(),
-                error: "unreadable".to_owned(),
-                why: bad.why,
-                tries: 0,
-                record: told,
-            })?;
+            self.add_reject(bad.origin, bad.key, self.shared.request.op, ("unreadable", bad.why, 0), told)?;
         }
         Ok(())
-    }
-
-    fn count_reject(&mut self) {
-        self.counts.rejected += 1;
-        self.shared.rejected.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parquet::errors::Result;
 use parquet::file::reader::{ChunkReader, Length};
 
+#[cfg(feature = "remote")]
 use super::object::Blocks;
 use crate::error::TransferError;
 
@@ -14,6 +15,7 @@ use crate::error::TransferError;
 #[derive(Clone)]
 pub(crate) enum Chunks {
     Local(Arc<File>),
+    #[cfg(feature = "remote")]
     Remote(Blocks),
 }
 
@@ -22,6 +24,7 @@ impl Chunks {
     pub(crate) fn failure(&self) -> Option<TransferError> {
         match self {
             Self::Local(_) => None,
+            #[cfg(feature = "remote")]
             Self::Remote(blocks) => blocks.failure(),
         }
     }
@@ -72,6 +75,7 @@ impl Length for Chunks {
     fn len(&self) -> u64 {
         match self {
             Self::Local(file) => file.len(),
+            #[cfg(feature = "remote")]
             Self::Remote(blocks) => blocks.bytes(),
         }
     }
@@ -83,6 +87,7 @@ impl ChunkReader for Chunks {
     fn get_read(&self, start: u64) -> Result<Self::T> {
         Ok(match self {
             Self::Local(file) => Box::new(file.get_read(start)?),
+            #[cfg(feature = "remote")]
             Self::Remote(blocks) => Box::new(blocks.from(start)),
         })
     }
@@ -90,6 +95,7 @@ impl ChunkReader for Chunks {
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
         match self {
             Self::Local(file) => file.get_bytes(start, length),
+            #[cfg(feature = "remote")]
             Self::Remote(blocks) => {
                 let mut piece = Vec::with_capacity(length);
                 let read = blocks.from(start).take(length as u64).read_to_end(&mut piece)?;

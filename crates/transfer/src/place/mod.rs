@@ -3,8 +3,6 @@
 //! Everything here blocks the thread that asks; what is far away is fetched ahead by a thread of its own
 //! ([`runtime`]), so that readers of records need not know where their bytes come from.
 
-#[cfg(not(feature = "remote"))]
-mod absent;
 #[cfg(feature = "remote")]
 mod ahead;
 #[cfg(feature = "remote")]
@@ -30,56 +28,47 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 #[cfg(feature = "tables")]
 use std::sync::Arc;
-use std::time::Duration;
 
-#[cfg(not(feature = "remote"))]
-use absent as object;
 #[cfg(feature = "tables")]
 pub(crate) use chunks::{Chunks, Seekable};
+#[cfg(feature = "remote")]
 use object::{Object, Version};
 #[cfg(feature = "remote")]
 pub use open::{HdfsCluster, OpenHdfs, register_hdfs};
 use url::RemoteUrl;
 
 use crate::error::TransferError;
-use crate::retry::RetryPolicy;
-
-/// How a place that is not on this machine is spoken to.
-#[derive(Debug, Clone, Copy)]
-pub struct Access {
-    /// How often a request that fails for now is tried.
-    pub retry: RetryPolicy,
-    /// How long an answer may be silent.
-    pub timeout: Duration,
-}
+use crate::retry::Access;
 
 /// Where a file, or a folder of files, is.
 #[derive(Debug, Clone)]
-pub struct Place(Where);
+pub struct FileLocation(Location);
 
 #[derive(Debug, Clone)]
-enum Where {
+enum Location {
     Local(PathBuf),
+    #[cfg(feature = "remote")]
     Remote(Object),
 }
 
-impl From<PathBuf> for Place {
+impl From<PathBuf> for FileLocation {
     fn from(path: PathBuf) -> Self {
-        Self(Where::Local(path))
+        Self(Location::Local(path))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileLocation {
     /// A path, or a URL without options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Where::Local(path) => path.display().fmt(f),
-            Where::Remote(object) => object.shown().fmt(f),
+            Location::Local(path) => path.display().fmt(f),
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => object.shown().fmt(f),
         }
     }
 }
 
-impl Place {
+impl FileLocation {
     /// Whether a text is the URL of a place that is not on this machine, as against a path or a store.
     pub fn is_url(text: &str) -> bool {
         RemoteUrl::is(text)
@@ -95,7 +84,11 @@ impl Place {
     /// # Errors
     /// The URL is wrong, or there are no credentials for it.
     pub fn of_url(url: &str, access: &Access) -> Result<Self, TransferError> {
-        Object::open(&RemoteUrl::of(url)?, access).map(|object| Self(Where::Remote(object)))
+        let parsed = RemoteUrl::of(url)?;
+        #[cfg(not(feature = "remote"))]
+        return Err(absent(&parsed, access));
+        #[cfg(feature = "remote")]
+        Object::open(&parsed, access).map(|object| Self(Location::Remote(object)))
     }
 
     /// The files of a URL, in the order of their names: of a pattern those that fit, of a folder all that are
@@ -122,22 +115,27 @@ impl Place {
     /// As [`of_url`](Self::of_url); what cannot be listed.
     pub fn list(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
         let parsed = RemoteUrl::of(url)?;
-        Ok(Object::list(&parsed, access)?.into_iter().map(|object| Self(Where::Remote(object))).collect())
+        #[cfg(not(feature = "remote"))]
+        return Err(absent(&parsed, access));
+        #[cfg(feature = "remote")]
+        Ok(Object::list(&parsed, access)?.into_iter().map(|object| Self(Location::Remote(object))).collect())
     }
 
     /// The path, where it is on this machine.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
-            Where::Local(path) => Some(path),
-            Where::Remote(_) => None,
+            Location::Local(path) => Some(path),
+            #[cfg(feature = "remote")]
+            Location::Remote(_) => None,
         }
     }
 
     /// A file in this folder.
     pub(crate) fn join(&self, name: &str) -> Self {
         Self(match &self.0 {
-            Where::Local(path) => Where::Local(path.join(name)),
-            Where::Remote(object) => Where::Remote(object.join(name)),
+            Location::Local(path) => Location::Local(path.join(name)),
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => Location::Remote(object.join(name)),
         })
     }
 
@@ -145,22 +143,24 @@ impl Place {
     ///
     /// # Errors
     /// Which one is not there, no file, or cannot be read.
-    pub(crate) fn look(places: &[Self]) -> Result<Vec<Found>, TransferError> {
-        let objects: Vec<Object> = places
-            .iter()
-            .filter_map(|place| if let Where::Remote(o) = &place.0 { Some(o.clone()) } else { None })
-            .collect();
-        let mut versions = object::look(objects).into_iter();
+    pub(crate) fn look(places: &[Self]) -> Result<Vec<InspectedFile>, TransferError> {
+        #[cfg(feature = "remote")]
+        let mut versions = {
+            let object =
+                |place: &Self| if let Location::Remote(object) = &place.0 { Some(object.clone()) } else { None };
+            object::look(places.iter().filter_map(object).collect()).into_iter()
+        };
         places
             .iter()
             .map(|place| match &place.0 {
-                Where::Local(path) => look(path),
-                Where::Remote(object) => {
+                Location::Local(path) => look(path),
+                #[cfg(feature = "remote")]
+                Location::Remote(object) => {
                     let (version, first) = versions
                         .next()
                         .transpose()?
                         .ok_or_else(|| TransferError::Source(format!("{place}: the look at it has not ended")))?;
-                    Ok(Found {
+                    Ok(InspectedFile {
                         place: place.clone(),
                         bytes: version.bytes(),
                         ranges: version.ranges(),
@@ -173,15 +173,15 @@ impl Place {
             .collect()
     }
 
-    /// Refuses a target that could not be written at the end; what is there stays. With `folder` it is one.
+    /// Refuses a target that could not be written at the end; what is there stays.
     ///
     /// # Errors
     /// It cannot be reached, or is not to be written by us.
-    pub(crate) fn check_writable(&self, folder: bool) -> Result<(), TransferError> {
+    pub(crate) fn check_writable(&self) -> Result<(), TransferError> {
         match &self.0 {
-            Where::Local(_) => Ok(()),
-            Where::Remote(object) if folder => object.join("part-00000").check_writable(),
-            Where::Remote(object) => object.check_writable(),
+            Location::Local(_) => Ok(()),
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => object.check_writable(),
         }
     }
 
@@ -192,8 +192,9 @@ impl Place {
     pub(crate) fn is_there(&self) -> Result<bool, TransferError> {
         match &self.0 {
             // A link to nothing is followed.
-            Where::Local(path) => Ok(path.exists()),
-            Where::Remote(object) => object.is_there(),
+            Location::Local(path) => Ok(path.exists()),
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => object.is_there(),
         }
     }
 
@@ -203,14 +204,15 @@ impl Place {
     /// It cannot be listed. One that is not there holds nothing.
     pub(crate) fn names_within(&self, is: &dyn Fn(&str) -> bool) -> Result<Vec<Self>, TransferError> {
         match &self.0 {
-            Where::Local(path) => {
+            Location::Local(path) => {
                 let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
                 let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is));
                 Ok(named.map(|entry| entry.path().into()).collect())
             }
-            Where::Remote(object) => {
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => {
                 let within = object.within()?.into_iter();
-                Ok(within.filter(|object| is(object.name())).map(|object| Self(Where::Remote(object))).collect())
+                Ok(within.filter(|object| is(object.name())).map(|object| Self(Location::Remote(object))).collect())
             }
         }
     }
@@ -221,8 +223,9 @@ impl Place {
     /// The system's, or the store's.
     pub(crate) fn remove(&self) -> Result<(), TransferError> {
         match &self.0 {
-            Where::Local(path) => std::fs::remove_file(path).map_err(|e| TransferError::write(path, &e)),
-            Where::Remote(object) => object.remove(),
+            Location::Local(path) => std::fs::remove_file(path).map_err(|e| TransferError::write(path, &e)),
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => object.remove(),
         }
     }
 
@@ -232,15 +235,16 @@ impl Place {
     /// What went wrong there; a part of the file is never there to be seen.
     pub(crate) fn put(&self, from: &Path) -> Result<(), TransferError> {
         match &self.0 {
-            Where::Local(path) => std::fs::rename(from, path).map_err(|e| TransferError::write(path, &e)),
-            Where::Remote(object) => object.upload(from),
+            Location::Local(path) => std::fs::rename(from, path).map_err(|e| TransferError::write(path, &e)),
+            #[cfg(feature = "remote")]
+            Location::Remote(object) => object.upload(from),
         }
     }
 }
 
 /// A file that was looked at. Reading it later reads what was there then, or says that it has changed.
-pub(crate) struct Found {
-    pub(crate) place: Place,
+pub(crate) struct InspectedFile {
+    pub(crate) place: FileLocation,
     /// Its size; none where a server does not tell it.
     pub(crate) bytes: Option<u64>,
     /// Whether it can be read from anywhere in it.
@@ -249,10 +253,20 @@ pub(crate) struct Found {
     pub(crate) mark: String,
     /// Its first bytes, up to 4.
     pub(crate) first: Vec<u8>,
+    #[cfg(feature = "remote")]
     version: Option<(Object, Version)>,
 }
 
-fn look(path: &Path) -> Result<Found, TransferError> {
+/// The error of a binary that was built without files that are elsewhere.
+#[cfg(not(feature = "remote"))]
+fn absent(url: &RemoteUrl, _: &Access) -> TransferError {
+    let shown = url::shown(&url.whole);
+    TransferError::BadInput(format!(
+        "{shown}: this binary was built without files that are elsewhere; build with the feature `remote`"
+    ))
+}
+
+fn look(path: &Path) -> Result<InspectedFile, TransferError> {
     let refused = |what: &str| TransferError::BadInput(format!("{}: {what}", path.display()));
     let found = path.metadata().map_err(|e| refused(&format!("cannot be read: {e}; is the path right?")))?;
     if found.is_dir() {
@@ -266,12 +280,13 @@ fn look(path: &Path) -> Result<Found, TransferError> {
     File::open(path)
         .and_then(|file| file.take(4).read_to_end(&mut first))
         .map_err(|e| refused(&format!("cannot be read: {e}")))?;
-    Ok(Found {
+    Ok(InspectedFile {
         place: path.to_owned().into(),
         bytes: Some(found.len()),
         ranges: true,
         mark: modified(&found),
         first,
+        #[cfg(feature = "remote")]
         version: None,
     })
 }
@@ -282,7 +297,7 @@ fn modified(found: &std::fs::Metadata) -> String {
     modified.map(|t| t.as_nanos().to_string()).unwrap_or_default()
 }
 
-impl Found {
+impl InspectedFile {
     /// Opens a file on this machine.
     fn local(&self) -> io::Result<File> {
         let file = File::open(self.place.path().unwrap_or(Path::new("")))?;
@@ -299,9 +314,12 @@ impl Found {
     /// Reads from an offset on. What lies before `until` is fetched ahead, what lies behind when it is asked
     /// for.
     pub(crate) fn read(&self, from: u64, until: u64) -> io::Result<Box<dyn Read + Send>> {
+        #[cfg(feature = "remote")]
         if let Some((object, version)) = &self.version {
             return Ok(object.read(version, from, until));
         }
+        #[cfg(not(feature = "remote"))]
+        let _ = until;
         let mut file = self.local()?;
         if from > 0 {
             file.seek(SeekFrom::Start(from))?;
@@ -315,12 +333,11 @@ impl Found {
     /// The server does not give pieces.
     #[cfg(feature = "tables")]
     pub(crate) fn chunks(&self) -> Result<Chunks, TransferError> {
-        match &self.version {
-            Some((object, version)) => object.chunks(version).map(Chunks::Remote),
-            None => self
-                .local()
-                .map(|file| Chunks::Local(Arc::new(file)))
-                .map_err(|e| TransferError::read(&self.place.to_string(), &e)),
+        #[cfg(feature = "remote")]
+        if let Some((object, version)) = &self.version {
+            return object.chunks(version).map(Chunks::Remote);
         }
+        let local = self.local().map_err(|e| TransferError::read(&self.place.to_string(), &e))?;
+        Ok(Chunks::Local(Arc::new(local)))
     }
 }

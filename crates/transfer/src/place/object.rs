@@ -16,8 +16,9 @@ use super::fault::{When, changed, fault};
 use super::open::{UNKNOWN, open};
 use super::runtime::wait;
 use super::url::{RemoteUrl, Scheme};
-use super::{Access, ahead, upload};
+use super::{ahead, upload};
 use crate::error::TransferError;
+use crate::retry::Access;
 
 /// Objects that are looked at at once.
 const LOOKS: usize = 16;

@@ -14,10 +14,10 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 
-use super::Access;
 use super::fault::credentials;
 use super::url::{RemoteUrl, Scheme};
 use crate::error::TransferError;
+use crate::retry::Access;
 
 /// The size of what tells none.
 pub(super) const UNKNOWN: u64 = u64::MAX;

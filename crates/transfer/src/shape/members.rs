@@ -7,6 +7,26 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// Tells which bytes of JSON stand outside of its texts.
+#[derive(Default)]
+pub(crate) struct Texts {
+    within: bool,
+    escaped: bool,
+}
+
+impl Texts {
+    /// Goes on by one byte: whether it is outside.
+    pub(crate) fn is_outside(&mut self, byte: u8) -> bool {
+        if self.within {
+            self.within = self.escaped || byte != b'"';
+            self.escaped = !self.escaped && byte == b'\\';
+            return false;
+        }
+        self.within = byte == b'"';
+        !self.within
+    }
+}
+
 /// Finds members of the top level by name, each as the text it is in `json`, and checks that the whole is one
 /// JSON object. Of a name that stands there twice the last counts, as in most parsers.
 ///
@@ -88,11 +108,7 @@ impl Visitor<'_> for Name<'_> {
 /// Appends `json` without one of its members, whose value was found in it.
 pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
     let start = value.get().as_ptr() as usize - json.as_ptr() as usize;
-    cut(json, start, start + value.get().len(), out);
-}
-
-/// Appends `json` without the member whose value begins and ends there.
-fn cut(json: &str, start: usize, mut end: usize, out: &mut Vec<u8>) {
+    let mut end = start + value.get().len();
     let bytes = json.as_bytes();
     let blank = |b: u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r');
     let before = |mut at: usize| {
@@ -123,21 +139,6 @@ fn cut(json: &str, start: usize, mut end: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[end..]);
 }
 
-/// Appends `json` without members that were found in it.
-pub(crate) fn without_all(json: &str, values: &[Option<&RawValue>], out: &mut Vec<u8>) {
-    let mut left: Vec<&RawValue> = values.iter().copied().flatten().collect();
-    // From the end, so that what was found stays where it is.
-    left.sort_by_key(|value| std::cmp::Reverse(value.get().as_ptr() as usize));
-    let mut text = json.to_owned();
-    for value in left {
-        let start = value.get().as_ptr() as usize - json.as_ptr() as usize;
-        let mut shorter = Vec::with_capacity(text.len());
-        cut(&text, start, start + value.get().len(), &mut shorter);
-        text = String::from_utf8(shorter).expect("a member begins and ends at characters");
-    }
-    out.extend_from_slice(text.as_bytes());
-}
-
 /// Appends an object with a member before its others. `json` begins with its brace.
 pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>) {
     out.push(b'{');
@@ -151,20 +152,90 @@ pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>
     out.extend_from_slice(rest);
 }
 
+/// The object with only those members of which `keeps` says so by their names and values, as they are written; none
+/// where it keeps all, or is no JSON object.
+pub(crate) fn keeping<E>(
+    body: &[u8],
+    mut keeps: impl FnMut(&str, &RawValue) -> Result<bool, E>,
+) -> Result<Option<Vec<u8>>, E> {
+    let found = std::str::from_utf8(body).ok().and_then(|json| Some((json, written(json).ok()?)));
+    let Some((json, all)) = found else { return Ok(None) };
+    let at = |part: &RawValue| part.get().as_ptr() as usize - json.as_ptr() as usize;
+    let (mut out, mut keeps_all) = (Vec::with_capacity(json.len()), true);
+    let mut object = ObjectWriter::new(&mut out);
+    for (written, value) in all {
+        if keeps(&name(written).unwrap_or_default(), value)? {
+            object.raw(&json[at(written)..at(value) + value.get().len()]);
+        } else {
+            keeps_all = false;
+        }
+    }
+    object.end();
+    Ok((!keeps_all).then_some(out))
+}
+
+/// Whether a value is this text.
+pub(crate) fn is_text(value: &RawValue, text: &str) -> bool {
+    serde_json::from_str::<Cow<'_, str>>(value.get()).is_ok_and(|value| value == text)
+}
+
 /// Appends a text as a JSON string.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a text into memory cannot fail");
 }
 
-/// The members of an object, in their order.
+/// Appends an object, member after member.
+pub(crate) struct ObjectWriter<'o> {
+    out: &'o mut Vec<u8>,
+    /// What stands before the next member.
+    before: u8,
+}
+
+impl<'o> ObjectWriter<'o> {
+    pub(crate) fn new(out: &'o mut Vec<u8>) -> Self {
+        Self { out, before: b'{' }
+    }
+
+    /// Whether it has no member yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.before == b'{'
+    }
+
+    /// Adds a member as it is written, or its beginning.
+    pub(crate) fn raw(&mut self, member: &str) -> &mut Vec<u8> {
+        self.out.push(std::mem::replace(&mut self.before, b','));
+        self.out.extend_from_slice(member.as_bytes());
+        self.out
+    }
+
+    /// Begins a member, whose value is to be appended.
+    pub(crate) fn name(&mut self, name: &str) -> &mut Vec<u8> {
+        write_string(name, self.raw(""));
+        self.out.push(b':');
+        self.out
+    }
+
+    pub(crate) fn add(&mut self, name: &str, json: &str) {
+        self.name(name).extend_from_slice(json.as_bytes());
+    }
+
+    pub(crate) fn end(self) {
+        if self.is_empty() {
+            self.out.push(b'{');
+        }
+        self.out.push(b'}');
+    }
+}
+
+/// The members of an object as they are written, in their order.
 ///
 /// # Errors
 /// It is none.
-pub(crate) fn all(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
+pub(crate) fn written(json: &str) -> Result<Vec<(&RawValue, &RawValue)>, serde_json::Error> {
     struct All;
 
     impl<'a> Visitor<'a> for All {
-        type Value = Vec<(Cow<'a, str>, &'a RawValue)>;
+        type Value = Vec<(&'a RawValue, &'a RawValue)>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a JSON object")
@@ -172,21 +243,32 @@ pub(crate) fn all(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> 
 
         fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut all = Vec::new();
-            while let Some(entry) = map.next_entry::<Text<'a>, &'a RawValue>()? {
-                all.push((entry.0.0, entry.1));
+            while let Some(entry) = map.next_entry()? {
+                all.push(entry);
             }
             Ok(all)
         }
     }
 
     let mut parser = serde_json::Deserializer::from_str(json);
-    let all = parser.deserialize_map(All).and_then(|all| parser.end().map(|()| all));
-    all.map_err(|e| format!("broken JSON: {e}"))
+    parser.deserialize_map(All).and_then(|all| parser.end().map(|()| all))
 }
 
-/// A name, borrowed where it holds no escapes.
-#[derive(serde::Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A name without its escapes.
+pub(crate) fn name(written: &RawValue) -> Result<Cow<'_, str>, serde_json::Error> {
+    let json = written.get();
+    if json.contains('\\') { serde_json::from_str(json) } else { Ok(Cow::Borrowed(&json[1..json.len() - 1])) }
+}
+
+/// The members of an object, in their order.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn all(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
+    let written = written(json);
+    let all = written.and_then(|all| all.into_iter().map(|(written, value)| Ok((name(written)?, value))).collect());
+    all.map_err(|e| format!("broken JSON: {e}"))
+}
 
 /// A document of its columns and of those that hold JSON. What stands in the overflow counts more than its column.
 ///
@@ -196,15 +278,11 @@ pub(crate) fn merge(line: &str, json: &[(&str, String)], overflow: Option<&str>)
     let more = all(overflow.unwrap_or("{}")).map_err(drop)?;
     let own = all(line).map_err(drop)?;
     let hidden: HashSet<&str> = more.iter().map(|(name, _)| name.as_ref()).collect();
-    let mut out = vec![b'{'];
+    let mut out = Vec::new();
+    let mut object = ObjectWriter::new(&mut out);
+    // Blanks may hold ends of lines, texts do not.
     let mut add = |name: &str, value: &str| {
-        if out.len() > 1 {
-            out.push(b',');
-        }
-        write_string(name, &mut out);
-        out.push(b':');
-        // Blanks may hold ends of lines, texts do not.
-        out.extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+        object.name(name).extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
     };
     own.iter().filter(|(name, _)| !hidden.contains(name.as_ref())).for_each(|(name, value)| add(name, value.get()));
     for (name, value) in json {
@@ -214,7 +292,7 @@ pub(crate) fn merge(line: &str, json: &[(&str, String)], overflow: Option<&str>)
         }
     }
     more.iter().for_each(|(name, value)| add(name, value.get()));
-    out.push(b'}');
+    object.end();
     String::from_utf8(out).map_err(drop)
 }
 
@@ -253,14 +331,13 @@ mod tests {
         for (json, rest) in [
             (r#"{"_id":"a","_rev":"1-x","n":1}"#, r#"{"n":1}"#),
             (r#"{"n":1,"_rev":"1-x","_id":"a"}"#, r#"{"n":1}"#),
-            (r#"{ "_rev" : {"_id":1}, "n":1, "_id":"a" }"#, r#"{ "n":1 }"#),
+            (r#"{ "_rev" : {"_id":1}, "n" : [1, 2], "_id":"a" }"#, r#"{"n" : [1, 2]}"#),
             (r#"{"_id":"a","_rev":"b"}"#, "{}"),
             (r#"{"n":1}"#, r#"{"n":1}"#),
         ] {
-            let (mut found, mut out) = (Vec::new(), Vec::new());
-            find(json, &["_id".to_owned(), "_rev".to_owned()], &mut found).unwrap();
-            without_all(json, &found, &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), rest);
+            let left = keeping(json.as_bytes(), |name, _| Ok::<_, ()>(!["_id", "_rev"].contains(&name))).unwrap();
+            let expected = (json != rest).then(|| rest.to_owned());
+            assert_eq!(left.map(|left| String::from_utf8(left).unwrap()), expected);
         }
     }
 

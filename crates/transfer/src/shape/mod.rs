@@ -237,8 +237,8 @@ impl Maker<'_> {
         if self.shape.key.takes_out() {
             let mut found = Vec::new();
             members::find(document, self.shape.key.names(), &mut found).map_err(|e| members::wrong(document, &e))?;
-            match found[0].map(|own| serde_json::from_str::<Cow<'_, str>>(own.get())) {
-                Some(Ok(own)) if own == key => {}
+            match found[0] {
+                Some(own) if members::is_text(own, key) => {}
                 Some(_) if self.shape.filter.is_some() || self.shape.map.is_some() => {
                     return Err(format!(
                         "it has a field `{KEY_FIELD}` that is not its key, and jq sees the key there; give a --key"
@@ -391,22 +391,18 @@ impl Strip {
         if self.names.is_empty() {
             return Ok(body);
         }
-        let mut found = Vec::new();
-        // What is no JSON object has no members.
-        let Some(json) = std::str::from_utf8(body).ok() else { return Ok(body) };
-        if members::find(json, &self.names, &mut found).is_err() {
-            return Ok(body);
+        let (mut has_attachments, attachments) = (false, self.attachments);
+        let without = members::keeping(body, |name, _| {
+            let own = self.names.iter().position(|own| own == name);
+            has_attachments |= own.is_some() && own == attachments;
+            Ok::<_, String>(own.is_none())
+        })?;
+        if has_attachments && !self.drop_attachments {
+            return Err("it has attachments, which are not copied; leave them behind with --drop-attachments".into());
         }
-        if self.attachments.is_some_and(|at| found[at].is_some()) {
-            if !self.drop_attachments {
-                return Err(
-                    "it has attachments, which are not copied; leave them behind with --drop-attachments".into()
-                );
-            }
-            self.dropped += 1;
-        }
-        self.body.clear();
-        members::without_all(json, &found, &mut self.body);
+        self.dropped += u64::from(has_attachments);
+        let Some(without) = without else { return Ok(body) };
+        self.body = without;
         Ok(&self.body)
     }
 }

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use serde_json::value::RawValue;
-
-use super::members::{self, write_string};
+use super::members::{self, ObjectWriter};
 
 /// Names of fields, separated by commas; a dot leads into an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,98 +132,55 @@ impl Projection {
     /// # Errors
     /// It is no object, or two of its fields would have one name.
     pub(crate) fn apply(&self, json: &str, out: &mut Vec<u8>) -> Result<(), String> {
-        let kept: Cow<'_, str> = match &self.only {
-            None => json.into(),
-            Some(fields) => only(json, &fields.tree)?.into(),
-        };
-        let kept: Cow<'_, str> = match &self.without {
-            None => kept,
-            Some(fields) => without(&kept, &fields.tree)?.into(),
-        };
-        match &self.renames {
-            None => out.extend_from_slice(kept.as_bytes()),
-            Some(renames) => rename(&kept, &renames.names, out)?,
-        }
-        Ok(())
+        let (only, without) = (self.only.as_ref(), self.without.as_ref());
+        let none = BTreeMap::new();
+        let names = self.renames.as_ref().map_or(&none, |renames| &renames.names);
+        members_of(json, only.map(|fields| &fields.tree), without.map(|fields| &fields.tree), names, out)
     }
 }
 
-fn only(json: &str, tree: &Tree) -> Result<String, String> {
-    rewrite(json, |name, value| {
-        Ok(match tree.0.get(name) {
-            None => None,
-            Some(within) if within.0.is_empty() => Some(value.get().into()),
-            // A path leads through objects only.
-            Some(within) if value.get().starts_with('{') => Some(only(value.get(), within)?.into()),
-            Some(_) => None,
-        })
-    })
-}
-
-fn without(json: &str, tree: &Tree) -> Result<String, String> {
-    rewrite(json, |name, value| {
-        Ok(match tree.0.get(name) {
-            Some(within) if within.0.is_empty() => None,
-            Some(within) if value.get().starts_with('{') => Some(without(value.get(), within)?.into()),
-            _ => Some(value.get().into()),
-        })
-    })
-}
-
-/// An object with other members.
-fn rewrite(
+/// Appends an object with the members that are kept, under new names.
+fn members_of(
     json: &str,
-    mut keep: impl for<'v> FnMut(&str, &'v RawValue) -> Result<Option<Cow<'v, str>>, String>,
-) -> Result<String, String> {
-    let mut out = Writer::new();
-    for (name, value) in members::all(json)? {
-        if let Some(value) = keep(&name, value)? {
-            out.add(&name, &value);
-        }
-    }
-    Ok(out.end())
-}
-
-fn rename(json: &str, names: &BTreeMap<String, String>, into: &mut Vec<u8>) -> Result<(), String> {
-    let mut out = Writer::new();
+    only: Option<&Tree>,
+    without: Option<&Tree>,
+    names: &BTreeMap<String, String>,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let mut object = ObjectWriter::new(out);
     // Old names by new ones: a name that stands there twice keeps doing so.
     let mut taken: HashMap<String, Cow<'_, str>> = HashMap::new();
     for (name, value) in members::all(json)? {
+        let value = value.get();
+        let is_object = value.starts_with('{');
+        let only = match only.map(|tree| tree.0.get(name.as_ref())) {
+            None => None,
+            Some(None) => continue,
+            // All of it is meant.
+            Some(Some(within)) if within.0.is_empty() => None,
+            // A path leads through objects only.
+            Some(Some(_)) if !is_object => continue,
+            Some(within) => within,
+        };
+        let without = match without.and_then(|tree| tree.0.get(name.as_ref())) {
+            Some(within) if within.0.is_empty() => continue,
+            within => within.filter(|_| is_object),
+        };
         let new = names.get(name.as_ref()).map_or(name.as_ref(), String::as_str);
-        match taken.get(new) {
-            Some(other) if *other != name => {
+        if !names.is_empty() {
+            if let Some(other) = taken.get(new).filter(|other| **other != name) {
                 return Err(format!("its fields `{other}` and `{name}` would both be called `{new}`"));
             }
-            _ => {}
+            taken.insert(new.to_owned(), name.clone());
         }
-        out.add(new, value.get());
-        taken.insert(new.to_owned(), name);
+        if only.is_some() || without.is_some() {
+            members_of(value, only, without, &BTreeMap::new(), object.name(new))?;
+        } else {
+            object.add(new, value);
+        }
     }
-    into.extend_from_slice(out.end().as_bytes());
+    object.end();
     Ok(())
-}
-
-/// Writes an object.
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn new() -> Self {
-        Self(vec![b'{'])
-    }
-
-    fn add(&mut self, name: &str, json: &str) {
-        if self.0.len() > 1 {
-            self.0.push(b',');
-        }
-        write_string(name, &mut self.0);
-        self.0.push(b':');
-        self.0.extend_from_slice(json.as_bytes());
-    }
-
-    fn end(mut self) -> String {
-        self.0.push(b'}');
-        String::from_utf8(self.0).expect("it was made of texts")
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Records into files: a part for each split, made one file (or moved into one folder) when all are whole.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
@@ -16,8 +16,8 @@ use crate::error::TransferError;
 use crate::format::Format;
 use crate::manifest;
 use crate::measure::{Request, RequestKinds, Writes};
-use crate::place::Place;
-use crate::put::put_file;
+use crate::place::FileLocation;
+use crate::put::{put_file, sync_folder, write_whole};
 use crate::records::Records;
 use crate::shape::Shape;
 use crate::source::{Packing, Room, Split};
@@ -39,7 +39,7 @@ const MADE: &str = "made";
 #[derive(Debug, Clone)]
 pub struct FileSinkOptions {
     /// The file, or the folder where `folder`; none for standard output.
-    pub place: Option<Place>,
+    pub place: Option<FileLocation>,
     /// Whether each split becomes a file of its own in a folder.
     pub folder: bool,
     /// Folder for parts until all are whole; on the file system of the target, where that is on this machine.
@@ -72,7 +72,7 @@ impl FileSinkOptions {
     /// # Errors
     /// What is there, or cannot be looked at.
     pub fn check_target(&self) -> Result<(), TransferError> {
-        self.format.check(&self.place.as_ref().map_or("standard output".to_owned(), Place::to_string))?;
+        self.format.check(&self.place.as_ref().map_or("standard output".to_owned(), FileLocation::to_string))?;
         let Some(place) = self.place.as_ref().filter(|_| !self.replace) else { return Ok(()) };
         let goes_on = !self.fresh;
         if self.folder {
@@ -104,7 +104,7 @@ impl FileSinkOptions {
     }
 }
 
-fn exists(place: &Place) -> TransferError {
+fn exists(place: &FileLocation) -> TransferError {
     TransferError::BadInput(format!("{place} exists; write to another file, or use --force to overwrite it"))
 }
 
@@ -114,7 +114,7 @@ fn identity(path: &Path) -> Option<String> {
 }
 
 /// Parts that an earlier copy has left in a folder.
-fn old_parts(folder: &Place) -> Result<Vec<Place>, TransferError> {
+fn old_parts(folder: &FileLocation) -> Result<Vec<FileLocation>, TransferError> {
     let is_part = |name: &str| {
         let number = name.strip_prefix("part-").and_then(|rest| rest.split('.').next());
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
@@ -149,7 +149,11 @@ impl FileSink {
         }
         if let Some(place) = &options.place {
             options.check_target()?;
-            place.check_writable(options.folder)?;
+            if options.folder {
+                place.join("part-00000").check_writable()?
+            } else {
+                place.check_writable()?
+            }
             std::fs::create_dir_all(&options.parts).map_err(|e| failed(&options.parts, e))?;
             // Two copies with the same arguments would write the same parts.
             lock = Some(manifest::lock(&options.parts)?);
@@ -187,7 +191,7 @@ impl FileSink {
     }
 
     /// All parts as one file.
-    fn join(&self, place: &Place, splits: &[Split]) -> Result<(), TransferError> {
+    fn join(&self, place: &FileLocation, splits: &[Split]) -> Result<(), TransferError> {
         let options = &self.options;
         let (whole, made) = (options.parts.join("whole"), options.parts.join(MADE));
         let named = place.path().unwrap_or(&whole);
@@ -206,12 +210,7 @@ impl FileSink {
             std::fs::write(&made, b"").map_err(failed)?;
             return place.put(&whole);
         };
-        let noted = File::create(&made).and_then(|mut file| {
-            file.write_all(identity(&whole).unwrap_or_default().as_bytes())?;
-            file.sync_all()
-        });
-        noted.map_err(failed)?;
-        sync_folder(&made)?;
+        write_whole(&made, identity(&whole).unwrap_or_default().as_bytes())?;
         put_file(&whole, path, options.replace).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => appeared(&place.to_string()),
             _ => failed(e),
@@ -247,26 +246,22 @@ impl FileSink {
     /// Notes which files are the parts, before the first is moved: so a copy that goes on recognises those already moved.
     fn note_parts(&self, splits: &[Split]) -> Result<String, TransferError> {
         let made = self.options.parts.join(MADE);
-        let failed = |e: io::Error| TransferError::write(&made, &e);
         let mut noted = std::fs::read_to_string(&made).unwrap_or_default();
         for found in splits.iter().filter_map(|split| identity(&self.part(split.number))) {
             if !noted.lines().any(|line| line == found) {
                 noted += &(found + "\n");
             }
         }
-        let new = made.with_extension("new");
-        std::fs::write(&new, &noted).and_then(|()| File::open(&new)?.sync_all()).map_err(failed)?;
-        std::fs::rename(&new, &made).map_err(failed)?;
-        sync_folder(&made)?;
+        write_whole(&made, noted.as_bytes())?;
         Ok(noted)
     }
 
     /// Takes away parts of an earlier copy that this one has no part in the place of: in one folder they would be taken
     /// for parts of it.
-    fn remove_old_parts(&self, folder: &Place, splits: &[Split]) -> Result<(), TransferError> {
+    fn remove_old_parts(&self, folder: &FileLocation, splits: &[Split]) -> Result<(), TransferError> {
         let name = |split: &Split| folder.join(&part_name(split.number, self.options.format)).to_string();
         let ours: std::collections::BTreeSet<String> = splits.iter().map(name).collect();
-        old_parts(folder)?.iter().filter(|part| !ours.contains(&part.to_string())).try_for_each(Place::remove)
+        old_parts(folder)?.iter().filter(|part| !ours.contains(&part.to_string())).try_for_each(FileLocation::remove)
     }
 }
 
@@ -283,18 +278,9 @@ pub(crate) fn part_name(split: u32, format: Format) -> String {
     format!("part-{split:05}.{format}")
 }
 
-/// Makes renames within a file's folder survive a power failure.
-fn sync_folder(path: &Path) -> Result<(), TransferError> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| TransferError::write(folder, &e))
-}
-
 impl Sink for FileSink {
     fn describe(&self) -> String {
-        self.options.place.as_ref().map_or("standard output".to_owned(), Place::to_string)
+        self.options.place.as_ref().map_or("standard output".to_owned(), FileLocation::to_string)
     }
 
     fn writes(&self) -> Result<Writes, TransferError> {
@@ -410,12 +396,13 @@ impl Writer for PartWriter<'_> {
         let begun_ns = self.clock.now_ns();
         let refused = part.write(&records);
         let refused = refused.map_err(|e| self.failed(&e))?;
+        let bytes = records.bytes() - refused.iter().map(|refusal| records.bytes_of(refusal.position)).sum::<usize>();
         self.requests.push(Request {
             kind: WRITE,
             outcome: Ok(()),
             service_ns: self.clock.now_ns() - begun_ns,
             records: (records.len() - refused.len()) as u64,
-            bytes: records.bytes() as u64,
+            bytes: bytes as u64,
         });
         self.ended.push(Ended { records, refused, ..Ended::default() });
         Ok(())

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use crate::columns::{Columns, EXACT, Kind, write_double};
-use crate::shape::members;
+use crate::columns::{Columns, EXACT, Kind, position, write_double};
+use crate::shape::members::{self, ObjectWriter};
 
 /// How a value fits its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,38 +65,21 @@ impl<'a> Rows<'a> {
     /// Why it cannot be a row.
     pub(crate) fn object(&mut self, key: &str, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let row = self.row(key, body)?;
-        out.push(b'{');
-        let mut first = true;
-        let mut name = |name: &str, out: &mut Vec<u8>| {
-            if !std::mem::take(&mut first) {
-                out.push(b',');
-            }
-            members::write_string(name, out);
-            out.push(b':');
-        };
+        let mut object = ObjectWriter::new(out);
         for (at, (column, kind)) in self.columns.list.iter().enumerate() {
             match row.cells[at] {
-                _ if at == row.key => {
-                    name(column, out);
-                    members::write_string(key, out);
-                }
-                Some(json) if *kind == Kind::Json => {
-                    name(column, out);
-                    members::write_string(json, out);
-                }
-                Some(json) => {
-                    name(column, out);
-                    out.extend_from_slice(json.as_bytes());
-                }
+                _ if at == row.key => members::write_string(key, object.name(column)),
+                Some(json) if *kind == Kind::Json => members::write_string(json, object.name(column)),
+                Some(json) => object.add(column, json),
                 None => {}
             }
         }
         if let Some(column) = self.columns.overflow.as_ref().filter(|_| self.overflowed) {
-            name(column, out);
             // It was put together of texts.
-            members::write_string(&String::from_utf8_lossy(&self.overflow), out);
+            members::write_string(&String::from_utf8_lossy(&self.overflow), object.name(column));
         }
-        out.extend_from_slice(b"}\n");
+        object.end();
+        out.push(b'\n');
         Ok(())
     }
 
@@ -129,29 +112,29 @@ impl<'a> Rows<'a> {
             return Err("it is no JSON object, so it has no columns".into());
         }
         let fields = members::all(body)?;
-        let column = |name: &str| self.index.get(name).copied();
-        let mut times = vec![0_u32; self.columns.list.len()];
+        let Self { columns, key_field, index, as_text, overflow, overflowed } = self;
+        let column = |name: &str| index.get(name).copied();
+        let mut times = vec![0_u32; columns.list.len()];
         fields.iter().filter_map(|(name, _)| column(name)).for_each(|at| times[at] += 1);
-        let mut row = Row {
-            cells: vec![None; self.columns.list.len()],
-            key: self.key_field.and_then(column).unwrap_or(usize::MAX),
-        };
-        self.overflow.clear();
-        self.overflowed = false;
+        let mut row =
+            Row { cells: vec![None; columns.list.len()], key: key_field.and_then(column).unwrap_or(usize::MAX) };
+        overflow.clear();
+        *overflowed = false;
+        let mut more = ObjectWriter::new(overflow);
         for (name, value) in &fields {
             let json = value.get();
-            if self.key_field == Some(name) {
-                if serde_json::from_str::<Cow<'_, str>>(json).ok().as_deref() != Some(key) {
+            if *key_field == Some(name) {
+                if !members::is_text(value, key) {
                     return Err(format!("it has a field `{name}` that is not its key; give another --key-field"));
                 }
                 continue;
             }
             let found = column(name);
-            let fit = match found.map(|at| (at, &self.columns.list[at].1)) {
+            let fit = match found.map(|at| (at, &columns.list[at].1)) {
                 None => Fit::Not,
                 // Of several with one name a column would keep the last.
-                Some((at, _)) if times[at] > 1 && self.columns.overflow.is_some() => Fit::Not,
-                Some((_, kind)) => fit(kind, json, At::Field, self.as_text),
+                Some((at, _)) if times[at] > 1 && columns.overflow.is_some() => Fit::Not,
+                Some((_, kind)) => fit(kind, json, At::Field, *as_text),
             };
             if let Some(at) = found.filter(|_| fit != Fit::Not) {
                 row.cells[at] = Some(json);
@@ -159,26 +142,21 @@ impl<'a> Rows<'a> {
             let lost = match fit {
                 Fit::Exact => false,
                 // Without an overflow a value that is the same is good enough.
-                Fit::Rewritten => self.columns.overflow.is_some(),
+                Fit::Rewritten => columns.overflow.is_some(),
                 // Null is what a column holds that holds nothing.
-                Fit::Not if json == "null" && self.columns.overflow.is_none() => false,
+                Fit::Not if json == "null" && columns.overflow.is_none() => false,
                 Fit::Partly | Fit::Not => true,
             };
             if !lost {
                 continue;
             }
-            self.overflowed = true;
-            if self.columns.overflow.is_none() {
-                return Err(why(name, found.map(|at| &self.columns.list[at].1), json));
+            *overflowed = true;
+            if columns.overflow.is_none() {
+                return Err(why(name, found.map(|at| &columns.list[at].1), json));
             }
-            self.overflow.push(if self.overflow.is_empty() { b'{' } else { b',' });
-            members::write_string(name, &mut self.overflow);
-            self.overflow.push(b':');
-            self.overflow.extend_from_slice(json.as_bytes());
+            more.add(name, json);
         }
-        if self.overflowed {
-            self.overflow.push(b'}');
-        }
+        more.end();
         Ok(row)
     }
 }
@@ -236,8 +214,7 @@ fn object(known: &[(String, Kind)], json: &str) -> Fit {
     let Ok(members) = members::all(json) else { return Fit::Not };
     let mut seen = vec![false; known.len()];
     worst(members.iter().enumerate().map(|(at, (name, value))| {
-        let near = known.iter().skip(at).position(|(known, _)| known == name).map(|found| at + found);
-        match near.or_else(|| known.iter().take(at).position(|(known, _)| known == name)) {
+        match position(known, name, at) {
             None => Fit::Partly,
             // Of several with one name the reader of the columns would choose.
             Some(found) if std::mem::replace(&mut seen[found], true) => Fit::Not,

@@ -44,7 +44,7 @@ fn renamed(key: &str, body: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), 
     members::find(text, &[name.to_owned()], &mut found).map_err(|e| format!("it is no JSON: {e}"))?;
     match found.first().copied().flatten() {
         None => members::with_first(body, name, key, out),
-        Some(value) if serde_json::from_str::<String>(value.get()).is_ok_and(|value| value == key) => {
+        Some(value) if members::is_text(value, key) => {
             out.extend_from_slice(body);
         }
         Some(_) => return Err(format!("it has a field `{name}` that is not its key; give another --key-field")),

@@ -82,7 +82,7 @@ impl Slots<'_> {
             (Some(_), Ok(_)) => {
                 self.went_well();
                 self.expire(&piece, |_| true);
-                self.done(piece.batch);
+                self.done(&piece);
                 Ok(())
             }
             (Some(swap), Err(error)) => match error.kind {
@@ -91,7 +91,7 @@ impl Slots<'_> {
                     let error = OpError::conflict("others changed the document each time before it could be stored");
                     let error = if merge.doubt.is_some() { unknown(&error) } else { error };
                     self.try_some_again(&piece, &[0], &[error]);
-                    self.done(piece.batch);
+                    self.done(&piece);
                     Ok(())
                 }
                 ErrorKind::OutcomeUnknown => {
@@ -118,13 +118,13 @@ impl Slots<'_> {
             Next::Refuse(error) => self.give_up_merge(piece, error),
             Next::Nothing => {
                 // What is in doubt is as it should be, whoever did it.
-                if let (None, Some(batch)) = (&merge.doubt, &mut self.batches[piece.batch]) {
-                    batch.ended.skipped += 1;
+                if merge.doubt.is_none() {
+                    self.batch_mut(&piece).ended.skipped += 1;
                 } else {
                     self.expire(&piece, |_| true);
                 }
                 self.failed_in_a_row = 0;
-                self.done(piece.batch);
+                self.done(&piece);
                 Ok(())
             }
             Next::Store(swap) => match &merge.doubt {

@@ -20,7 +20,7 @@ pub(crate) use fit::Rows;
 pub use reserved::OwnMembers;
 pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 #[cfg(feature = "tables")]
-pub use tables::ParquetLines;
+pub use tables::TableLines;
 
 use std::task::{Context, Poll};
 

@@ -1,8 +1,6 @@
 //! Members that a store keeps for itself, in documents that are to be written into it.
 
 use memchr::memmem::Finder;
-use serde_json::value::RawValue;
-use storebench_core::json;
 use storebench_core::store::Capabilities;
 
 use crate::shape::{KEY_FIELD, members};
@@ -21,13 +19,16 @@ pub enum OwnMembers {
 }
 
 impl OwnMembers {
+    /// Each rule, its name, and what it does.
+    pub const ALL: [(Self, &str, &str); 3] = [
+        (Self::Drop, "drop", "Write the document without them, and count it"),
+        (Self::Keep, "keep", "Send the document as it is: the target decides"),
+        (Self::Reject, "reject", "Reject the document, unless the member only repeats its key"),
+    ];
+
     /// The name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Keep => "keep",
-            Self::Reject => "reject",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -67,38 +68,27 @@ impl Reserved {
         if !self.signs.iter().any(|sign| sign.find(body).is_some()) {
             return Fate::AsIs;
         }
-        // What is no JSON object has no members.
-        if !std::str::from_utf8(body).is_ok_and(is_object) {
-            return Fate::AsIs;
-        }
-        let (mut kept, mut left_out, mut lost) = (Vec::with_capacity(body.len()), false, false);
-        kept.push(b'{');
-        for member in json::members(body) {
-            let name = json::name(member.name).unwrap_or_default();
-            if !self.can.reserves(&name) {
-                if kept.len() > 1 {
-                    kept.push(b',');
-                }
-                kept.extend_from_slice(member.whole);
-                continue;
+        let mut lost = false;
+        let kept = members::keeping(body, |name, value| {
+            if !self.can.reserves(name) {
+                return Ok(true);
             }
-            left_out = true;
-            let is_key = name == KEY_FIELD && json::text(member.value).is_some_and(|it| it == key);
+            let is_key = name == KEY_FIELD && members::is_text(value, key);
             if !is_key && self.rule == OwnMembers::Reject {
-                return Fate::Rejected(format!(
+                return Err(format!(
                     "it has a member `{name}`, and the target keeps that name for itself; use --own-members drop to \
                      leave such members out, or --rename to give it another name"
                 ));
             }
             lost |= !is_key;
+            Ok(false)
+        });
+        match kept {
+            Ok(None) => Fate::AsIs,
+            Ok(Some(kept)) => Fate::As(kept, lost),
+            Err(why) => Fate::Rejected(why),
         }
-        kept.push(b'}');
-        if left_out { Fate::As(kept, lost) } else { Fate::AsIs }
     }
-}
-
-fn is_object(json: &str) -> bool {
-    members::find(json, &[], &mut Vec::<Option<&RawValue>>::new()).is_ok()
 }
 
 #[cfg(test)]

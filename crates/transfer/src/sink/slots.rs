@@ -22,8 +22,8 @@ use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
 use crate::measure;
 use crate::records::Records;
-use crate::retry::Tries;
-use crate::session::of_store;
+use crate::retry::{Tries, is_for_now};
+use crate::session::{given_up, of_store};
 use crate::shape::Strip;
 use crate::timer::Timer;
 use crate::verify::hash;
@@ -38,6 +38,9 @@ const CUT_AFTER: u32 = 3;
 /// One record whose outcome is unknown so often, while the store takes others, is given up. A request of many that the store
 /// puts off so often, while it takes others, is cut in two.
 const ALONE_AFTER: u32 = 8;
+
+/// Why a piece has its batch.
+const STAYS: &str = "a batch stays until all of its pieces are done";
 
 /// Sessions so far: each draws other waits, so that they do not come back at the same moment.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -194,12 +197,12 @@ impl<'a> Slots<'a> {
             };
             piece.tries.begin(now_ns);
             self.token += 1;
-            let deadline_ns = now_ns + self.options.timeout.as_nanos() as u64;
+            let deadline_ns = now_ns + self.options.access.timeout.as_nanos() as u64;
             let (token, answers) = (self.token, &mut self.answers);
             let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
                 answers.push((given.0, result.map(OwnedReply::from)));
             };
-            let Some(batch) = &self.batches[piece.batch] else { continue };
+            let batch = self.batches[piece.batch].as_ref().expect(STAYS);
             let op = operation(batch, &piece, self.options, self.inserts_first, &mut self.keys);
             let kind = op.kind();
             let contents = matches!(op, Op::Read { .. } | Op::BulkRead { .. });
@@ -225,7 +228,7 @@ impl<'a> Slots<'a> {
                 (Step::Compare, Ok(reply)) => self.compared(piece, &reply),
                 (Step::Expire, Ok(_)) => {
                     self.went_well();
-                    self.done(piece.batch);
+                    self.done(&piece);
                 }
                 (Step::Do | Step::Over, Ok(reply)) => self.written(piece, &reply)?,
                 (_, Err(error)) => self.failed(piece, &error)?,
@@ -252,18 +255,15 @@ impl<'a> Slots<'a> {
             Err(error) => (Err(error.kind), 0, 0),
             Ok(_) if !counts => (Ok(()), 0, 0),
             Ok(reply) => {
-                let records = match (&piece.part, &self.batches[piece.batch]) {
-                    (Part::Some(_, records), _) => Some(&**records),
-                    (_, Some(batch)) => Some(batch.ended.sent()),
-                    _ => None,
+                let sent = self.batch(piece).ended.sent();
+                let all = match &piece.part {
+                    Part::All => sent.bytes(),
+                    Part::One(at) => sent.bytes_of(*at),
+                    Part::Some(_, records) => records.bytes(),
                 };
-                let bytes = match &piece.part {
-                    Part::One(at) => {
-                        records.and_then(|r| r.get(*at)).map_or(0, |(key, body, _)| key.len() + body.len())
-                    }
-                    _ => records.map_or(0, Records::bytes),
-                };
-                (Ok(()), self.len(piece) - reply.as_reply().rejects.len(), bytes)
+                let rejects = reply.as_reply().rejects;
+                let rejected: usize = rejects.iter().map(|reject| sent.bytes_of(piece.position(reject.item))).sum();
+                (Ok(()), self.len(piece) - rejects.len(), all - rejected)
             }
         };
         let service_ns = self.clock.now_ns() - sent_ns;
@@ -298,7 +298,7 @@ impl<'a> Slots<'a> {
     }
 
     fn verb(&self, piece: &Piece) -> Verb {
-        self.batches[piece.batch].as_ref().map_or(self.options.verb, |batch| batch.verb)
+        self.batch(piece).verb
     }
 
     fn written(&mut self, piece: Piece, reply: &OwnedReply) -> Result<(), TransferError> {
@@ -334,9 +334,7 @@ impl<'a> Slots<'a> {
         if verb == Verb::Delete {
             let there = reply.documents as usize + reply.rejects.len();
             let absent = self.len(&piece).saturating_sub(there) as u64;
-            if let Some(batch) = &mut self.batches[piece.batch] {
-                batch.ended.skipped += absent;
-            }
+            self.batch_mut(&piece).ended.skipped += absent;
         }
         self.expire(&piece, |item| !reply.rejects.iter().any(|reject| reject.item == item));
         // Where much is there already, trying the insert first costs more than it saves.
@@ -350,7 +348,7 @@ impl<'a> Slots<'a> {
             }
         }
         self.try_some_again(&piece, &again, &whys);
-        self.done(piece.batch);
+        self.done(&piece);
         Ok(())
     }
 
@@ -361,7 +359,7 @@ impl<'a> Slots<'a> {
         let rows = reply.rows.unwrap_or_default();
         let stored: HashMap<&str, &[u8]> = rows.iter().collect();
         let length = self.len(&piece);
-        let Some(batch) = &mut self.batches[piece.batch] else { return };
+        let batch = self.batch(&piece);
         let same = |item: usize| {
             let (key, body, _) = batch.ended.sent().get(piece.position(item)).unwrap_or_default();
             let hash = |body: &[u8]| hash::of_record(key, body, self.own, true);
@@ -387,7 +385,7 @@ impl<'a> Slots<'a> {
                 )),
             }
         }
-        batch.ended.there_already += equal.len() as u64;
+        self.batch_mut(&piece).ended.there_already += equal.len() as u64;
         self.expire(&piece, |item| equal.contains(&item));
         for (item, error) in refused {
             self.refuse(&piece, item, &error);
@@ -396,17 +394,16 @@ impl<'a> Slots<'a> {
             self.narrow();
         }
         self.try_some_again(&piece, &again, &whys);
-        self.done(piece.batch);
+        self.done(&piece);
     }
 
     /// What is written gets its expiry, where it has one.
     pub(super) fn expire(&mut self, piece: &Piece, is_written: impl Fn(usize) -> bool) {
-        let Some(batch) = self.batches[piece.batch].as_ref().filter(|batch| batch.verb.expires()) else { return };
+        let batch = self.batch(piece);
         let has_one =
             |position: usize| self.options.expiry.is_some() || batch.ended.records.mark_of(position).expiry.is_some();
-        let length = self.len(piece);
-        let positions: Vec<usize> = (0..length)
-            .filter(|item| is_written(*item))
+        let positions: Vec<usize> = (0..self.len(piece))
+            .filter(|item| batch.verb.expires() && is_written(*item))
             .map(|item| piece.position(item))
             .filter(|position| has_one(*position))
             .collect();
@@ -457,7 +454,7 @@ impl<'a> Slots<'a> {
                 let mut part = self.part(&piece, &all);
                 part.step = if verb == Verb::Insert { Step::Compare } else { Step::Over };
                 self.add(part);
-                self.done(piece.batch);
+                self.done(&piece);
                 Ok(())
             }
             _ => self.give_up(piece, error),
@@ -473,7 +470,7 @@ impl<'a> Slots<'a> {
             let part = self.part(piece, half);
             self.add(part);
         }
-        self.done(piece.batch);
+        self.done(piece);
     }
 
     /// Refuses all records of a piece.
@@ -482,7 +479,7 @@ impl<'a> Slots<'a> {
         for position in 0..self.len(&piece) {
             self.refuse(&piece, position, error);
         }
-        self.done(piece.batch);
+        self.done(&piece);
         Ok(())
     }
 
@@ -505,13 +502,7 @@ impl<'a> Slots<'a> {
                 Ok(())
             }
             Some(piece) if !many && (others || cut && since) => self.give_up(piece, error),
-            Some(piece) => Err(of_store(
-                self.store,
-                StoreError::Unreachable(format!(
-                    "given up after {} tries: {error}; what was copied stays, go on with --resume",
-                    piece.tries.failed
-                )),
-            )),
+            Some(piece) => Err(of_store(self.store, given_up(&piece.tries, &error.to_string()))),
         }
     }
 
@@ -545,9 +536,7 @@ impl<'a> Slots<'a> {
         match self.put_off(part) {
             None => {
                 // Beside what is left of the piece.
-                if let Some(batch) = &mut self.batches[piece.batch] {
-                    batch.pieces += 1;
-                }
+                self.batch_mut(piece).pieces += 1;
             }
             Some(mut part) => {
                 // Its last try is counted where it is refused.
@@ -561,19 +550,17 @@ impl<'a> Slots<'a> {
 
     /// Puts a piece off until its next try; gives it back where that was the last.
     fn put_off(&mut self, mut piece: Piece) -> Option<Piece> {
-        let Some(due_ns) = piece.tries.next_ns(&self.options.retry, self.clock.now_ns(), &mut self.draw) else {
+        let Some(due_ns) = piece.tries.next_ns(&self.options.access.retry, self.clock.now_ns(), &mut self.draw) else {
             return Some(piece);
         };
-        if let Some(batch) = &mut self.batches[piece.batch] {
-            batch.ended.retries += 1;
-        }
+        self.batch_mut(&piece).ended.retries += 1;
         self.waiting.push((due_ns, piece));
         None
     }
 
     fn len(&self, piece: &Piece) -> usize {
         match &piece.part {
-            Part::All => self.batches[piece.batch].as_ref().map_or(0, |batch| batch.ended.records.len()),
+            Part::All => self.batch(piece).ended.records.len(),
             Part::One(_) => 1,
             Part::Some(positions, _) => positions.len(),
         }
@@ -583,9 +570,7 @@ impl<'a> Slots<'a> {
     fn part(&self, piece: &Piece, items: &[usize]) -> Piece {
         let positions: Vec<usize> = items.iter().map(|item| piece.position(*item)).collect();
         let mut records = Records::new();
-        if let Some(batch) = &self.batches[piece.batch] {
-            batch.ended.sent().pick(positions.iter().copied(), &mut records);
-        }
+        self.batch(piece).ended.sent().pick(positions.iter().copied(), &mut records);
         Piece {
             batch: piece.batch,
             part: Part::Some(positions, Box::new(records)),
@@ -595,26 +580,30 @@ impl<'a> Slots<'a> {
     }
 
     fn add(&mut self, piece: Piece) {
-        if let Some(batch) = &mut self.batches[piece.batch] {
-            batch.pieces += 1;
-        }
+        self.batch_mut(&piece).pieces += 1;
         self.ready.push_front(piece);
     }
 
-    pub(super) fn done(&mut self, batch: usize) {
-        if let Some(batch) = &mut self.batches[batch] {
-            batch.pieces -= 1;
-        }
+    pub(super) fn done(&mut self, piece: &Piece) {
+        self.batch_mut(piece).pieces -= 1;
+    }
+
+    pub(super) fn batch(&self, piece: &Piece) -> &Batch {
+        self.batches[piece.batch].as_ref().expect(STAYS)
+    }
+
+    pub(super) fn batch_mut(&mut self, piece: &Piece) -> &mut Batch {
+        self.batches[piece.batch].as_mut().expect(STAYS)
     }
 
     fn refuse(&mut self, piece: &Piece, position: usize, error: &OpError) {
-        let Some(batch) = &mut self.batches[piece.batch] else { return };
-        batch.ended.refused.push(Refusal {
+        let refusal = Refusal {
             position: piece.position(position),
             kind: error.kind,
             why: error.message.to_string(),
             tries: piece.tries.failed + 1,
-        });
+        };
+        self.batch_mut(piece).ended.refused.push(refusal);
     }
 
     /// Takes a batch, with whose records this is done.
@@ -625,6 +614,7 @@ impl<'a> Slots<'a> {
         });
         let (mut steps, mut refused, mut expired) = (Vec::new(), Vec::new(), Vec::new());
         let (mut changed, mut without_own) = (Vec::new(), 0);
+        let mut refuse = |position, why| refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
         for position in 0..records.len() {
             match self.first_step(verb, &records, position) {
                 Ok(Some(Step::Do)) if verb.body() == Body::Json && verb != Verb::Delete => {
@@ -636,14 +626,12 @@ impl<'a> Slots<'a> {
                             without_own += u64::from(lost);
                             steps.push((position, Step::Do));
                         }
-                        Fate::Rejected(why) => {
-                            refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
-                        }
+                        Fate::Rejected(why) => refuse(position, why),
                     }
                 }
                 Ok(Some(step)) => steps.push((position, step)),
                 Ok(None) => expired.push(position),
-                Err(why) => refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 }),
+                Err(why) => refuse(position, why),
             }
         }
         let whole = refused.is_empty() && expired.is_empty();
@@ -706,11 +694,6 @@ impl<'a> Slots<'a> {
         let due = self.waiting.iter().map(|(due_ns, _)| *due_ns);
         deadlines.chain(due).chain(self.session.wake_at_ns()).min().unwrap_or(u64::MAX)
     }
-}
-
-/// Whether trying again may help.
-fn is_for_now(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown)
 }
 
 /// Why an insert in whose way a document stands was not compared with it.

@@ -6,8 +6,8 @@ use super::*;
 use crate::records::Origin;
 use crate::session::{self, SessionRequest};
 
-/// What becomes of the window when a request of ten records is answered so, out of a window of 2.
-fn window_after(rejects: &[(usize, ErrorKind)]) -> f64 {
+/// A session after a request for ten records, of which some were rejected.
+fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(Slots<'_>) -> T) -> T {
     let memory = MemoryStore::new();
     let store: &dyn AnyStore = &memory;
     let layout = CollectionLayout { name: "books".into(), body: Body::Json, indexes: Vec::new(), existing: None };
@@ -15,8 +15,8 @@ fn window_after(rejects: &[(usize, ErrorKind)]) -> f64 {
     let durability = store.capabilities().durability.first().map(|(d, _)| *d);
     let options = StoreSinkOptions { in_flight: 8, durability, ..StoreSinkOptions::new("books") };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let request = SessionRequest { durability, timeout: options.timeout, in_flight: 8 };
-    let (session, clock) = runtime.block_on(session::open_again(store, &request, &options.retry)).unwrap();
+    let request = SessionRequest { durability, access: options.access, in_flight: 8 };
+    let (session, clock) = runtime.block_on(session::open_again(store, &request)).unwrap();
     let mut slots = Slots::new(store, session, clock, &options, false);
     let mut records = Records::new();
     (0..10).for_each(|n| records.push(&format!("k{n}"), b"{}", Origin::default()));
@@ -26,8 +26,24 @@ fn window_after(rejects: &[(usize, ErrorKind)]) -> f64 {
         rejects.iter().map(|(item, kind)| Reject { item: *item, error: OpError::new(*kind, "so") }).collect();
     let written = 10 - rejects.len() as u32;
     let piece = Piece::of(0, Part::All, Step::Over);
-    slots.written(piece, &OwnedReply::documents(written).rejects(rejects)).unwrap();
-    slots.window
+    let reply = OwnedReply::documents(written).rejects(rejects);
+    slots.measure(&piece, OpKind::BulkUpsert, 0, &Ok(reply.clone()));
+    slots.written(piece, &reply).unwrap();
+    see(slots)
+}
+
+fn window_after(rejects: &[(usize, ErrorKind)]) -> f64 {
+    after(rejects, |slots| slots.window)
+}
+
+#[test]
+fn what_was_rejected_is_not_measured_as_written() {
+    let measured = after(&[(1, ErrorKind::Temporary), (8, ErrorKind::Refused)], |mut slots| {
+        let mut requests = Vec::new();
+        slots.requests(&mut requests);
+        requests.iter().map(|request| (request.records, request.bytes)).collect::<Vec<_>>()
+    });
+    assert_eq!(measured, [(8, 8 * "k0{}".len() as u64)]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Records into a collection of a store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use storebench_core::store::{
@@ -17,7 +16,7 @@ use super::{Again, Rewrite, Sink, Writer};
 use crate::error::TransferError;
 use crate::jq::Jq;
 use crate::measure::{RequestKinds, Writes};
-use crate::retry::RetryPolicy;
+use crate::retry::Access;
 use crate::session::{self, SessionRequest, of_store};
 use crate::shape::Expiry;
 use crate::source::Room;
@@ -47,58 +46,56 @@ pub enum Verb {
     Touch,
 }
 
+/// Each verb's name, the operation of a store that does it, and what it does.
+const VERBS: [(Verb, &str, OpKind, &str); 9] = [
+    (Verb::Upsert, "upsert", OpKind::BulkUpsert, "Store it, whether or not its key exists"),
+    (Verb::Insert, "insert", OpKind::BulkInsert, "Store it; a key that exists is refused"),
+    (Verb::Replace, "replace", OpKind::Replace, "Store it where its key exists; others are refused"),
+    (Verb::Append, "append", OpKind::Append, "Add its text (see --value) behind the stored one"),
+    (Verb::Prepend, "prepend", OpKind::Prepend, "Add its text (see --value) before the stored one"),
+    (Verb::Delete, "delete", OpKind::BulkDelete, "Remove the document with its key"),
+    (Verb::Merge, "merge", OpKind::MergePatch, "Merge it into the stored document (JSON Merge Patch, RFC 7396)"),
+    (Verb::Counter, "counter", OpKind::Counter, "Add its integer (see --value) to the stored one"),
+    (Verb::Touch, "touch", OpKind::Touch, "Let the stored document expire (see --expiry)"),
+];
+
+const _: () = {
+    let mut at = 0;
+    while at < VERBS.len() {
+        assert!(VERBS[at].0 as usize == at, "in the order of the enum");
+        at += 1;
+    }
+};
+
 impl Verb {
-    /// Every verb, in the order tables show them.
-    pub const ALL: [Self; 9] = [
-        Self::Upsert,
-        Self::Insert,
-        Self::Replace,
-        Self::Append,
-        Self::Prepend,
-        Self::Delete,
-        Self::Merge,
-        Self::Counter,
-        Self::Touch,
-    ];
+    /// Every verb with what it does, in the order tables show them.
+    pub fn all() -> impl Iterator<Item = (Self, &'static str)> {
+        VERBS.into_iter().map(|(verb, .., what)| (verb, what))
+    }
 
     /// The name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Upsert => "upsert",
-            Self::Insert => "insert",
-            Self::Replace => "replace",
-            Self::Append => "append",
-            Self::Prepend => "prepend",
-            Self::Delete => "delete",
-            Self::Merge => "merge",
-            Self::Counter => "counter",
-            Self::Touch => "touch",
-        }
+        VERBS[self as usize].1
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        VERBS.into_iter().find(|(_, known, ..)| *known == name).map(|(verb, ..)| verb)
     }
 
     /// Those that a record may ask for itself: those that work on collections of JSON.
     pub fn by_record() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|verb| verb.body() == Body::Json)
+        Self::all().map(|(verb, _)| verb).filter(|verb| verb.body() == Body::Json)
     }
 
     /// The one of this name, where a record may ask for it.
     pub(crate) fn of_record(name: &str) -> Option<Self> {
-        Self::by_record().find(|verb| verb.name() == name)
+        Self::named(name).filter(|verb| verb.body() == Body::Json)
     }
 
     /// The operation of a store that does it.
     pub(crate) fn kind(self) -> OpKind {
-        match self {
-            Self::Upsert => OpKind::BulkUpsert,
-            Self::Insert => OpKind::BulkInsert,
-            Self::Replace => OpKind::Replace,
-            Self::Append => OpKind::Append,
-            Self::Prepend => OpKind::Prepend,
-            Self::Delete => OpKind::BulkDelete,
-            Self::Merge => OpKind::MergePatch,
-            Self::Counter => OpKind::Counter,
-            Self::Touch => OpKind::Touch,
-        }
+        VERBS[self as usize].2
     }
 
     /// Whether one request carries many records.
@@ -179,10 +176,8 @@ pub struct StoreSinkOptions {
     pub in_flight: u32,
     /// What an acknowledged write survives; none for the strongest that the store promises up to `fsync`.
     pub durability: Option<Durability>,
-    /// How long one try may take.
-    pub timeout: Duration,
-    /// How what fails for now is tried again.
-    pub retry: RetryPolicy,
+    /// How long one try may take, and how what fails for now is tried again.
+    pub access: Access,
     /// So many records may be rejected: a store that fails more of them one after another is taken to be
     /// broken, and the copy ends.
     pub may_fail: u64,
@@ -208,8 +203,7 @@ impl StoreSinkOptions {
             batch_bytes: None,
             in_flight: 1,
             durability: None,
-            timeout: Duration::from_secs(10),
-            retry: RetryPolicy::default(),
+            access: Access::default(),
             may_fail: 0,
         }
     }
@@ -222,7 +216,7 @@ impl StoreSinkOptions {
     /// Requests that may be sent.
     fn kinds(&self, inserts_first: bool) -> Vec<OpKind> {
         let mut kinds: Vec<OpKind> = match (&self.merge, self.by_record) {
-            (_, true) => Verb::ALL.iter().map(|verb| verb.kind()).collect(),
+            (_, true) => Verb::all().map(|(verb, _)| verb.kind()).collect(),
             (Some(_), false) => Vec::new(),
             (None, false) => vec![self.verb.kind()],
         };
@@ -397,8 +391,13 @@ impl StoreSink {
         }
     }
 
+    fn written(&self, deleted: bool) -> StoreTarget {
+        let (store, access) = (Arc::clone(&self.store), self.options.access);
+        StoreTarget { store, collection: self.options.id(), deleted, access }
+    }
+
     fn request(options: &StoreSinkOptions) -> SessionRequest {
-        SessionRequest { durability: options.durability, timeout: options.timeout, in_flight: options.in_flight }
+        SessionRequest { durability: options.durability, access: options.access, in_flight: options.in_flight }
     }
 }
 
@@ -433,7 +432,7 @@ impl Sink for StoreSink {
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
             let request = Self::request(&self.options);
-            let (session, clock) = session::open_again(&*self.store, &request, &self.options.retry).await?;
+            let (session, clock) = session::open_again(&*self.store, &request).await?;
             let slots = Slots::new(&*self.store, session, clock, &self.options, self.inserts_first);
             let writer: Box<dyn Writer + '_> =
                 if self.options.keeps_order() { Box::new(InOrder::new(slots)) } else { Box::new(slots) };
@@ -466,9 +465,7 @@ impl Sink for StoreSink {
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let verb = self.options.verb;
         Self::verifiable(&*self.store, &self.options)?;
-        let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
-        let collection = self.options.id();
-        Ok(Box::new(StoreTarget { store, collection, deleted: verb == Verb::Delete, timeout }))
+        Ok(Box::new(self.written(verb == Verb::Delete)))
     }
 
     fn mark(&self) -> Option<CopyId> {
@@ -485,8 +482,7 @@ impl Sink for StoreSink {
     }
 
     fn missing(&self, keys: &[&str]) -> Result<Vec<String>, TransferError> {
-        let (store, timeout) = (Arc::clone(&self.store), self.options.timeout);
-        StoreTarget { store, collection: self.options.id(), deleted: false, timeout }.missing(keys)
+        self.written(false).missing(keys)
     }
 
     fn again(&self) -> Again {

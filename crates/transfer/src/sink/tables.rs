@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
@@ -33,13 +32,35 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 /// Rows of a batch, where lines come one by one.
 const BATCH: usize = 8_192;
 
-/// Writes one file.
+/// Records on their way into one file.
 pub(super) struct TableEncoder<'a> {
-    out: Out,
-    decoder: Decoder,
+    out: TableLines,
     rows: Rows<'a>,
     /// Rows of one batch, as lines of JSON.
     lines: Vec<u8>,
+}
+
+impl<'a> TableEncoder<'a> {
+    pub(super) fn new(file: File, options: &'a FileSinkOptions) -> io::Result<Self> {
+        let columns = &options.columns;
+        let rows = Rows::new(columns, options.key_field.as_deref(), false);
+        Ok(Self { out: TableLines::new(file, columns, options.format, 1 << 20)?, rows, lines: Vec::new() })
+    }
+
+    /// Adds records; gives those that do not fit the columns.
+    pub(super) fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
+        let Self { out, rows, lines } = self;
+        lines.clear();
+        let refused = refusals(records, |key, body| rows.object(key, body, lines));
+        out.write(lines)?;
+        out.flush()?;
+        Ok(refused)
+    }
+
+    /// Everything is on disk.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.out.finish()
+    }
 }
 
 enum Out {
@@ -47,78 +68,31 @@ enum Out {
     Arrow(FileWriter<File>),
 }
 
-impl Out {
-    fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        match self {
-            Self::Parquet(out) => out.write(batch).map_err(io::Error::other),
-            Self::Arrow(out) => out.write(batch).map_err(io::Error::other),
-        }
-    }
-}
-
-impl<'a> TableEncoder<'a> {
-    pub(super) fn new(file: File, options: &'a FileSinkOptions) -> io::Result<Self> {
-        let columns = &options.columns;
-        let schema = Arc::new(columns.arrow());
-        let out = if options.format == Format::Arrow {
-            Out::Arrow(arrow_file(file, &schema)?)
-        } else {
-            Out::Parquet(parquet_file(file, &schema)?)
-        };
-        let decoder = ReaderBuilder::new(schema).with_batch_size(1 << 20).build_decoder().map_err(io::Error::other)?;
-        let rows = Rows::new(columns, options.key_field.as_deref(), false);
-        Ok(Self { out, decoder, rows, lines: Vec::new() })
-    }
-
-    /// Adds records; gives those that do not fit the columns.
-    pub(super) fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
-        let Self { rows, lines, .. } = self;
-        lines.clear();
-        let refused = refusals(records, |key, body| rows.object(key, body, lines));
-        let decoded = self.decoder.decode(lines).map_err(io::Error::other)?;
-        if decoded < lines.len() {
-            return Err(io::Error::other("a batch of so many rows does not fit into a table"));
-        }
-        if let Some(batch) = self.decoder.flush().map_err(io::Error::other)? {
-            self.out.write(&batch)?;
-        }
-        Ok(refused)
-    }
-
-    /// Everything is on disk.
-    pub(super) fn finish(self) -> io::Result<()> {
-        match self.out {
-            Out::Parquet(out) => out.into_inner().map_err(io::Error::other)?.sync_all(),
-            Out::Arrow(out) => out.into_inner().map_err(io::Error::other)?.sync_all(),
-        }
-    }
-}
-
-fn parquet_file(file: File, schema: &Arc<Schema>) -> io::Result<ArrowWriter<File>> {
-    let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
-        .build();
-    ArrowWriter::try_new(file, Arc::clone(schema), Some(properties)).map_err(io::Error::other)
-}
-
-/// Lines of JSON on their way into a Parquet file of these columns.
-pub struct ParquetLines {
-    out: ArrowWriter<File>,
+/// Lines of JSON on their way into a file of these columns.
+pub struct TableLines {
+    out: Out,
     decoder: Decoder,
+    /// Rows of a batch.
+    batch: usize,
 }
 
-impl ParquetLines {
-    /// Begins the file.
+impl TableLines {
+    /// Begins a file of Parquet.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn new(file: File, columns: &Columns) -> io::Result<Self> {
+    pub fn parquet(file: File, columns: &Columns) -> io::Result<Self> {
+        Self::new(file, columns, Format::Parquet, BATCH)
+    }
+
+    fn new(file: File, columns: &Columns, format: Format, batch: usize) -> io::Result<Self> {
         let schema = Arc::new(columns.arrow());
-        let out = parquet_file(file, &schema)?;
-        let decoder = ReaderBuilder::new(schema).with_batch_size(BATCH).build_decoder().map_err(io::Error::other)?;
-        Ok(Self { out, decoder })
+        let out = match format {
+            Format::Arrow => Out::Arrow(arrow_file(file, &schema)?),
+            _ => Out::Parquet(parquet_file(file, &schema)?),
+        };
+        let decoder = ReaderBuilder::new(schema).with_batch_size(batch).build_decoder().map_err(io::Error::other)?;
+        Ok(Self { out, decoder, batch })
     }
 
     /// Adds lines; each has to fit the columns.
@@ -129,7 +103,7 @@ impl ParquetLines {
         while !lines.is_empty() {
             let taken = self.decoder.decode(lines).map_err(io::Error::other)?;
             lines = &lines[taken..];
-            if taken == 0 || self.decoder.len() >= BATCH {
+            if taken == 0 || self.decoder.len() >= self.batch {
                 self.flush()?;
             }
         }
@@ -137,9 +111,10 @@ impl ParquetLines {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self.decoder.flush().map_err(io::Error::other)? {
-            Some(batch) => self.out.write(&batch).map_err(io::Error::other),
-            None => Ok(()),
+        let Some(batch) = self.decoder.flush().map_err(io::Error::other)? else { return Ok(()) };
+        match &mut self.out {
+            Out::Parquet(out) => out.write(&batch).map_err(io::Error::other),
+            Out::Arrow(out) => out.write(&batch).map_err(io::Error::other),
         }
     }
 
@@ -149,8 +124,21 @@ impl ParquetLines {
     /// It cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
-        self.out.into_inner().map_err(io::Error::other)?.sync_all()
+        let file = match self.out {
+            Out::Parquet(out) => out.into_inner().map_err(io::Error::other)?,
+            Out::Arrow(out) => out.into_inner().map_err(io::Error::other)?,
+        };
+        file.sync_all()
     }
+}
+
+fn parquet_file(file: File, schema: &Arc<Schema>) -> io::Result<ArrowWriter<File>> {
+    let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .build();
+    ArrowWriter::try_new(file, Arc::clone(schema), Some(properties)).map_err(io::Error::other)
 }
 
 /// A file of Arrow IPC, packed with LZ4 as others write it.

@@ -1,42 +1,33 @@
 //! Comma- and tab-separated values: a record for each row, a field for each column.
 
+use std::borrow::Cow;
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
 use super::quotes::Quotes;
+use super::reader::{Bad, FileRecords, FoundRecord};
 use super::unpack::Damage;
-use super::{Reader, Room, Unreadable};
 use crate::columns::{ColumnTypes, Kind, OVERFLOW};
 use crate::error::TransferError;
-use crate::records::{Origin, Records};
-use crate::shape::{Maker, members};
+use crate::shape::members::{self, ObjectWriter};
 
-pub(super) struct CsvReader<'a, R> {
+pub(super) struct CsvRecords<R> {
     rows: csv::Reader<Quotes<R>>,
     row: csv::ByteRecord,
     /// The row behind it, where it had to be known whether there is one.
     ahead: Option<csv::ByteRecord>,
     damage: Damage,
     columns: Vec<(String, Kind)>,
-    maker: Maker<'a>,
-    file: u32,
     name: String,
     json: Vec<u8>,
-    read: Arc<AtomicU64>,
 }
 
-impl<'a, R: Read> CsvReader<'a, R> {
+impl<R: Read> CsvRecords<R> {
     /// Reads the first row, which names the columns.
     pub(super) fn new(
         (input, damage): (R, Damage),
         delimiter: u8,
         types: &ColumnTypes,
-        maker: Maker<'a>,
-        file: u32,
         name: String,
-        read: Arc<AtomicU64>,
     ) -> Result<Self, TransferError> {
         let mut rows = csv::ReaderBuilder::new()
             .delimiter(delimiter)
@@ -64,16 +55,16 @@ impl<'a, R: Read> CsvReader<'a, R> {
             )));
         }
         let (row, ahead) = (csv::ByteRecord::new(), None);
-        Ok(Self { rows, row, ahead, damage, columns, maker, file, name, json: Vec::new(), read })
+        Ok(Self { rows, row, ahead, damage, columns, name, json: Vec::new() })
     }
 
-    /// The next row; whether it is one, and whether it was cut: the last before where the file is damaged may be.
-    fn next(&mut self) -> Result<(bool, bool), TransferError> {
+    /// Goes to the next row; whether it was cut: the last before where the file is damaged may be.
+    fn row(&mut self) -> Result<Option<bool>, TransferError> {
         match self.ahead.take() {
             Some(ahead) => self.row = ahead,
             None => {
                 if !self.rows.read_byte_record(&mut self.row).map_err(|e| self.broken(&e))? {
-                    return self.damage.found().map_or(Ok((false, false)), Err);
+                    return self.damage.found().map_or(Ok(None), Err);
                 }
             }
         }
@@ -81,11 +72,11 @@ impl<'a, R: Read> CsvReader<'a, R> {
             let mut ahead = csv::ByteRecord::new();
             match self.rows.read_byte_record(&mut ahead) {
                 Ok(true) => self.ahead = Some(ahead),
-                Ok(false) => return Ok((true, !self.rows.get_ref().is_at_row())),
+                Ok(false) => return Ok(Some(!self.rows.get_ref().is_at_row())),
                 Err(_) => {}
             }
         }
-        Ok((true, false))
+        Ok(Some(false))
     }
 
     fn broken(&self, error: &csv::Error) -> TransferError {
@@ -114,22 +105,17 @@ impl<'a, R: Read> CsvReader<'a, R> {
             return Err(format!("the row has {} fields, and the first row {}", self.row.len(), self.columns.len()));
         }
         self.json.clear();
-        self.json.push(b'{');
+        let mut object = ObjectWriter::new(&mut self.json);
         let mut overflow = None;
         for ((column, kind), field) in self.columns.iter().zip(&self.row) {
             if *kind == Kind::Overflow {
                 overflow = Some(field).filter(|field| !field.is_empty());
                 continue;
             }
-            if self.json.len() > 1 {
-                self.json.push(b',');
-            }
-            members::write_string(column, &mut self.json);
-            self.json.push(b':');
             let field = std::str::from_utf8(field).map_err(|_| format!("column `{column}` is not UTF-8"))?;
-            kind.write_json(field, &mut self.json).map_err(|what| format!("column `{column}`: {what}"))?;
+            kind.write_json(field, object.name(column)).map_err(|what| format!("column `{column}`: {what}"))?;
         }
-        self.json.push(b'}');
+        object.end();
         if let Some(overflow) = overflow {
             let row = std::str::from_utf8(&self.json).map_err(|e| e.to_string())?;
             let merged = std::str::from_utf8(overflow).ok().and_then(|more| members::merge(row, &[], Some(more)).ok());
@@ -141,12 +127,6 @@ impl<'a, R: Read> CsvReader<'a, R> {
         }
         Ok(())
     }
-
-    /// The row as it is told where it is rejected.
-    fn text(&self) -> String {
-        let fields: Vec<String> = self.row.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
-        serde_json::to_string(&fields).unwrap_or_default()
-    }
 }
 
 fn broken(name: &str, error: &csv::Error) -> TransferError {
@@ -156,36 +136,20 @@ fn broken(name: &str, error: &csv::Error) -> TransferError {
     }
 }
 
-impl<R: Read> Reader for CsvReader<'_, R> {
-    fn poll_read(
-        &mut self,
-        _: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
-        while into.has_room(room) {
-            let cut = match self.next() {
-                Ok((true, cut)) => cut,
-                Ok((false, _)) => return Poll::Ready(Ok(false)),
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            let origin = Origin { unit: self.file, at: self.row.position().map_or(0, csv::Position::byte) };
-            let whole =
-                if cut { Err("the file ends in the middle of this row (truncated?)".to_owned()) } else { Ok(()) };
-            let made = whole.and_then(|()| self.object()).and_then(|()| {
-                let json = std::str::from_utf8(&self.json).map_err(|e| e.to_string())?;
-                self.maker.text(json, origin, into)
-            });
-            if let Err(why) = made {
-                let exact = self.row.iter().all(|field| std::str::from_utf8(field).is_ok());
-                bad.push(Unreadable { origin, key: None, why, text: self.text(), exact });
-            }
-        }
-        Poll::Ready(Ok(true))
+impl<R: Read> FileRecords for CsvRecords<R> {
+    fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError> {
+        let Some(cut) = self.row()? else { return Ok(None) };
+        let at = self.row.position().map_or(0, csv::Position::byte);
+        let whole = if cut { Err("the file ends in the middle of this row (truncated?)".to_owned()) } else { Ok(()) };
+        let made = whole.and_then(|()| self.object());
+        let json = made.and_then(|()| std::str::from_utf8(&self.json).map_err(|e| e.to_string()));
+        Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false }))))
     }
 
-    fn bytes(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
+    /// The row as its fields.
+    fn told(&mut self, bad: Bad) -> Bad {
+        let fields: Vec<_> = self.row.iter().map(String::from_utf8_lossy).collect();
+        let exact = fields.iter().all(|field| matches!(field, Cow::Borrowed(_)));
+        Bad { why: bad.why, text: serde_json::to_string(&fields).unwrap_or_default(), exact }
     }
 }

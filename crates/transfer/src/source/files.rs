@@ -6,21 +6,21 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
 use storebench_core::store::LocalFuture;
 
-use super::array::ArrayReader;
-use super::csv::CsvReader;
+use super::array::ArrayRecords;
+use super::csv::CsvRecords;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
+use super::reader::{Bad, FileReading, FileRecords, FoundRecord};
 use super::unpack::{Damage, UpToDamage, cut_off, unpacked};
-use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, tables};
+use super::{Part, Reader, Snapshot, Source, Split, tables};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
-use crate::place::{Found, Place};
-use crate::records::{Origin, Records};
-use crate::shape::{Maker, Shape};
+use crate::place::{FileLocation, InspectedFile};
+use crate::records::Origin;
+use crate::shape::Shape;
 
 /// A part of a file is about so large: small enough that a resume repeats little, large enough that ending
 /// one costs nothing.
@@ -43,13 +43,19 @@ pub enum Packing {
 }
 
 impl Packing {
+    /// The name, and what such files begin with.
+    pub(crate) fn told_by(self) -> (&'static str, &'static [u8]) {
+        match self {
+            Self::Plain => ("", &[]),
+            Self::Gzip => ("gzip", &[0x1f, 0x8b]),
+            Self::Zstd => ("zstd", &[0x28, 0xb5, 0x2f, 0xfd]),
+        }
+    }
+
     /// What the first bytes of a file tell.
     pub(crate) fn of_magic(first: &[u8]) -> Self {
-        match first {
-            [0x1f, 0x8b, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            _ => Self::Plain,
-        }
+        let fits = |packing: &Self| first.starts_with(packing.told_by().1);
+        [Self::Gzip, Self::Zstd].into_iter().find(fits).unwrap_or(Self::Plain)
     }
 
     /// What a file's name tells.
@@ -64,17 +70,13 @@ impl Packing {
     /// Whether a file that is packed, by its name, ends before its first bytes could tell: what is packed is
     /// never empty.
     fn is_cut_off(name: &str, first: &[u8]) -> bool {
-        let magic: &[u8] = match Self::of_name(name) {
-            Self::Plain => &[],
-            Self::Gzip => &[0x1f, 0x8b],
-            Self::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],
-        };
+        let (_, magic) = Self::of_name(name).told_by();
         first.len() < magic.len() && magic.starts_with(first)
     }
 }
 
 struct InputFile {
-    found: Found,
+    found: InspectedFile,
     packing: Packing,
     format: Format,
 }
@@ -83,19 +85,19 @@ impl InputFile {
     /// Refuses a file that is not packed as its name says. What HTTP servers send may be unpacked on the way.
     fn check_packing(&self) -> Result<(), TransferError> {
         let (name, first) = (self.found.place.to_string(), &self.found.first);
-        let named = match Packing::of_name(&name) {
-            Packing::Gzip => "gzip",
-            Packing::Zstd => "zstd",
-            Packing::Plain => return Ok(()),
-        };
-        if self.packing == Packing::of_name(&name) || Packing::is_cut_off(&name, first) || name.starts_with("http") {
+        let named = Packing::of_name(&name);
+        if named == Packing::Plain
+            || self.packing == named
+            || Packing::is_cut_off(&name, first)
+            || name.starts_with("http")
+        {
             return Ok(());
         }
         let content = match self.packing {
-            Packing::Gzip => "gzip".to_owned(),
-            Packing::Zstd => "zstd".to_owned(),
             Packing::Plain => format!("neither gzip nor zstd; it begins with `{}`", first.escape_ascii()),
+            packing => packing.told_by().0.to_owned(),
         };
+        let (named, _) = named.told_by();
         Err(TransferError::BadInput(format!(
             "{name}: its name says {named}, but its content is {content}. Get the file again, or rename it to what it holds"
         )))
@@ -128,14 +130,17 @@ impl FileSource {
     ///
     /// # Errors
     /// Which one is not there or no file.
-    pub fn open<P: Clone + Into<Place>>(places: &[P], options: FileSourceOptions) -> Result<Self, TransferError> {
-        let places: Vec<Place> = places.iter().cloned().map(Into::into).collect();
-        let input = |found: Found| InputFile {
+    pub fn open<P: Clone + Into<FileLocation>>(
+        places: &[P],
+        options: FileSourceOptions,
+    ) -> Result<Self, TransferError> {
+        let places: Vec<FileLocation> = places.iter().cloned().map(Into::into).collect();
+        let input = |found: InspectedFile| InputFile {
             packing: Packing::of_magic(&found.first),
             format: options.format.unwrap_or_else(|| Format::of_name(&found.place.to_string())),
             found,
         };
-        let files: Vec<InputFile> = Place::look(&places)?.into_iter().map(input).collect();
+        let files: Vec<InputFile> = FileLocation::look(&places)?.into_iter().map(input).collect();
         files.iter().try_for_each(InputFile::check_packing)?;
         files.iter().try_for_each(|file| file.format.check(&file.found.place.to_string()))?;
         let source = Self { files, stdin: None, options, counted: Mutex::default() };
@@ -321,7 +326,8 @@ impl Source for FileSource {
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
                     let found = &self.files[file as usize].found;
-                    return tables::read(self.format(file), found, group, shape.maker(), file);
+                    let reading = FileReading { maker: shape.maker(), file, read: Arc::default() };
+                    return tables::read(self.format(file), found, group, reading);
                 }
                 Part::Keys { .. } | Part::View { .. } | Part::ViewRows { .. } | Part::Walk { .. } | Part::Query => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
@@ -370,24 +376,24 @@ impl FileSource {
         read: Arc<AtomicU64>,
         shape: &'a Shape,
     ) -> Result<Box<dyn Reader + 'a>, TransferError> {
-        let (name, maker) = (self.name(file), shape.maker());
+        let (name, reading) = (self.name(file), FileReading { maker: shape.maker(), file, read });
         if self.format(file) == Format::Arrow {
-            return tables::read_stream(input, maker, file, name);
+            return tables::read_stream(input, name, reading);
         }
         let (input, damage) = UpToDamage::new(input);
         Ok(match self.format(file) {
-            Format::Json => Box::new(ArrayReader::new(input, damage, maker, file, name, read)),
+            Format::Json => reading.of(ArrayRecords::new(input, damage, name)),
             format @ (Format::Csv | Format::Tsv) => {
                 let (types, given) = (&self.options.types, self.options.delimiter);
                 let delimiter = given.unwrap_or(format.delimiter());
-                let reader = CsvReader::new((input, damage), delimiter, types, maker, file, name, read)?;
+                let rows = CsvRecords::new((input, damage), delimiter, types, name)?;
                 if given.is_none() {
-                    reader.check_delimiter()?;
+                    rows.check_delimiter()?;
                 }
-                Box::new(reader)
+                reading.of(rows)
             }
             Format::Jsonl | Format::Parquet | Format::Arrow => {
-                Box::new(LineReader { lines: Lines::new(input, start, end), damage, maker, file, name, read })
+                reading.of(LineRecords { lines: Lines::new(input, start, end), damage, name })
             }
         })
     }
@@ -448,54 +454,34 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-struct LineReader<'a> {
+struct LineRecords {
     lines: Lines<UpToDamage<Box<dyn Read + Send>>>,
     damage: Damage,
-    maker: Maker<'a>,
-    file: u32,
     name: String,
-    read: Arc<AtomicU64>,
 }
 
-impl Reader for LineReader<'_> {
-    fn poll_read(
-        &mut self,
-        _: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
-        while into.has_room(room) {
-            let (at, line) = match self.lines.next() {
-                Ok(Some(found)) => found,
-                Ok(None) => return Poll::Ready(self.damage.found().map_or(Ok(false), Err)),
-                Err(error) => return Poll::Ready(Err(TransferError::read(&self.name, &error))),
-            };
-            let origin = Origin { unit: self.file, at };
-            let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            let (why, text, exact) = match line {
-                Line::Text(text) => match self.maker.text(text, origin, into) {
-                    Ok(()) => continue,
-                    Err(why) => (why, text.to_owned(), true),
-                },
-                Line::NotText(bytes, from) => {
-                    (format!("not UTF-8 from byte {} of the line on", from + 1), lossy(bytes), false)
-                }
-                Line::TooLong(begin) => (
-                    format!("longer than {LONGEST_LINE_BYTES} bytes; given here is its beginning"),
-                    lossy(begin),
-                    false,
-                ),
-            };
-            // The last line has no end: a record that is not whole there was cut.
-            let cut = self.lines.is_open() && (self.damage.found().is_some() || why.contains("EOF while parsing"));
-            let why = if cut { "the file ends in the middle of this record (truncated?)".to_owned() } else { why };
-            bad.push(Unreadable { origin, key: None, why, text, exact });
-        }
-        Poll::Ready(Ok(true))
+impl FileRecords for LineRecords {
+    fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError> {
+        let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let bad = |why, bytes| Err(Bad { why, text: lossy(bytes), exact: false });
+        Ok(match self.lines.next().map_err(|error| TransferError::read(&self.name, &error))? {
+            None => return self.damage.found().map_or(Ok(None), Err),
+            Some((at, Line::Text(text))) => Some((at, Ok(text))),
+            Some((at, Line::NotText(bytes, from))) => {
+                Some((at, bad(format!("not UTF-8 from byte {} of the line on", from + 1), bytes)))
+            }
+            Some((at, Line::TooLong(begin))) => {
+                let why = format!("longer than {LONGEST_LINE_BYTES} bytes; given here is its beginning");
+                Some((at, bad(why, begin)))
+            }
+        })
     }
 
-    fn bytes(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
+    fn told(&mut self, bad: Bad) -> Bad {
+        // The last line has no end: a record that is not whole there was cut.
+        if self.lines.is_open() && (self.damage.found().is_some() || bad.why.contains("EOF while parsing")) {
+            return Bad { why: "the file ends in the middle of this record (truncated?)".to_owned(), ..bad };
+        }
+        bad
     }
 }

@@ -4,8 +4,10 @@ mod array;
 mod csv;
 mod files;
 mod lines;
+mod pages;
 mod quotes;
-mod rows;
+mod reader;
+mod scan;
 mod store;
 #[cfg(feature = "tables")]
 mod tables;
@@ -21,6 +23,8 @@ pub use store::{StoreSource, StoreSourceOptions, TheirExpiry, ViewSource};
 pub use tables::parquet_rows;
 pub use view_keys::{ViewKeys, ViewKeysError};
 
+use std::borrow::Cow;
+use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
@@ -110,6 +114,14 @@ pub struct Unreadable {
     pub exact: bool,
 }
 
+impl Unreadable {
+    pub(crate) fn of(origin: Origin, key: Option<String>, why: String, bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let exact = matches!(text, Cow::Borrowed(_));
+        Self { origin, key, why, text: text.into_owned(), exact }
+    }
+}
+
 /// Where records come from.
 pub trait Source: Send + Sync {
     /// What it is, in a few words, without secrets.
@@ -188,6 +200,34 @@ pub struct Room {
     pub records: usize,
     /// Bytes, at most, unless one record holds more.
     pub bytes: usize,
+}
+
+/// What a reader gave at once.
+pub(crate) struct Chunk<'a> {
+    pub(crate) records: &'a Records,
+    pub(crate) bad: &'a [Unreadable],
+    /// Whether it was the last.
+    pub(crate) last: bool,
+    /// Bytes read so far.
+    pub(crate) bytes: u64,
+}
+
+/// Reads to the end, or until one chunk is enough; gives whether the end was reached.
+pub(crate) async fn read_to_end(
+    reader: &mut dyn Reader,
+    room: Room,
+    mut each: impl FnMut(Chunk<'_>) -> Result<bool, TransferError>,
+) -> Result<bool, TransferError> {
+    let (mut records, mut bad) = (Records::new(), Vec::new());
+    loop {
+        records.clear();
+        bad.clear();
+        let last = !poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;
+        let go_on = each(Chunk { records: &records, bad: &bad, last, bytes: reader.bytes() })?;
+        if last || !go_on {
+            return Ok(go_on);
+        }
+    }
 }
 
 /// Reads one split.

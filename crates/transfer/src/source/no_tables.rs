@@ -2,31 +2,29 @@
 
 use std::io::Read;
 
+use super::reader::FileReading;
 use super::{Packing, Reader};
 use crate::error::TransferError;
 use crate::format::Format;
-use crate::place::Found;
-use crate::shape::Maker;
+use crate::place::InspectedFile;
 
-pub(super) fn groups(_: Format, _: Packing, _: &Found) -> Result<Option<Vec<u64>>, TransferError> {
+pub(super) fn groups(_: Format, _: Packing, _: &InspectedFile) -> Result<Option<Vec<u64>>, TransferError> {
     Ok(None)
 }
 
 pub(super) fn read<'a>(
     format: Format,
-    found: &Found,
+    found: &InspectedFile,
     _: u32,
-    _: Maker<'a>,
-    _: u32,
+    _: FileReading<'a>,
 ) -> Result<Box<dyn Reader + 'a>, TransferError> {
     Err(format.absent(&found.place.to_string()))
 }
 
 pub(super) fn read_stream<'a>(
     _: Box<dyn Read + Send>,
-    _: Maker<'a>,
-    _: u32,
     name: String,
+    _: FileReading<'a>,
 ) -> Result<Box<dyn Reader + 'a>, TransferError> {
     Err(Format::Arrow.absent(&name))
 }

@@ -18,7 +18,7 @@ pub(super) struct Quotes<R> {
     input: R,
     name: String,
     delimiter: u8,
-    state: State,
+    state: QuoteState,
     /// Whether a field begins with the next byte, if no quote is open.
     begins: bool,
     /// Whether the last byte ended a line.
@@ -32,7 +32,7 @@ pub(super) struct Quotes<R> {
 }
 
 #[derive(PartialEq)]
-enum State {
+enum QuoteState {
     Outside,
     Inside,
     /// Behind a quote within quotes: it closes the field, or another follows and both are one of its text.
@@ -45,7 +45,7 @@ impl<R: Read> Quotes<R> {
             input,
             name,
             delimiter,
-            state: State::Outside,
+            state: QuoteState::Outside,
             begins: true,
             ended_row: true,
             begun: false,
@@ -57,7 +57,7 @@ impl<R: Read> Quotes<R> {
 
     /// Whether a row ended with the last byte that was read.
     pub(super) fn is_at_row(&self) -> bool {
-        self.ended_row && self.state != State::Inside
+        self.ended_row && self.state != QuoteState::Inside
     }
 
     /// Reads; at first so much that the parser sees a byte order mark whole, for it knows no half of one.
@@ -78,7 +78,7 @@ impl<R: Read> Quotes<R> {
     /// Goes over what was read; nothing is the end. Gives how much of it is right.
     fn look(&mut self, bytes: &[u8]) -> usize {
         if bytes.is_empty() {
-            if self.state == State::Inside {
+            if self.state == QuoteState::Inside {
                 self.fail(self.opened, "the quote with which a field begins here is never closed");
             }
             return 0;
@@ -90,10 +90,10 @@ impl<R: Read> Quotes<R> {
         self.begun = true;
         let (mut at, mut opened) = (first, None);
         while at < bytes.len() {
-            if self.state == State::Behind {
+            if self.state == QuoteState::Behind {
                 self.state = match bytes[at] {
-                    b'"' => State::Inside,
-                    byte if ends(byte) => State::Outside,
+                    b'"' => QuoteState::Inside,
+                    byte if ends(byte) => QuoteState::Outside,
                     _ => {
                         let opened = opened.map_or(self.opened, line_at);
                         let what = format!("text follows the closing quote of a field that begins in line {opened}");
@@ -107,10 +107,10 @@ impl<R: Read> Quotes<R> {
             let Some(found) = memchr(b'"', &bytes[at..]) else { break };
             at += found;
             let begins = if at == first { self.begins } else { ends(bytes[at - 1]) };
-            if self.state == State::Inside {
-                self.state = State::Behind;
+            if self.state == QuoteState::Inside {
+                self.state = QuoteState::Behind;
             } else if begins {
-                self.state = State::Inside;
+                self.state = QuoteState::Inside;
                 opened = Some(at);
             }
             at += 1;

@@ -1,38 +1,29 @@
 //! Documents of a store, in ranges of keys or by the rows of a view.
 
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::atomic::AtomicU32;
 
-use storebench_core::engine::Clock;
-use storebench_core::keys::Rng;
+use storebench_core::engine::RealClock;
 use storebench_core::store::{
-    AnyStore, CollectionId, CollectionLayout, ErrorKind, Existing, Layout, LocalFuture, Namespace, Op, OpError, OpKind,
-    OwnedReply, Prepare, Reply, Request, Rows, RowsKind, Session, StoreError, Token, ViewRows, evenly,
+    AnyStore, CollectionId, CollectionLayout, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare, Rows,
+    RowsKind, StoreError, evenly,
 };
 use storebench_core::workload::Body;
 
-use super::rows::{RowOptions, RowReader};
-use super::{Part, Reader, Room, Snapshot, Source, Split, Unreadable, ViewKeys};
+use super::pages::{Measured, PageOptions, PageReader, Streamed};
+use super::scan::{FIRST_PAGE, LARGEST_PAGE, Scan, Walk};
+use super::{Part, Reader, Snapshot, Source, Split, ViewKeys};
 use crate::error::TransferError;
-use crate::measure::{self, RequestKinds};
-use crate::records::{Origin, Records};
-use crate::retry::{RetryPolicy, Tries};
-use crate::session::{self, SessionRequest, of_store};
-use crate::shape::{Maker, Shape, Strip};
-use crate::timer::Timer;
+use crate::measure::RequestKinds;
+use crate::records::Origin;
+use crate::retry::Access;
+use crate::session::{self, Asker, of_store};
+use crate::shape::{Shape, Strip};
 
 /// How a copy names the columns that it reads.
 const FROM_COLUMNS: &str =
     "name the columns with --from-key COLUMN and --from-body COLUMN, or read plain columns with --query SQL";
-/// A page is about so large.
-const PAGE_BYTES: u64 = 1 << 20;
-/// Documents of a page, at first and at most.
-const FIRST_PAGE: u32 = 100;
-const LARGEST_PAGE: u32 = 5_000;
-/// Documents of a range's first page, at most: those of the ranges before may have been smaller.
-const LARGEST_FIRST_PAGE: u32 = 500;
 /// Key ranges for each worker, so that one that ends early finds another.
 const RANGES_A_WORKER: u32 = 4;
 
@@ -55,10 +46,8 @@ pub struct StoreSourceOptions {
     pub expiry: TheirExpiry,
     /// Whether attachments may be left behind; otherwise a document that has some is rejected.
     pub drop_attachments: bool,
-    /// How long a page may take.
-    pub timeout: Duration,
-    /// How a page that fails is tried again.
-    pub retry: RetryPolicy,
+    /// How pages are asked for.
+    pub access: Access,
 }
 
 /// What becomes of the expiry that a document has in its source.
@@ -84,12 +73,12 @@ pub struct ViewSource {
 
 /// Documents of one collection.
 pub struct StoreSource {
-    store: Arc<dyn AnyStore>,
-    options: StoreSourceOptions,
-    theirs: bool,
+    pub(super) store: Arc<dyn AnyStore>,
+    pub(super) options: StoreSourceOptions,
+    pub(super) theirs: bool,
     way: Way,
     /// How many documents make a page, as far as is known by now.
-    page: AtomicU32,
+    pub(super) page: AtomicU32,
 }
 
 /// How documents are read.
@@ -119,13 +108,12 @@ impl StoreSourceOptions {
             query: None,
             expiry: TheirExpiry::default(),
             drop_attachments: false,
-            timeout: Duration::from_secs(10),
-            retry: RetryPolicy::default(),
+            access: Access::default(),
         }
     }
 
     /// The collection as sessions know it.
-    fn id(&self) -> CollectionId {
+    pub(super) fn id(&self) -> CollectionId {
         self.prepared.unwrap_or(CollectionId(0))
     }
 }
@@ -338,20 +326,23 @@ impl Source for StoreSource {
                 }
                 _ => None,
             };
+            let (store, retry) = (&*self.store, &self.options.access.retry);
+            let measured = Measured::default();
+            let can = store.capabilities();
+            let options = PageOptions {
+                maker: shape.maker(),
+                strip: Strip::new(can.own_members, can.attachments_member, self.options.drop_attachments),
+                unit: split.number,
+                keyed: !matches!(rows, Some(Rows::Query(_))),
+                again: matches!(rows, Some(Rows::Walk { .. })),
+                expiry: self.options.expiry,
+                measured: Rc::clone(&measured),
+            };
             if let Some(rows) = rows {
-                let store = &*self.store;
                 let begin = async || store.rows(rows).await.map_err(|e| of_store(store, e));
-                let stream = session::again(store, &self.options.retry, begin).await?;
-                let options = RowOptions {
-                    store: &*self.store,
-                    retry: &self.options.retry,
-                    maker: shape.maker(),
-                    unit: split.number,
-                    keyed: !matches!(rows, Rows::Query(_)),
-                    again: matches!(rows, Rows::Walk { .. }),
-                    expiry: self.options.expiry,
-                };
-                return Ok(Box::new(RowReader::new(stream, options)) as Box<dyn Reader + 'a>);
+                let stream = session::again(store, retry, begin).await?;
+                let pages = Streamed { store, stream, retry, clock: RealClock::new(), measured };
+                return Ok(Box::new(PageReader::new(Box::new(pages), options)) as Box<dyn Reader + 'a>);
             }
             let walk = match (&split.part, &self.options.view) {
                 (Part::Keys { start, end }, _) => {
@@ -366,307 +357,13 @@ impl Source for StoreSource {
                 }
                 _ => return Err(TransferError::BadInput("a store is not read by bytes".into())),
             };
-            let request = SessionRequest { durability: None, timeout: self.options.timeout, in_flight: 1 };
-            let (session, clock) = session::open_again(&*self.store, &request, &self.options.retry).await?;
-            let can = self.store.capabilities();
-            let mut scan = Scan {
-                session,
-                clock,
-                source: self,
-                timer: Timer::new(),
-                walk,
-                limit: self.page.load(Ordering::Relaxed).min(LARGEST_FIRST_PAGE),
-                page: None,
-                next: 0,
-                state: State::Idle,
-                token: 0,
-                tries: Tries::default(),
-                draw: Rng::new(u64::from(split.number)),
-                maker: shape.maker(),
-                strip: Strip::new(can.own_members, can.attachments_member, self.options.drop_attachments),
-                embedded: can.embedded,
-                unit: split.number,
-                read: 0,
-                bytes: 0,
-                sent_ns: 0,
-                here_ns: 0,
-                requests: Vec::new(),
-            };
-            scan.ask();
-            Ok(Box::new(scan) as Box<dyn Reader + 'a>)
+            let asker = Asker::open(store, self.options.access).await?;
+            let pages = Scan::new(asker, self, walk, measured);
+            Ok(Box::new(PageReader::new(Box::new(pages), options)) as Box<dyn Reader + 'a>)
         })
     }
 
     fn place(&self, _: &Split, _: Origin) -> String {
         self.describe()
-    }
-}
-
-enum State {
-    /// Nothing is asked for; the range may have ended.
-    Idle,
-    /// A page is under way, until this time at most.
-    Asked { deadline_ns: u64 },
-    /// It failed, and is asked for again at this time.
-    Waits { due_ns: u64 },
-    /// The page is here.
-    Here(Result<OwnedReply, OpError>),
-    /// Nothing more will come.
-    Ended,
-}
-
-/// Where a reader is.
-enum Walk<'a> {
-    /// In a range of keys. Behind a key that was read the next page begins with it.
-    Keys { start: &'a str, end: Option<&'a str>, after: Option<String> },
-    /// Among the rows of a view with one key (the text of a list of it), or all, up to the row of a number.
-    View { view: &'a str, key: Option<String>, skip: u32, end: Option<u32> },
-}
-
-impl Walk<'_> {
-    /// Rows that a page holds though they were read already.
-    fn again(&self) -> u32 {
-        match self {
-            Walk::Keys { after, .. } => u32::from(after.is_some()),
-            Walk::View { .. } => 0,
-        }
-    }
-
-    /// The key that was read last.
-    fn after(&self) -> Option<&str> {
-        match self {
-            Walk::Keys { after, .. } => after.as_deref(),
-            Walk::View { .. } => None,
-        }
-    }
-}
-
-struct Scan<'a> {
-    session: Box<dyn Session>,
-    clock: Arc<dyn Clock>,
-    source: &'a StoreSource,
-    timer: Timer,
-    walk: Walk<'a>,
-    limit: u32,
-    page: Option<OwnedReply>,
-    next: usize,
-    state: State,
-    token: u64,
-    tries: Tries,
-    draw: Rng,
-    maker: Maker<'a>,
-    strip: Strip,
-    embedded: bool,
-    unit: u32,
-    read: u64,
-    bytes: u64,
-    /// When the page was asked for, and when it was seen to be there.
-    sent_ns: u64,
-    here_ns: u64,
-    requests: Vec<measure::Request>,
-}
-
-impl Scan<'_> {
-    fn ask(&mut self) {
-        self.token += 1;
-        let now_ns = self.clock.now_ns();
-        self.tries.begin(now_ns);
-        self.sent_ns = now_ns;
-        let deadline_ns = now_ns + self.source.options.timeout.as_nanos() as u64;
-        self.state = State::Asked { deadline_ns };
-        let limit = self.asked();
-        let op = match &self.walk {
-            Walk::Keys { start, end, after } => Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit },
-            Walk::View { view, key, skip, .. } => {
-                let rows = key.as_deref().map_or(ViewRows::All, ViewRows::Keys);
-                Op::View { view, rows, skip: *skip, limit }
-            }
-        };
-        let request = Request { collection: self.source.options.id(), op, contents: true };
-        let (state, token) = (&mut self.state, self.token);
-        let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-            if given.0 == token {
-                *state = State::Here(result.map(OwnedReply::from));
-            }
-        };
-        self.session.submit(&request, Token(token), &mut out);
-        self.session.flush();
-        self.here_ns = self.clock.now_ns();
-    }
-
-    /// Rows of the page that is asked for, at most.
-    fn asked(&self) -> u32 {
-        match self.walk {
-            Walk::View { skip, end: Some(end), .. } => self.limit.min(end.saturating_sub(skip)),
-            _ => self.limit + self.walk.again(),
-        }
-    }
-
-    fn measure(&mut self, outcome: Result<(), ErrorKind>, records: u64, bytes: u64) {
-        let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
-        let service_ns = self.here_ns.saturating_sub(self.sent_ns);
-        self.requests.push(measure::Request { kind, outcome, service_ns, records, bytes });
-    }
-
-    fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TransferError>> {
-        loop {
-            let now_ns = self.clock.now_ns();
-            match self.state {
-                State::Idle => self.ask(),
-                State::Ended | State::Here(Ok(_)) => return Poll::Ready(Ok(())),
-                State::Waits { due_ns } if due_ns <= now_ns => self.ask(),
-                State::Waits { due_ns } => {
-                    // What connects the session again runs while it is polled.
-                    let _ = self.session.poll(cx, &mut |_: Token, _: Result<Reply<'_>, OpError>| {});
-                    if self.timer.poll(cx, Duration::from_nanos(due_ns - now_ns)).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-                State::Asked { deadline_ns } => {
-                    let (state, token) = (&mut self.state, self.token);
-                    let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-                        if given.0 == token {
-                            *state = State::Here(result.map(OwnedReply::from));
-                        }
-                    };
-                    let _ = self.session.poll(cx, &mut out);
-                    self.here_ns = self.clock.now_ns();
-                    if matches!(self.state, State::Here(_)) {
-                        continue;
-                    }
-                    if now_ns >= deadline_ns {
-                        self.session.abandon(Token(self.token));
-                        self.state =
-                            State::Here(Err(OpError::new(ErrorKind::Temporary, "no answer within the timeout")));
-                        continue;
-                    }
-                    let wake_ns = self.session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
-                    if self.timer.poll(cx, Duration::from_nanos(wake_ns.saturating_sub(now_ns))).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-                State::Here(Err(ref error)) => {
-                    let kind = error.kind;
-                    let again = matches!(error.kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown);
-                    let text = format!("a page of documents could not be read: {error}");
-                    let due_ns =
-                        self.tries.next_ns(&self.source.options.retry, now_ns, &mut self.draw).filter(|_| again);
-                    self.measure(Err(kind), 0, 0);
-                    match due_ns {
-                        Some(due_ns) => self.state = State::Waits { due_ns },
-                        None => {
-                            let error =
-                                if again { session::given_up(&self.tries, &text) } else { StoreError::Failed(text) };
-                            return Poll::Ready(Err(of_store(&*self.source.store, error)));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes the page that has come, and asks for the next one while this one is handed out.
-    fn turn(&mut self) -> Result<(), TransferError> {
-        let State::Here(Ok(page)) = std::mem::replace(&mut self.state, State::Idle) else { return Ok(()) };
-        self.tries = Tries::default();
-        let reply = page.as_reply();
-        let rows = reply.rows.unwrap_or_default();
-        let asked = self.asked();
-        let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
-        let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
-        if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (self.source.theirs, &self.walk, twins) {
-            return broken(format!(
-                "the key `{key}` is in several rows; name a column whose values are unique, or read them by --query"
-            ));
-        }
-        let skip = usize::from(rows.get(0).is_some_and(|(first, _)| Some(first) == self.walk.after()));
-        self.next = skip;
-        let (records, bytes) = (rows.len() - skip, rows.total_bytes() as u64);
-        self.bytes += bytes;
-        let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
-        if last.is_some() && last.as_deref() == self.walk.after() && rows.len() >= asked as usize {
-            return broken("the store gives the same page again and again".into());
-        }
-        let mean = (rows.total_bytes() / rows.len().max(1)).max(1) as u64;
-        // A server may leave out of a page what has gone meanwhile: only where nothing new comes is the end.
-        let more = if self.embedded { rows.len() >= asked as usize } else { records > 0 };
-        self.page = Some(page);
-        self.measure(Ok(()), records as u64, bytes);
-        match last.filter(|_| more) {
-            None => self.state = State::Ended,
-            Some(last) => {
-                match &mut self.walk {
-                    Walk::Keys { after, .. } => *after = Some(last),
-                    Walk::View { skip, end, .. } => {
-                        *skip += asked;
-                        if end.is_some_and(|end| *skip >= end) {
-                            self.state = State::Ended;
-                            return Ok(());
-                        }
-                    }
-                }
-                self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
-                self.source.page.store(self.limit, Ordering::Relaxed);
-                self.ask();
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Reader for Scan<'_> {
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
-        loop {
-            if let Some(page) = &self.page {
-                let rows = page.as_reply().rows.unwrap_or_default();
-                while let Some((key, body)) = rows.get(self.next) {
-                    if !into.has_room(room) {
-                        return Poll::Ready(Ok(true));
-                    }
-                    let origin = Origin { unit: self.unit, at: self.read };
-                    let maker = &mut self.maker;
-                    let made = self.strip.apply(body).and_then(|body| maker.document(key, body, origin, into));
-                    if let Err(why) = made {
-                        let text = String::from_utf8_lossy(body);
-                        let exact = matches!(text, std::borrow::Cow::Borrowed(_));
-                        bad.push(Unreadable { origin, key: Some(key.to_owned()), why, text: text.into(), exact });
-                    }
-                    self.next += 1;
-                    self.read += 1;
-                }
-                self.page = None;
-            }
-            if let State::Ended = self.state {
-                return Poll::Ready(Ok(false));
-            }
-            match self.drive(cx) {
-                Poll::Pending if !into.is_empty() => return Poll::Ready(Ok(true)),
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => {
-                    if let Err(error) = self.turn() {
-                        return Poll::Ready(Err(error));
-                    }
-                }
-            }
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn requests(&mut self, into: &mut Vec<measure::Request>) {
-        into.append(&mut self.requests);
-    }
-
-    fn dropped(&self) -> u64 {
-        self.strip.dropped
     }
 }

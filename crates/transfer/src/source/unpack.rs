@@ -36,8 +36,7 @@ pub(super) fn unpacked(
 
 /// A file that ends before its first bytes tell how it is packed.
 pub(super) fn cut_off(name: &str, packing: Packing) -> TransferError {
-    let format = if packing == Packing::Zstd { "zstd" } else { "gzip" };
-    damaged(name, format, What::Cut)
+    damaged(name, packing.told_by().0, What::Cut)
 }
 
 /// What a step of unpacking came to.
@@ -119,14 +118,14 @@ impl<U: Unpack> Read for Unpacker<U> {
 /// gzip (RFC 1952), of one member or several.
 struct Gzip<R> {
     input: R,
-    state: State,
+    state: GzipState,
     inflate: Decompress,
     crc: Crc,
     /// Whether a member was read to its end.
     some: bool,
 }
 
-enum State {
+enum GzipState {
     Header,
     Body,
     Trailer,
@@ -136,7 +135,7 @@ enum State {
 
 impl<R: BufRead> Gzip<R> {
     fn new(input: R) -> Self {
-        Self { input, state: State::Header, inflate: Decompress::new(false), crc: Crc::new(), some: false }
+        Self { input, state: GzipState::Header, inflate: Decompress::new(false), crc: Crc::new(), some: false }
     }
 
     /// The next bytes; none where the input ends within them.
@@ -151,7 +150,7 @@ impl<R: BufRead> Gzip<R> {
 
     fn header(&mut self) -> io::Result<Option<What>> {
         if matches!(self.input.fill_buf()?.first(), None | Some(0)) {
-            self.state = State::Padding;
+            self.state = GzipState::Padding;
             return Ok((!self.some).then_some(What::Cut));
         }
         let Some(magic) = self.take::<2>()? else { return Ok(Some(What::Cut)) };
@@ -186,14 +185,14 @@ impl<R: BufRead> Gzip<R> {
         }
         self.inflate.reset(false);
         self.crc.reset();
-        self.state = State::Body;
+        self.state = GzipState::Body;
         Ok(None)
     }
 
     fn trailer(&mut self) -> io::Result<Option<What>> {
         let Some(trailer) = self.take::<8>()? else { return Ok(Some(What::Cut)) };
         let (sum, amount) = (self.crc.sum().to_le_bytes(), self.crc.amount().to_le_bytes());
-        (self.state, self.some) = (State::Header, true);
+        (self.state, self.some) = (GzipState::Header, true);
         Ok(([sum, amount].concat() != trailer).then_some(What::Checksum))
     }
 }
@@ -203,9 +202,9 @@ impl<R: BufRead> Unpack for Gzip<R> {
 
     fn step(&mut self, out: &mut [u8]) -> io::Result<Step> {
         let wrong = match self.state {
-            State::Header => self.header()?,
-            State::Trailer => self.trailer()?,
-            State::Padding => {
+            GzipState::Header => self.header()?,
+            GzipState::Trailer => self.trailer()?,
+            GzipState::Padding => {
                 let rest = self.input.fill_buf()?;
                 if rest.is_empty() {
                     return Ok(Step::End);
@@ -214,7 +213,7 @@ impl<R: BufRead> Unpack for Gzip<R> {
                 self.input.consume(length);
                 (!zeros).then_some(What::Trailing)
             }
-            State::Body => {
+            GzipState::Body => {
                 let input = self.input.fill_buf()?;
                 if input.is_empty() {
                     return Ok(Step::Damaged(0, What::Cut));
@@ -228,7 +227,7 @@ impl<R: BufRead> Unpack for Gzip<R> {
                 return Ok(match status {
                     Err(_) => Step::Damaged(filled, What::Corrupt),
                     Ok(Status::StreamEnd) => {
-                        self.state = State::Trailer;
+                        self.state = GzipState::Trailer;
                         Step::Some(filled)
                     }
                     Ok(_) => Step::Some(filled),

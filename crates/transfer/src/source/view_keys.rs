@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::shape::members::Texts;
+
 /// More keys than this are taken for a mistake: each is a part of the copy, and stands in its log.
 const MOST: usize = 1_000_000;
 /// Ranges of one key, at most.
@@ -54,17 +56,11 @@ impl fmt::Display for ViewKeys {
 
 /// Parts between semicolons that are in no text.
 fn split(text: &str) -> Vec<&str> {
-    let (mut parts, mut begin, mut within, mut escaped) = (Vec::new(), 0, false, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if within => escaped = true,
-            '"' => within = !within,
-            ';' if !within => {
-                parts.push(&text[begin..at]);
-                begin = at + 1;
-            }
-            _ => {}
+    let (mut parts, mut begin, mut texts) = (Vec::new(), 0, Texts::default());
+    for (at, byte) in text.bytes().enumerate() {
+        if texts.is_outside(byte) && byte == b';' {
+            parts.push(&text[begin..at]);
+            begin = at + 1;
         }
     }
     parts.push(&text[begin..]);

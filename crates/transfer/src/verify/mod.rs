@@ -112,25 +112,18 @@ pub(crate) fn verify(
 ) -> Result<Verification, TransferError> {
     let (mut ours, mut theirs) = (Sums::new(), Sums::new());
     let mut done = 0;
-    for some in splits.chunks(parallel.max(1) as usize) {
-        if stop.asked() {
-            return Err(TransferError::Target("interrupted before everything was verified".into()));
-        }
-        let sums: Vec<Result<(Sums, Sums), TransferError>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = some.iter().map(|split| scope.spawn(|| sum(folder, split, target))).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        for result in sums {
-            let (written, found) = result?;
+    in_parallel(
+        splits,
+        parallel,
+        stop,
+        |split| sum(folder, split, target),
+        |(written, found)| {
             ours.merge(&written);
             theirs.merge(&found);
-        }
-        done += some.len() as u64;
-        progress(done, splits.len() as u64);
-    }
+            done += 1;
+            progress(done, splits.len() as u64);
+        },
+    )?;
     let mut report = Verification { written: ours.count(), found: theirs.count(), ..Verification::default() };
     if target.deleted() {
         let none = Sums::new();
@@ -150,6 +143,28 @@ pub(crate) fn verify(
     // What was written twice with documents that differ is found as one of them, so sums alone do not tell.
     report.equal = report.differing.is_empty();
     Ok(report)
+}
+
+/// Works on so many at once, each on a thread, and takes what comes of them in order.
+fn in_parallel<I: Sync, T: Send>(
+    items: &[I],
+    parallel: u32,
+    stop: &Stop,
+    work: impl Fn(&I) -> Result<T, TransferError> + Sync,
+    mut take: impl FnMut(T),
+) -> Result<(), TransferError> {
+    for some in items.chunks(parallel.max(1) as usize) {
+        if stop.asked() {
+            return Err(TransferError::Target("interrupted before everything was verified".into()));
+        }
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = some.iter().map(|item| scope.spawn(|| work(item))).collect();
+            threads.into_iter().try_for_each(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(&mut take)
+            })
+        })?;
+    }
+    Ok(())
 }
 
 fn sum(folder: &Path, split: &Split, target: &dyn Target) -> Result<(Sums, Sums), TransferError> {

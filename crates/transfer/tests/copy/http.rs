@@ -1,14 +1,14 @@
 //! Files behind HTTP, by servers that know ranges and such that do not.
 
 use storebench_fakes::http::serve;
-use storebench_transfer::Place;
+use storebench_transfer::FileLocation;
 
 use super::remote::ACCESS;
 use super::*;
 
 fn source(port: u16, manner: &str) -> Result<FileSource, TransferError> {
     let url = format!("http://127.0.0.1:{port}/{manner}/x.jsonl?token=verysecret");
-    FileSource::open(&Place::find(&url, &ACCESS)?, FileSourceOptions::default())
+    FileSource::open(&FileLocation::find(&url, &ACCESS)?, FileSourceOptions::default())
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn what_is_not_there_and_what_needs_ranges_is_refused() {
     let Err(TransferError::BadInput(text)) = source(port, "nothing") else { panic!("found") };
     assert!(text.contains("is not there") && !text.contains("verysecret"), "{text}");
     let url = format!("http://127.0.0.1:{port}/chunked/x.parquet");
-    let places = Place::find(&url, &ACCESS).unwrap();
+    let places = FileLocation::find(&url, &ACCESS).unwrap();
     let source = FileSource::open(&places, FileSourceOptions::default()).unwrap();
     let error = source.splits(1).unwrap_err();
     assert!(error.to_string().contains("gives no parts of a file"), "{error}");
@@ -76,7 +76,7 @@ fn parquet_is_read_by_ranges() {
     });
     lab.copy(&input, &sink.unwrap()).unwrap();
     let port = serve(std::fs::read(lab.path("a.parquet")).unwrap()).unwrap();
-    let places = Place::find(&format!("http://127.0.0.1:{port}/ranges/a.parquet"), &ACCESS).unwrap();
+    let places = FileLocation::find(&format!("http://127.0.0.1:{port}/ranges/a.parquet"), &ACCESS).unwrap();
     let store = memory();
     let source = FileSource::open(&places, FileSourceOptions::default()).unwrap();
     Lab::new().copy(&source, &store_sink(&store, Verb::Insert)).unwrap();

@@ -35,9 +35,9 @@ use storebench_core::store::{
     AnyStore, CollectionId, Durability, Op, OpError, OwnedReply, PhaseStart, ReadConsistency, Request, SessionOptions,
 };
 use storebench_transfer::{
-    Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format, Jq,
-    KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions, StoreSource,
-    StoreSourceOptions, TransferError, Verb, copy,
+    Access, Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
+    Jq, KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions,
+    StoreSource, StoreSourceOptions, TransferError, Verb, copy,
 };
 
 /// A folder, and copies that keep their logs in it.
@@ -141,7 +141,10 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
         batch: Some(100),
         in_flight: 4,
         durability: Some(Durability::OS),
-        retry: RetryPolicy { tries: 16, first: Duration::from_micros(100), ..RetryPolicy::default() },
+        access: Access {
+            retry: RetryPolicy { tries: 16, first: Duration::from_micros(100), ..RetryPolicy::default() },
+            ..Access::default()
+        },
         ..StoreSinkOptions::new("books")
     }
 }

@@ -15,9 +15,10 @@ fn merging(store: &Arc<dyn AnyStore>, expression: &str, absent: bool) -> StoreSi
     let options = StoreSinkOptions {
         merge,
         durability: store.capabilities().durability.first().map(|(d, _)| *d),
-        timeout: Duration::from_millis(300),
         ..sink_options(Verb::Merge)
     };
+    let access = Access { timeout: Duration::from_millis(300), ..options.access };
+    let options = StoreSinkOptions { access, ..options };
     StoreSink::open(Arc::clone(store), options).unwrap()
 }
 

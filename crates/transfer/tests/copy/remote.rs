@@ -2,7 +2,7 @@
 //! tested through the binary.
 
 use storebench_fakes::s3::S3;
-use storebench_transfer::{Access, Place};
+use storebench_transfer::{Access, FileLocation};
 
 use super::*;
 
@@ -35,12 +35,12 @@ impl Bucket {
     }
 
     pub(super) fn source(&self, key: &str) -> Result<FileSource, TransferError> {
-        FileSource::open(&Place::find(&self.url(key), &ACCESS)?, FileSourceOptions::default())
+        FileSource::open(&FileLocation::find(&self.url(key), &ACCESS)?, FileSourceOptions::default())
     }
 
     fn sink(&self, lab: &Lab, key: &str, format: Format, columns: Columns) -> Result<FileSink, TransferError> {
         FileSink::open(FileSinkOptions {
-            place: Some(Place::of_url(&self.url(key), &ACCESS)?),
+            place: Some(FileLocation::of_url(&self.url(key), &ACCESS)?),
             folder: key.ends_with('/'),
             parts: lab.path("parts"),
             format,
@@ -119,7 +119,7 @@ fn tables_are_read_and_written() {
     assert_eq!(std::fs::read_to_string(bucket.s3.file("box", "a.csv")).unwrap(), "_id,n\na,1\nb,2\n");
     let store = memory();
     let types = "n=integer".parse().unwrap();
-    let places = Place::find(&bucket.url("a.csv"), &ACCESS).unwrap();
+    let places = FileLocation::find(&bucket.url("a.csv"), &ACCESS).unwrap();
     let source = FileSource::open(&places, FileSourceOptions { types, ..Default::default() }).unwrap();
     Lab::new().copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
     assert_eq!(contents(&store), sorted(text));
@@ -232,7 +232,7 @@ fn a_target_that_cannot_be_written_is_refused_at_the_beginning() {
     let options = |url: &str| FileSinkOptions {
         fresh: false,
         replace: false,
-        place: Some(Place::of_url(url, &ACCESS).unwrap()),
+        place: Some(FileLocation::of_url(url, &ACCESS).unwrap()),
         folder: false,
         parts: lab.path("parts"),
         format: Format::Jsonl,
@@ -271,7 +271,7 @@ fn an_object_that_exists_is_overwritten_only_where_that_is_asked_for() {
     let options = |key: &str, replace| FileSinkOptions {
         fresh: true,
         replace,
-        place: Some(Place::of_url(&bucket.url(key), &ACCESS).unwrap()),
+        place: Some(FileLocation::of_url(&bucket.url(key), &ACCESS).unwrap()),
         folder: key.ends_with('/'),
         parts: lab.path("parts"),
         format: Format::Jsonl,

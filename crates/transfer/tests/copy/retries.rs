@@ -107,7 +107,9 @@ fn an_insert_whose_answer_is_lost_is_no_conflict_with_itself() {
                 _ => Fate::Done,
             }
         });
-        let options = StoreSinkOptions { timeout: Duration::from_millis(50), ..sink_options(Verb::Insert) };
+        let options = sink_options(Verb::Insert);
+        let access = Access { timeout: Duration::from_millis(50), ..options.access };
+        let options = StoreSinkOptions { access, ..options };
         let (_lab, report, sound) = run_with(options, 1_000, store);
         let counts = report.unwrap().counts;
         assert_eq!((counts.written, counts.rejected), (1_000, 0), "{silent}");

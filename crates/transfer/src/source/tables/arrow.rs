@@ -7,11 +7,10 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use parquet::file::reader::Length;
 
 use super::arrow_lengths::{Checked, check_file};
-use super::batches::{BatchReader, Marks, failure};
+use super::batches::{BatchRecords, Marks, failure};
 use super::guard::guard;
 use crate::error::TransferError;
-use crate::place::{Chunks, Found, Seekable};
-use crate::shape::Maker;
+use crate::place::{Chunks, InspectedFile, Seekable};
 
 /// What a file begins with. A stream does not.
 const MAGIC: &[u8] = b"ARROW1";
@@ -19,7 +18,7 @@ const MAGIC: &[u8] = b"ARROW1";
 const MOST_PARTS: usize = 1_024;
 
 /// Parts of a file, bytes of each: none where it is a stream, which has but one.
-pub(super) fn parts(found: &Found) -> Result<Option<Vec<u64>>, TransferError> {
+pub(super) fn parts(found: &InspectedFile) -> Result<Option<Vec<u64>>, TransferError> {
     let name = found.place.to_string();
     let mut first = Vec::new();
     let input = found.read(0, MAGIC.len() as u64).map_err(|e| TransferError::read(&name, &e))?;
@@ -43,7 +42,7 @@ fn each(batches: usize) -> usize {
     batches.div_ceil(MOST_PARTS).max(1)
 }
 
-fn open(found: &Found, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>>, TransferError> {
+fn open(found: &InspectedFile, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>>, TransferError> {
     let broken = |e: String| TransferError::BadInput(format!("{} is no whole Arrow file: {e}", found.place));
     check_file(chunks, None).map_err(|e| chunks.failure().unwrap_or_else(|| broken(e)))?;
     guard(|| FileReader::try_new_buffered(chunks.seekable(), None))
@@ -52,12 +51,7 @@ fn open(found: &Found, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>
 }
 
 /// Reads a part of a file.
-pub(super) fn read<'a>(
-    found: &Found,
-    part: u32,
-    maker: Maker<'a>,
-    file: u32,
-) -> Result<BatchReader<'a>, TransferError> {
+pub(super) fn read(found: &InspectedFile, part: u32) -> Result<BatchRecords, TransferError> {
     let chunks = found.chunks()?;
     let mut reader = open(found, &chunks)?;
     let each = each(reader.num_batches());
@@ -69,17 +63,11 @@ pub(super) fn read<'a>(
     reader.set_index(first).map_err(|e| TransferError::Damaged(format!("{name}, batch {first}: {e}")))?;
     let marks = Marks::of(&reader.schema());
     let batches = reader.take(each).map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
-    Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, first_row(part)))
+    Ok(BatchRecords::new(Box::new(batches), marks, name, first_row(part)))
 }
 
 /// Reads a stream, or a file from its beginning to its end.
-pub(super) fn read_stream<'a>(
-    input: Box<dyn Read + Send>,
-    maker: Maker<'a>,
-    file: u32,
-    name: String,
-) -> Result<BatchReader<'a>, TransferError> {
-    let mut input = input;
+pub(super) fn read_stream(mut input: Box<dyn Read + Send>, name: String) -> Result<BatchRecords, TransferError> {
     let mut first = Vec::new();
     input.by_ref().take(8).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
     let is_file = first.starts_with(MAGIC);
@@ -98,7 +86,7 @@ pub(super) fn read_stream<'a>(
     let reader = reader.map_err(|e| failure(&e).unwrap_or_else(|| broken(e.to_string())))?;
     let marks = Marks::of(&reader.schema());
     let batches = Stream { reader, footer: is_file.then(|| name.clone()) };
-    Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, 0))
+    Ok(BatchRecords::new(Box::new(batches), marks, name, 0))
 }
 
 /// Batches of a stream; of a file also whether its end is there.

@@ -1,7 +1,6 @@
 //! Rows of Arrow batches as records, by the type rules of `docs/moving-data.md`: Parquet and Arrow IPC.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
@@ -13,9 +12,8 @@ use super::guard::guard;
 use super::outside_json::{OutsideJson, is_outside};
 use crate::columns_arrow::{FILE_MARK, FileMark};
 use crate::error::TransferError;
-use crate::records::{Origin, Records};
-use crate::shape::{Maker, members};
-use crate::source::{Reader, Room, Unreadable};
+use crate::shape::members;
+use crate::source::reader::{Bad, FileRecords, FoundRecord};
 
 /// Rows that are turned into documents at once.
 pub(super) const ROWS: usize = 1_024;
@@ -60,7 +58,7 @@ struct Batch {
 }
 
 /// Reads rows.
-pub(super) struct BatchReader<'a> {
+pub(super) struct BatchRecords {
     batches: Batches,
     marks: Marks,
     batch: Option<Batch>,
@@ -68,24 +66,15 @@ pub(super) struct BatchReader<'a> {
     at: usize,
     /// Position of the next row.
     row: u64,
-    maker: Maker<'a>,
-    file: u32,
     name: String,
     bytes: u64,
 }
 
-impl<'a> BatchReader<'a> {
+impl BatchRecords {
     /// `first_row` is the position of the first row in the file.
-    pub(super) fn new(
-        batches: Batches,
-        marks: Marks,
-        maker: Maker<'a>,
-        file: u32,
-        name: String,
-        first_row: u64,
-    ) -> Self {
+    pub(super) fn new(batches: Batches, marks: Marks, name: String, first_row: u64) -> Self {
         let (lines, row) = (String::new(), first_row);
-        Self { batches, marks, batch: None, lines, at: 0, row, maker, file, name, bytes: 0 }
+        Self { batches, marks, batch: None, lines, at: 0, row, name, bytes: 0 }
     }
 
     /// Takes the columns apart that hold JSON as text.
@@ -176,43 +165,32 @@ impl Batch {
     }
 }
 
-impl Reader for BatchReader<'_> {
-    fn poll_read(
-        &mut self,
-        _: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
-        while into.has_room(room) {
-            if self.at >= self.lines.len() {
-                match self.fill() {
-                    Ok(true) => continue,
-                    Ok(false) => return Poll::Ready(Ok(false)),
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
+impl FileRecords for BatchRecords {
+    fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError> {
+        while self.at >= self.lines.len() {
+            if !self.fill()? {
+                return Ok(None);
             }
-            let rest = &self.lines[self.at..];
-            let length = memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
-            let origin = Origin { unit: self.file, at: self.row };
-            let json = &rest[..length];
-            if let Err(why) = self.maker.text(json, origin, into) {
-                let why = if is_outside(json) {
-                    "it holds a value that JSON has no form for: NaN, an infinite number, or a time out of range".into()
-                } else if json.starts_with(NO_ROW) {
-                    NO_ROW.trim_end_matches(": ").to_owned()
-                } else {
-                    why
-                };
-                bad.push(Unreadable { origin, key: None, why, text: json.to_owned(), exact: true });
-            }
-            self.at += length + 1;
-            self.row += 1;
         }
-        Poll::Ready(Ok(true))
+        let rest = &self.lines[self.at..];
+        let length = memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
+        self.at += length + 1;
+        self.row += 1;
+        Ok(Some((self.row - 1, Ok(&rest[..length]))))
     }
 
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn told(&mut self, bad: Bad) -> Bad {
+        let why = if is_outside(&bad.text) {
+            "it holds a value that JSON has no form for: NaN, an infinite number, or a time out of range".into()
+        } else if bad.text.starts_with(NO_ROW) {
+            NO_ROW.trim_end_matches(": ").to_owned()
+        } else {
+            bad.why
+        };
+        Bad { why, ..bad }
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.bytes)
     }
 }

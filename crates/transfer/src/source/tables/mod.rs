@@ -9,16 +9,20 @@ mod parquet;
 
 use std::io::Read;
 
+use super::reader::FileReading;
 use super::{Packing, Reader};
 use crate::error::TransferError;
 use crate::format::Format;
-use crate::place::Found;
-use crate::shape::Maker;
+use crate::place::InspectedFile;
 
 pub use parquet::parquet_rows;
 
 /// Parts of a file that can be read by themselves, with the bytes of each; none where it is read as a whole.
-pub(super) fn groups(format: Format, packing: Packing, found: &Found) -> Result<Option<Vec<u64>>, TransferError> {
+pub(super) fn groups(
+    format: Format,
+    packing: Packing,
+    found: &InspectedFile,
+) -> Result<Option<Vec<u64>>, TransferError> {
     match (format, packing) {
         (Format::Parquet, _) => parquet::row_groups(found).map(Some),
         (Format::Arrow, Packing::Plain) if found.ranges => arrow::parts(found),
@@ -29,23 +33,21 @@ pub(super) fn groups(format: Format, packing: Packing, found: &Found) -> Result<
 /// Reads one of these parts.
 pub(super) fn read<'a>(
     format: Format,
-    found: &Found,
+    found: &InspectedFile,
     group: u32,
-    maker: Maker<'a>,
-    file: u32,
+    reading: FileReading<'a>,
 ) -> Result<Box<dyn Reader + 'a>, TransferError> {
     let read = if format == Format::Arrow { arrow::read } else { parquet::read };
-    Ok(Box::new(read(found, group, maker, file)?))
+    Ok(reading.of(read(found, group)?))
 }
 
 /// Reads a file of Arrow as it comes.
 pub(super) fn read_stream<'a>(
     input: Box<dyn Read + Send>,
-    maker: Maker<'a>,
-    file: u32,
     name: String,
+    reading: FileReading<'a>,
 ) -> Result<Box<dyn Reader + 'a>, TransferError> {
-    Ok(Box::new(arrow::read_stream(input, maker, file, name)?))
+    Ok(reading.of(arrow::read_stream(input, name)?))
 }
 
 /// Where a record of such a file stands.

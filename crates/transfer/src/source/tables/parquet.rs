@@ -7,19 +7,18 @@ use std::path::Path;
 use arrow_json::LineDelimitedWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::batches::{BatchReader, Marks, ROWS};
+use super::batches::{BatchRecords, Marks, ROWS};
 use super::guard::guard;
 use crate::error::TransferError;
-use crate::place::{Chunks, Found};
-use crate::shape::Maker;
+use crate::place::{Chunks, InspectedFile};
 
 /// Row groups of a file: bytes of each.
-pub(super) fn row_groups(found: &Found) -> Result<Vec<u64>, TransferError> {
+pub(super) fn row_groups(found: &InspectedFile) -> Result<Vec<u64>, TransferError> {
     let reader = open(found, &found.chunks()?)?;
     Ok(reader.metadata().row_groups().iter().map(|group| group.compressed_size().max(0) as u64).collect())
 }
 
-fn open(found: &Found, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, TransferError> {
+fn open(found: &InspectedFile, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, TransferError> {
     let broken = |e: String| {
         TransferError::BadInput(format!(
             "{} is no whole Parquet file: {e}. Its end says what is in it, so nothing can be read without that (truncated?)",
@@ -32,12 +31,7 @@ fn open(found: &Found, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilde
 }
 
 /// Reads a row group.
-pub(super) fn read<'a>(
-    found: &Found,
-    group: u32,
-    maker: Maker<'a>,
-    file: u32,
-) -> Result<BatchReader<'a>, TransferError> {
+pub(super) fn read(found: &InspectedFile, group: u32) -> Result<BatchRecords, TransferError> {
     let chunks = found.chunks()?;
     let reader = open(found, &chunks)?;
     let groups = reader.metadata().row_groups();
@@ -51,7 +45,7 @@ pub(super) fn read<'a>(
     let build = || reader.with_row_groups(vec![group as usize]).with_batch_size(ROWS).build();
     let batches = guard(build).map_err(&damaged)?.map_err(|e| damaged(e.to_string()))?;
     let batches = batches.map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
-    Ok(BatchReader::new(Box::new(batches), marks, maker, file, name, before))
+    Ok(BatchRecords::new(Box::new(batches), marks, name, before))
 }
 
 /// Gives each row of a Parquet file as a line of JSON, every type in the usual way, nothing left out but nulls.

@@ -1,0 +1,132 @@
+//! What came of a copy, in words.
+
+use storebench_lab::human::{count, duration, rate};
+use storebench_transfer::{Changed, CopyReport, Verb};
+
+use crate::args::CopyArgs;
+use crate::endpoints::Endpoint;
+
+/// Damaged parts that are named.
+const NAMED: usize = 10;
+
+pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
+    let CopyReport { counts, before, .. } = report;
+    let verified = report.verified.as_ref();
+    let seconds = report.seconds.max(1e-9);
+    let parts = [
+        Some(format!("read {}", count(counts.read))),
+        Some(format!("written {}", count(counts.written))),
+        Some(format!("rejected {}", count(counts.rejected))),
+        Some(format!("skipped {}", count(counts.skipped))),
+        verified.map(|verified| format!("verified {}", count(verified.found))),
+        some(counts.there_already).map(|there| format!("there already {there}")),
+        some(counts.retries).map(|retries| format!("retries {retries}")),
+        Some(format!("{:.1} MB/s", (counts.bytes - before.bytes) as f64 / seconds / 1e6)),
+        Some(format!("{} docs/s", rate((counts.written - before.written) as f64 / seconds))),
+        Some(duration(report.seconds * 1e9)),
+    ];
+    let mut lines =
+        vec![format!("{} → {}", report.from, report.to), parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")];
+    if counts.read == 0 {
+        lines.push("nothing was read: its source is empty".to_owned());
+    }
+    if before.read > 0 {
+        lines.push(format!("{} of them were written before this copy went on", count(before.written)));
+    }
+    lines.extend(verification(report, args));
+    for damage in report.damaged.iter().take(NAMED) {
+        lines.push(format!("INCOMPLETE: {}; {} records before it arrived", damage.what, count(damage.records)));
+    }
+    lines.extend(
+        some(report.damaged.len().saturating_sub(NAMED) as u64).map(|more| format!("INCOMPLETE: {more} more parts")),
+    );
+    lines.extend(some(counts.keys_made_text).map(|keys| {
+        format!("keys of {keys} records are not text in the source (numbers, say); they were written as text")
+    }));
+    lines.extend(repeated(report, args, matches!(to, Endpoint::Store(_))));
+    lines.extend(
+        some(counts.dropped_attachments)
+            .map(|documents| format!("attachments of {documents} documents were left behind")),
+    );
+    lines.extend(some(counts.without_own_members).map(|documents| {
+        format!(
+            "{documents} documents were written without members that the target keeps for itself (--own-members drop)"
+        )
+    }));
+    lines.extend(
+        some(counts.dropped_expiry).map(|documents| format!("expiry of {documents} documents was left behind")),
+    );
+    if !report.snapshot {
+        lines.push(format!("no snapshot: {}", report.snapshot_why));
+    }
+    lines.extend(report.first_reject.as_ref().map(|first| format!("the first that was rejected: {first}")));
+    lines.extend(report.rejects.as_ref().map(|rejects| format!("all that were rejected, with reasons: {rejects}")));
+    if report.interrupted {
+        let (done, all) = (count(report.splits_done), count(report.splits));
+        lines.push(format!("interrupted: {done} of {all} parts are done; go on with --resume"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A number that is not 0.
+fn some(number: u64) -> Option<String> {
+    (number > 0).then(|| count(number))
+}
+
+fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
+    let Some(verified) = &report.verified else { return Vec::new() };
+    let mut lines = vec![match (verified.equal, verified.written_twice) {
+        (true, _) if args.op == Verb::Delete => "verified: the target holds none of these keys".to_owned(),
+        (true, 0) => "verified: the target holds what was written".to_owned(),
+        (true, twice) => format!(
+            "verified: the target holds what was written; {} keys were written more than once, and one of their \
+             documents is there",
+            count(twice)
+        ),
+        (false, _) => format!(
+            "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records are there",
+            count(verified.unequal_buckets),
+            count(verified.found),
+            count(verified.written)
+        ),
+    }];
+    lines.extend(some(verified.reread).map(|reread| {
+        let all = count(report.splits);
+        format!(
+            "{reread} of {all} parts were written without --verify: their records were read from the source again, as \
+             it is now"
+        )
+    }));
+    if !verified.changed.is_empty() {
+        lines.push(changed(&verified.changed));
+    }
+    lines.extend(verified.differing.iter().map(|differing| format!("  {} {}", differing.key, differing.what)));
+    lines
+}
+
+/// What the target writes otherwise, though JSON takes it for equal.
+fn changed(changed: &[Changed]) -> String {
+    let all: u64 = changed.iter().map(|of_kind| of_kind.values).sum();
+    let each: Vec<String> = changed.iter().map(|of| format!("{} {}", count(of.values), of.what)).collect();
+    let values = if all == 1 { "value is" } else { "values are" };
+    format!("the target changed how {} {values} written: {}", count(all), each.join(", "))
+}
+
+/// Records that repeat a key.
+fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<String> {
+    let repeated = report.repeated_keys.filter(|repeated| repeated.records > 0)?;
+    let how = match (repeated.exact, repeated.at_least) {
+        (false, _) => "about ",
+        (true, true) => "at least ",
+        (true, false) => "",
+    };
+    let records = count(repeated.records);
+    let upserts = args.op == Verb::Upsert && args.records.op_field.is_none();
+    match into_store {
+        true if upserts => Some(format!(
+            "{how}{records} records repeat an earlier key: the target holds {how}{records} documents fewer than were written"
+        )),
+        true => None,
+        false => Some(format!("{how}{records} records repeat an earlier key")),
+    }
+}

@@ -1,0 +1,255 @@
+//! Documents of a store, page after page: the next page is fetched while one is handed out.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use jiff::Timestamp;
+use storebench_core::engine::{Clock, RealClock};
+use storebench_core::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream};
+
+use super::store::TheirExpiry;
+use super::{Reader, Room, Unreadable};
+use crate::error::TransferError;
+use crate::measure;
+use crate::records::{Origin, Records};
+use crate::retry::RetryPolicy;
+use crate::session::{self, of_store};
+use crate::shape::{Maker, Strip};
+use crate::verify::hash;
+
+/// What requests took, until it is taken in.
+pub(super) type Measured = Rc<RefCell<Vec<measure::Request>>>;
+
+/// A page of rows.
+#[derive(Default)]
+pub(super) struct Page {
+    pub(super) rows: RowPage,
+    /// The first row that was not read before.
+    pub(super) first: usize,
+    /// When it came: what is left of lives is counted from then.
+    came: Timestamp,
+}
+
+/// Gives the pages of one split.
+pub(super) trait Pages {
+    /// Fetches the next page; false when all have been given.
+    fn next<'a>(&'a mut self, page: &'a mut Page) -> LocalFuture<'a, Result<bool, TransferError>>;
+}
+
+/// Rows as a store streams them: of a range, a walk, or a query.
+pub(super) struct Streamed<'a> {
+    pub(super) store: &'a dyn AnyStore,
+    pub(super) stream: Box<dyn RowStream>,
+    pub(super) retry: &'a RetryPolicy,
+    pub(super) clock: RealClock,
+    pub(super) measured: Measured,
+}
+
+impl Pages for Streamed<'_> {
+    fn next<'a>(&'a mut self, page: &'a mut Page) -> LocalFuture<'a, Result<bool, TransferError>> {
+        Box::pin(async move {
+            let Self { store, stream, retry, clock, measured } = self;
+            let asked_ns = clock.now_ns();
+            let rows = &mut page.rows;
+            let next = async || stream.next(rows).await.map_err(|error| of_store(*store, error));
+            let more = session::again(*store, retry, next).await?;
+            if more {
+                let batch = page.rows.rows.as_batch();
+                measured.borrow_mut().push(measure::Request {
+                    kind: OpKind::Scan,
+                    outcome: Ok(()),
+                    service_ns: clock.now_ns() - asked_ns,
+                    records: batch.len() as u64,
+                    bytes: batch.total_bytes() as u64,
+                });
+            }
+            Ok(more)
+        })
+    }
+}
+
+/// How rows become records.
+pub(super) struct PageOptions<'a> {
+    pub(super) maker: Maker<'a>,
+    /// Takes out members that are the store's own.
+    pub(super) strip: Strip,
+    /// Number of the split.
+    pub(super) unit: u32,
+    /// Whether rows have keys; otherwise their keys are made of their fields.
+    pub(super) keyed: bool,
+    /// Whether a key may come again, and counts once.
+    pub(super) again: bool,
+    pub(super) expiry: TheirExpiry,
+    pub(super) measured: Measured,
+}
+
+type Fetched<'a> = (Box<dyn Pages + 'a>, Page, Result<bool, TransferError>);
+
+/// The page behind the one that is handed out.
+enum Fetch<'a> {
+    UnderWay(LocalFuture<'a, Fetched<'a>>),
+    Here(Box<Fetched<'a>>),
+    /// Nothing more will come.
+    Ended,
+}
+
+impl<'a> Fetch<'a> {
+    fn of(mut pages: Box<dyn Pages + 'a>, mut page: Page) -> Self {
+        page.first = 0;
+        Self::UnderWay(Box::pin(async move {
+            let result = pages.next(&mut page).await;
+            page.came = Timestamp::now();
+            (pages, page, result)
+        }))
+    }
+
+    /// Goes on; an embedded store does all of its work here.
+    fn poll(self, cx: &mut Context<'_>) -> Self {
+        match self {
+            Self::UnderWay(mut fetch) => match fetch.as_mut().poll(cx) {
+                Poll::Ready(fetched) => Self::Here(Box::new(fetched)),
+                Poll::Pending => Self::UnderWay(fetch),
+            },
+            here => here,
+        }
+    }
+}
+
+/// Reads the rows of one split.
+pub(super) struct PageReader<'a> {
+    options: PageOptions<'a>,
+    fetch: Fetch<'a>,
+    page: Page,
+    next: usize,
+    /// Keys that were given, by their hash: a walk may come by a key again.
+    seen: HashSet<u128>,
+    read: u64,
+    bytes: u64,
+    dropped_expiry: u64,
+}
+
+impl<'a> PageReader<'a> {
+    pub(super) fn new(pages: Box<dyn Pages + 'a>, options: PageOptions<'a>) -> Self {
+        Self {
+            options,
+            fetch: Fetch::of(pages, Page::default()),
+            page: Page::default(),
+            next: 0,
+            seen: HashSet::new(),
+            read: 0,
+            bytes: 0,
+            dropped_expiry: 0,
+        }
+    }
+
+    /// Waits for a page, and asks for the next one; false at the end.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, TransferError>> {
+        let (pages, page, result) = match std::mem::replace(&mut self.fetch, Fetch::Ended).poll(cx) {
+            Fetch::Here(fetched) => *fetched,
+            Fetch::Ended => return Poll::Ready(Ok(false)),
+            under_way => {
+                self.fetch = under_way;
+                return Poll::Pending;
+            }
+        };
+        if !result? {
+            return Poll::Ready(Ok(false));
+        }
+        self.next = page.first;
+        let handed_out = std::mem::replace(&mut self.page, page);
+        self.fetch = Fetch::of(pages, handed_out).poll(cx);
+        Poll::Ready(Ok(true))
+    }
+
+    /// Hands out rows of the page; false when there is no more room.
+    fn hand_out(&mut self, room: Room, into: &mut Records, bad: &mut Vec<Unreadable>) -> bool {
+        let PageOptions { maker, strip, unit, keyed, again, expiry, .. } = &mut self.options;
+        for row in self.page.rows.bad.drain(..) {
+            if *again && !self.seen.insert(hash::of_key(&row.key)) {
+                continue;
+            }
+            let origin = Origin { unit: *unit, at: self.read };
+            self.read += 1;
+            let key = Some(row.key).filter(|_| *keyed);
+            bad.push(Unreadable { origin, key, why: row.why, text: String::new(), exact: false });
+        }
+        let rows = self.page.rows.rows.as_batch();
+        while let Some((key, body)) = rows.get(self.next) {
+            if !into.has_room(room) {
+                return false;
+            }
+            let expiring = &self.page.rows.expiring;
+            let expires = expiring.binary_search_by_key(&self.next, |(row, _)| *row).ok().map(|at| expiring[at].1);
+            self.next += 1;
+            if *again && !self.seen.insert(hash::of_key(key)) {
+                continue;
+            }
+            let origin = Origin { unit: *unit, at: self.read };
+            self.read += 1;
+            self.bytes += (key.len() + body.len()) as u64;
+            let made = if expires.is_some() && *expiry == TheirExpiry::Rejected {
+                Err("it expires, which its target cannot; leave that behind with --drop-expiry".to_owned())
+            } else if *keyed {
+                let before = into.len();
+                let made = strip.apply(body).and_then(|body| maker.document(key, body, origin, into));
+                // A filter may have left it out.
+                match expires.filter(|_| into.len() > before) {
+                    Some(left) if *expiry == TheirExpiry::Kept => {
+                        into.expire_last(self.page.came.checked_add(left).unwrap_or(Timestamp::MAX));
+                    }
+                    Some(_) => self.dropped_expiry += 1,
+                    None => {}
+                }
+                made
+            } else {
+                std::str::from_utf8(body)
+                    .map_err(|e| format!("the row is not UTF-8: {e}"))
+                    .and_then(|json| maker.text(json, origin, into))
+            };
+            if let Err(why) = made {
+                bad.push(Unreadable::of(origin, keyed.then(|| key.to_owned()), why, body));
+            }
+        }
+        true
+    }
+}
+
+impl Reader for PageReader<'_> {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: Room,
+        into: &mut Records,
+        bad: &mut Vec<Unreadable>,
+    ) -> Poll<Result<bool, TransferError>> {
+        loop {
+            if !self.hand_out(room, into, bad) {
+                return Poll::Ready(Ok(true));
+            }
+            match self.turn(cx) {
+                Poll::Pending if !into.is_empty() => return Poll::Ready(Ok(true)),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(true)) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn requests(&mut self, into: &mut Vec<measure::Request>) {
+        into.append(&mut self.options.measured.borrow_mut());
+    }
+
+    fn dropped(&self) -> u64 {
+        self.options.strip.dropped
+    }
+
+    fn dropped_expiry(&self) -> u64 {
+        self.dropped_expiry
+    }
+}

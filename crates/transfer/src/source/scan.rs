@@ -1,0 +1,113 @@
+//! Documents of a store by requests for pages: a range of keys, or the rows of a view.
+
+use std::sync::atomic::Ordering;
+
+use storebench_core::store::{LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows};
+
+use super::StoreSource;
+use super::pages::{Measured, Page, Pages};
+use crate::error::TransferError;
+use crate::measure;
+use crate::session::{Asker, of_store};
+
+/// A page is about so large.
+const PAGE_BYTES: u64 = 1 << 20;
+/// Documents of a page, at first and at most.
+pub(super) const FIRST_PAGE: u32 = 100;
+pub(super) const LARGEST_PAGE: u32 = 5_000;
+/// Documents of a range's first page, at most: those of the ranges before may have been smaller.
+const LARGEST_FIRST_PAGE: u32 = 500;
+
+/// Where a reader is.
+pub(super) enum Walk<'a> {
+    /// In a range of keys. Behind a key that was read the next page begins with it.
+    Keys { start: &'a str, end: Option<&'a str>, after: Option<String> },
+    /// Among the rows of a view with one key (the text of a list of it), or all, up to the row of a number.
+    View { view: &'a str, key: Option<String>, skip: u32, end: Option<u32> },
+    /// Everything was read.
+    Ended,
+}
+
+/// Asks for one page after the other.
+pub(super) struct Scan<'a> {
+    asker: Asker<'a>,
+    source: &'a StoreSource,
+    walk: Walk<'a>,
+    limit: u32,
+    embedded: bool,
+    measured: Measured,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(asker: Asker<'a>, source: &'a StoreSource, walk: Walk<'a>, measured: Measured) -> Self {
+        let limit = source.page.load(Ordering::Relaxed).min(LARGEST_FIRST_PAGE);
+        let embedded = source.store.capabilities().embedded;
+        Self { asker, source, walk, limit, embedded, measured }
+    }
+
+    async fn next(&mut self, page: &mut Page) -> Result<bool, TransferError> {
+        let (op, asked) = match &self.walk {
+            Walk::Ended => return Ok(false),
+            Walk::Keys { start, end, after } => {
+                // The key that was read last comes again.
+                let limit = self.limit + u32::from(after.is_some());
+                (Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit }, limit)
+            }
+            Walk::View { view, key, skip, end } => {
+                let rows = key.as_deref().map_or(ViewRows::All, ViewRows::Keys);
+                let limit = end.map_or(self.limit, |end| self.limit.min(end.saturating_sub(*skip)));
+                (Op::View { view, rows, skip: *skip, limit }, limit)
+            }
+        };
+        let after = if let Walk::Keys { after, .. } = &self.walk { after.as_deref() } else { None };
+        let rows_of = |reply: &OwnedReply| {
+            let rows = reply.as_reply().rows.unwrap_or_default();
+            let first = usize::from(rows.get(0).is_some_and(|(first, _)| Some(first) == after));
+            (first, (rows.len() - first) as u64, rows.total_bytes() as u64)
+        };
+        let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
+        let request = Request { collection: self.source.options.id(), op, contents: true };
+        let measured = &self.measured;
+        let reply = self.asker.ask(&request, "a page of documents could not be read", |answer, service_ns| {
+            let (outcome, (_, records, bytes)) = match answer {
+                Ok(reply) => (Ok(()), rows_of(reply)),
+                Err(kind) => (Err(kind), (0, 0, 0)),
+            };
+            measured.borrow_mut().push(measure::Request { kind, outcome, service_ns, records, bytes });
+        });
+        let reply = reply.await?;
+        let (first, records, bytes) = rows_of(&reply);
+        (page.first, page.rows.rows) = (first, reply.into_rows());
+        let rows = page.rows.rows.as_batch();
+        let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
+        let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
+        if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (self.source.theirs, &self.walk, twins) {
+            return broken(format!(
+                "the key `{key}` is in several rows; name a column whose values are unique, or read them by --query"
+            ));
+        }
+        let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
+        if last.is_some() && last.as_deref() == after && rows.len() >= asked as usize {
+            return broken("the store gives the same page again and again".into());
+        }
+        // A server may leave out of a page what has gone meanwhile: only where nothing new comes is the end.
+        let more = if self.embedded { rows.len() >= asked as usize } else { records > 0 };
+        let mean = (bytes / rows.len().max(1) as u64).max(1);
+        match (&mut self.walk, last.filter(|_| more)) {
+            (Walk::Keys { after, .. }, Some(last)) => *after = Some(last),
+            (Walk::View { skip, end, .. }, Some(_)) if end.is_none_or(|end| *skip + asked < end) => *skip += asked,
+            _ => self.walk = Walk::Ended,
+        }
+        if !matches!(self.walk, Walk::Ended) {
+            self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
+            self.source.page.store(self.limit, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+}
+
+impl Pages for Scan<'_> {
+    fn next<'a>(&'a mut self, page: &'a mut Page) -> LocalFuture<'a, Result<bool, TransferError>> {
+        Box::pin(Scan::next(self, page))
+    }
+}
