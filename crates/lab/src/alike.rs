@@ -7,20 +7,21 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 use storebench_core::workload::shown_level;
 
+use crate::arms::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::results::{OpResult, PhaseResult, TrialResult};
 
 /// Documents of an operation and their bytes may differ by this share: keys are drawn at random.
-pub const PER_OPERATION: f64 = 0.05;
+pub(crate) const PER_OPERATION: f64 = 0.05;
 /// Operations and documents that a study counts may differ by this share: some may fail.
-pub const COUNTED: f64 = 0.01;
+pub(crate) const COUNTED: f64 = 0.01;
 /// Ratios of compressed pages may differ by this much.
-pub const COMPRESSION: f64 = 0.05;
+pub(crate) const COMPRESSION: f64 = 0.05;
 /// An operation's share of the mix may differ by this much: it is drawn at random.
-pub const MIX: f64 = 0.05;
+pub(crate) const MIX: f64 = 0.05;
 /// Stores of different kinds return documents in their own form, with members of their own: what is read may differ by
 /// this share before it is called another document.
-pub const OWN_FORM: f64 = 0.50;
+pub(crate) const OWN_FORM: f64 = 0.50;
 /// Fewer operations tell no mean.
 const LEAST_OPERATIONS: f64 = 100.0;
 /// Fewer operations tell no mix.
@@ -58,7 +59,7 @@ pub struct Difference {
 
 /// Every difference between the trials of one arm and those of another, phase by phase. Warm-ups, phases that ended
 /// early and what a trial that failed lacks are left out: other checks tell of them. Empty where the two are alike.
-pub fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
+pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
     let (a, b) = (Arm::of(a), Arm::of(b));
     let mut found = Found::default();
     found.documents(&a, &b);
@@ -84,7 +85,7 @@ pub fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
 
 /// In which settings of the client two arms differ, phase by phase: the work is the same, but the client's own part in the
 /// figures is not.
-pub fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
+pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
     let (a, b) = (Arm::of(a), Arm::of(b));
     let mut out = Vec::new();
     for (name, x) in &a.phases {
@@ -129,9 +130,8 @@ impl<'a> Arm<'a> {
         for phase in trials.iter().flat_map(|trial| &trial.phases).filter(ended) {
             phases.entry(&phase.name).or_default().push(phase);
         }
-        let whole = |trial: &&TrialResult| trial.failure.is_none() && trial.phases.iter().all(|p| p.partial.is_none());
         let kept = !trials.is_empty() && trials.iter().all(|trial| trial.database_kept);
-        Self { trials, phases, whole: trials.iter().any(whole), kept }
+        Self { trials, phases, whole: trials.iter().any(|trial| is_whole(trial)), kept }
     }
 
     /// Whether the rate of a phase was searched.

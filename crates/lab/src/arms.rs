@@ -1,6 +1,6 @@
 //! Arms over their trials: each figure with its interval, and beside the first arm.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, in_documents, of_trial};
 use crate::plan::Plan;
@@ -18,26 +18,48 @@ pub fn is_whole(trial: &TrialResult) -> bool {
     trial.failure.is_none() && trial.phases.iter().all(|phase| phase.partial.is_none())
 }
 
-/// Each arm over its trials, in the order of the plan.
-pub fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ArmResult> {
+/// The trials of one arm.
+#[derive(Debug, Clone)]
+pub(crate) struct Arm<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its trials, in the order they ran.
+    pub trials: Vec<&'a TrialResult>,
+}
+
+impl<'a> Arm<'a> {
+    /// Its trials that ended whole.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = &'a TrialResult> {
+        self.trials.iter().copied().filter(|trial| is_whole(trial))
+    }
+}
+
+/// The arms that were measured: in the order of the plan, since trials run in shuffled order, then as they ran.
+pub(crate) fn arms_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -> Vec<Arm<'a>> {
     let mut arms: IndexMap<&str, Vec<&TrialResult>> =
         plan.arms.iter().map(|arm| (arm.arm.as_str(), Vec::new())).collect();
     for trial in trials {
         arms.entry(arm_of(trial)).or_default().push(trial);
     }
+    arms.retain(|_, trials| !trials.is_empty());
+    arms.into_iter().map(|(name, trials)| Arm { name, trials }).collect()
+}
+
+/// Each arm over its trials, in the order of the plan.
+pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ArmResult> {
     let mut first: Option<IndexMap<String, Series>> = None;
-    let mut out = Vec::with_capacity(arms.len());
-    for (name, trials) in arms {
-        let Some(any) = trials.first() else { continue };
-        let whole: Vec<&TrialResult> = trials.iter().copied().filter(|trial| is_whole(trial)).collect();
+    let mut out = Vec::new();
+    for arm in arms_of(plan, trials) {
+        let Some(any) = arm.trials.first() else { continue };
+        let whole: Vec<&TrialResult> = arm.whole().collect();
         let series = Series::of(whole.iter().copied(), |_| Vec::new());
         let in_first = |name: &str| first.as_ref().and_then(|first| first.get(name));
         out.push(ArmResult {
-            arm: name.to_owned(),
+            arm: arm.name.to_owned(),
             store: any.store.clone(),
             levels: any.levels.clone(),
             trials: whole.len() as u32,
-            failed: (trials.len() - whole.len()) as u32,
+            failed: (arm.trials.len() - whole.len()) as u32,
             figures: series.iter().map(|(name, series)| (name.clone(), series.result(in_first(name)))).collect(),
         });
         first.get_or_insert(series);
@@ -48,13 +70,8 @@ pub fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ArmResult> {
 /// What each factor with numbers as levels does to the measured phases that it concerns: documents each second where a
 /// phase writes or reads several at once, else operations each second; nothing of phases in open loop, whose rate is
 /// given.
-pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
-    let mut factors: Vec<&str> = Vec::new();
-    for path in result.trials.iter().flat_map(|t| t.levels.keys()) {
-        if !factors.contains(&path.as_str()) {
-            factors.push(path);
-        }
-    }
+pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
+    let factors: IndexSet<&str> = result.trials.iter().flat_map(|t| t.levels.keys()).map(String::as_str).collect();
     let mut out = Vec::new();
     for factor in factors {
         // Arms that differ in this factor alone, by the store and the levels of the others.
@@ -72,7 +89,7 @@ pub fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
                     continue;
                 }
                 let others = others(any, factor);
-                if let Ok(sweep) = sweep(Better::More, PRACTICAL, &levels) {
+                if let Some(sweep) = sweep(Better::More, PRACTICAL, &levels) {
                     out.push(FactorSweep { factor: factor.to_owned(), store: store.clone(), others, figure, sweep });
                 }
             }

@@ -1,60 +1,28 @@
 //! Arms beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
 
+mod operations;
 mod resources;
+
+use indexmap::IndexSet;
 
 use crate::arms::arm_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
 use crate::results::{ArmResult, FigureOverTrials, RunResult};
 use crate::stats::Estimate;
+use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 
+pub use operations::operations;
 pub use resources::resources_beside;
-
-/// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// The arm's name.
-    Arm,
-    /// A count.
-    Count,
-    /// A figure, more of which is better.
-    More,
-    /// A figure, less of which is better.
-    Less,
-    /// The ratio to the first arm of the figure before it.
-    Ratio,
-    /// Text.
-    Text,
-}
-
-/// A column of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// Its title, with the unit.
-    pub title: String,
-    /// What it holds.
-    pub kind: ColumnKind,
-}
-
-/// A cell: what it says, and the figure behind it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Cell {
-    /// As it is shown: `264 k ±5 %`, `×1.23 [1.20, 1.26]`, `none`.
-    pub text: String,
-    /// The figure, in the unit of its column; none of text, and where there is none.
-    pub figure: Option<Estimate>,
-}
 
 /// The arms in one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArmsTable {
     /// The phase.
     pub phase: String,
-    /// Its columns; the first is the arm.
-    pub columns: Vec<Column>,
-    /// One line for each arm, in the order of the study.
-    pub rows: Vec<Vec<Cell>>,
+    /// The first column is the arm; one line for each, in the order of the study.
+    pub table: Table,
     /// What has to be known of single trials.
     pub notes: Vec<String>,
 }
@@ -65,13 +33,8 @@ pub fn arms_beside(result: &RunResult) -> Vec<ArmsTable> {
     if arms.len() < 2 && result.plan.repeats < 2 {
         return Vec::new();
     }
-    let mut phases: Vec<&str> = Vec::new();
-    for phase in result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
-        if !phases.contains(&phase.name.as_str()) {
-            phases.push(&phase.name);
-        }
-    }
-    phases.into_iter().map(|phase| table(result, &arms, phase)).collect()
+    let phases = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up).map(|p| p.name.as_str());
+    phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &arms, phase)).collect()
 }
 
 /// Operations of a phase whose times have columns of their own, at most.
@@ -103,53 +66,37 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
             .map(|(measure, title)| (measure, title, ColumnKind::Less, duration as fn(f64) -> String)),
     );
     let compared = |measure: &str| if given { measure.ends_with(".p99") } else { measure == what };
-    let column = |title: &str, kind| Column { title: title.to_owned(), kind };
-    let mut columns = vec![column("arm", ColumnKind::Arm), column("trials", ColumnKind::Count)];
+    let mut columns = vec![("arm", ColumnKind::Arm), ("trials", ColumnKind::Count)];
     for (measure, title, kind, _) in &figures {
-        columns.push(column(title, *kind));
+        columns.push((title, *kind));
         if several && compared(measure) {
-            columns.push(column("to the first", ColumnKind::Ratio));
+            columns.push(("to the first", ColumnKind::Ratio));
         }
     }
-    if disk {
-        columns.push(column("on disk", ColumnKind::Less));
-    }
-    if limited {
-        columns.push(column("limits", ColumnKind::Text));
-    }
-    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    columns.extend(disk.then_some(("on disk", ColumnKind::Less)));
+    columns.extend(limited.then_some(("limits", ColumnKind::Text)));
+    let (mut table, mut notes) = (Table::new(columns), Vec::new());
     for arm in arms {
-        let text = |text: String| Cell { text, figure: None };
         let trials = match arm.failed {
             0 => arm.trials.to_string(),
             failed => format!("{} of {}", arm.trials, arm.trials + failed),
         };
-        let mut row = vec![text(arm.arm.clone()), text(trials)];
+        let mut row: Vec<Cell> = vec![arm.arm.as_str().into(), trials.into()];
         for (measure, _, _, show) in &figures {
             let found = find(arm, phase, measure);
             let is_time = measure.contains(&format!("{time}."));
-            row.push(
-                found.map_or_else(
-                    || text("-".into()),
-                    |f| over(f, *show, if is_time { times::INFINITE } else { "none" }),
-                ),
-            );
+            row.push(over(found, *show, if is_time { times::INFINITE } else { "none" }));
             if several && compared(measure) {
                 let to_first = found.and_then(|f| f.to_first);
                 row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
             }
         }
         if disk {
-            let found = find(arm, phase, DISK.name);
-            row.push(
-                found
-                    .map_or_else(|| text("-".into()), |f| Cell { text: bytes(f.figure.value), figure: Some(f.figure) }),
-            );
+            let cell = |f: &FigureOverTrials| Cell { text: bytes(f.figure.value), figure: Some(f.figure) };
+            row.push(find(arm, phase, DISK.name).map_or_else(|| "-".into(), cell));
         }
-        if limited {
-            row.push(text(limits(result, arm, phase)));
-        }
-        rows.push(row);
+        row.extend(limited.then(|| limits(result, arm, phase).into()));
+        table.rows.push(row);
         for (measure, ..) in figures.iter().skip(1).chain(figures.first()) {
             let Some(figure) = find(arm, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else { continue };
             let trials: Vec<String> = figure.outlying_trials.iter().map(u32::to_string).collect();
@@ -157,7 +104,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
             notes.push(format!("trial {trials} of {} is unlike the others in {measure}, and in the figure", arm.arm));
         }
     }
-    let cells = || rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
+    let cells = || table.rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
     if cells().next().is_some() {
         let useless = if cells().any(|cell| cell.text.contains("[?]")) { "; [?]: wider than tenfold" } else { "" };
         let first =
@@ -165,17 +112,15 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
         notes.insert(0, format!("± and [ ]: 95 % intervals over blocks{useless}{first}"));
     }
     notes.extend(times::note(of_phase()));
-    ArmsTable { phase: phase.to_owned(), columns, rows, notes }
+    ArmsTable { phase: phase.to_owned(), table, notes }
 }
 
 /// The operations of a phase that does several, whose times are shown apart: a percentile over unlike work is of none of
 /// it. None of a load, and none of so many that no table would hold them.
 fn unlike_operations<'a>(result: &'a RunResult, phase: &str) -> Vec<&'a str> {
-    let mut ops: Vec<&str> = Vec::new();
-    for of in result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.loads) {
-        ops.extend(of.ops.keys().map(String::as_str).filter(|op| !ops.contains(op)).collect::<Vec<_>>());
-    }
-    if (2..=MOST_APART).contains(&ops.len()) { ops } else { Vec::new() }
+    let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.loads);
+    let ops: IndexSet<&str> = of_phase.flat_map(|of| of.ops.keys()).map(String::as_str).collect();
+    if (2..=MOST_APART).contains(&ops.len()) { ops.into_iter().collect() } else { Vec::new() }
 }
 
 /// The times that a table shows, by their measures, and the titles of their columns.
@@ -195,11 +140,12 @@ fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a Figure
     arm.figures.get(&format!("{phase}.{measure}"))
 }
 
-/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, or what stands for `none`.
-fn over(figure: &FigureOverTrials, show: fn(f64) -> String, lacking: &str) -> Cell {
+/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, or what stands for `none`; `-` where there is none.
+fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &str) -> Cell {
+    let Some(figure) = figure else { return "-".into() };
     let none = figure.none_in.len();
     let text = match (figure.figure.trials, figure.at_least) {
-        (0, _) => return Cell { text: lacking.to_owned(), figure: None },
+        (0, _) => return lacking.into(),
         _ if none > 0 => format!("{}, {lacking} in {none}", show(figure.figure.value)),
         (_, true) => format!("≥ {}", show(figure.figure.value)),
         _ => with_width(show, &figure.figure),

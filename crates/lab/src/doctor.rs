@@ -79,70 +79,76 @@ pub enum State {
 /// under a second where the disk is quick, writes one file of 4 KiB there and removes it.
 pub fn examine(path: &Path) -> DoctorReport {
     let environment = Environment::here(&[path.to_owned()]);
-    let load = environment.load_average_1m;
-    let checks = vec![
-        cores(&environment),
-        governor(&environment),
-        clock(&environment),
-        wake_up(&wake_lateness()),
-        files(&environment),
-        memory(&environment),
-        disk(&environment, path),
-        fsync(path, sync_times(path).as_deref()),
-        virtualisation(&environment),
-        load_average(load, environment.cpus_available),
-        cpu_quota(quota(), environment.cpus_available),
+    let checks = [
+        ("cores", cores(&environment)),
+        ("governor", governor(&environment)),
+        ("clock", clock(&environment)),
+        ("wake-up", wake_up(&wake_lateness())),
+        ("files", files(&environment)),
+        ("memory", memory(&environment)),
+        ("disk", disk(&environment, path)),
+        ("fsync", fsync(path, sync_times(path).as_deref())),
+        ("virtualisation", virtualisation(&environment)),
+        ("load", load_average(environment.load_average_1m, environment.cpus_available)),
+        ("cpu-quota", cpu_quota(quota(), environment.cpus_available)),
     ];
-    DoctorReport { format: DOCTOR_FORMAT.to_owned(), checks, environment }
+    let told =
+        |(check, Looked { state, saw, means }): (&str, Looked)| Examined { check: check.to_owned(), state, saw, means };
+    DoctorReport { format: DOCTOR_FORMAT.to_owned(), checks: checks.into_iter().map(told).collect(), environment }
 }
 
-fn examined(check: &str, ok: bool, saw: impl Into<String>, means: impl Into<String>) -> Examined {
-    let state = if ok { State::Ok } else { State::Caution };
-    Examined { check: check.to_owned(), state, saw: saw.into(), means: means.into() }
+/// What one check found.
+#[derive(Debug)]
+struct Looked {
+    state: State,
+    saw: String,
+    means: String,
 }
 
-fn cores(e: &Environment) -> Examined {
+fn ok(saw: impl Into<String>, means: impl Into<String>) -> Looked {
+    Looked { state: State::Ok, saw: saw.into(), means: means.into() }
+}
+
+fn caution(saw: impl Into<String>, means: impl Into<String>) -> Looked {
+    Looked { state: State::Caution, saw: saw.into(), means: means.into() }
+}
+
+fn cores(e: &Environment) -> Looked {
     let saw = match &e.cpu_model {
         Some(model) => format!("{} of {} usable, {model}", e.cpus_available, e.cpus),
         None => format!("{} of {} usable", e.cpus_available, e.cpus),
     };
     match e.cpus_available {
-        0..=1 => examined("cores", false, saw, "client and store take turns on one core: figures are of both together"),
-        2..=3 => examined(
-            "cores",
-            false,
+        0..=1 => caution(saw, "client and store take turns on one core: figures are of both together"),
+        2..=3 => caution(
             saw,
             "few cores: with more workers than cores less one, the client competes with the store; start with --workers 1",
         ),
-        n => examined("cores", true, saw, format!("room for up to {} workers beside a store on this machine", n / 2)),
+        n => ok(saw, format!("room for up to {} workers beside a store on this machine", n / 2)),
     }
 }
 
-fn governor(e: &Environment) -> Examined {
+fn governor(e: &Environment) -> Looked {
     match e.governor.as_deref() {
-        Some("performance") => examined("governor", true, "performance", "cores keep their clock"),
-        Some(other) => examined(
-            "governor",
-            false,
+        Some("performance") => ok("performance", "cores keep their clock"),
+        Some(other) => caution(
             other,
             "cores slow down between operations, which makes low rates look slower than high ones; set `performance`",
         ),
-        None => examined("governor", true, "not told here", "the clock of the cores is the host's affair"),
+        None => ok("not told here", "the clock of the cores is the host's affair"),
     }
 }
 
-fn clock(e: &Environment) -> Examined {
+fn clock(e: &Environment) -> Looked {
     match e.clock_source.as_deref() {
         Some(source @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
-            examined("clock", true, source, "reading the time costs tens of ns")
+            ok(source, "reading the time costs tens of ns")
         }
-        Some(source) => examined(
-            "clock",
-            false,
+        Some(source) => caution(
             source,
             "reading the time is a call into the kernel, which adds up to 1 µs to each operation measured",
         ),
-        None => examined("clock", true, "not told here", "times come from the system's monotonic clock"),
+        None => ok("not told here", "times come from the system's monotonic clock"),
     }
 }
 
@@ -167,15 +173,13 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted.get((share * last as f64).round() as usize).copied().unwrap_or(0)
 }
 
-fn wake_up(late: &[u64]) -> Examined {
+fn wake_up(late: &[u64]) -> Looked {
     let p99 = quantile(late, 0.99);
     let saw = format!("{} late at p50, {} at p99", duration(quantile(late, 0.5) as f64), duration(p99 as f64));
     if p99 < LATE_NS {
-        examined("wake-up", true, saw, "sleeping threads run in time: pacing = \"economical\" serves at a rate")
+        ok(saw, "sleeping threads run in time: pacing = \"economical\" serves at a rate")
     } else {
-        examined(
-            "wake-up",
-            false,
+        caution(
             saw,
             "sleeping threads run late, which response times at a rate would show as the store's; use --pacing precise, \
              and end what else runs",
@@ -183,20 +187,18 @@ fn wake_up(late: &[u64]) -> Examined {
     }
 }
 
-fn files(e: &Environment) -> Examined {
+fn files(e: &Environment) -> Looked {
     match e.open_files_limit {
-        Some(limit) if limit < FEW_FILES => examined(
-            "files",
-            false,
+        Some(limit) if limit < FEW_FILES => caution(
             format!("{} may be open", count(limit)),
             "many connections, or a store of many files, would meet this limit; raise it with `ulimit -n`",
         ),
-        Some(limit) => examined("files", true, format!("{} may be open", count(limit)), "enough for many connections"),
-        None => examined("files", true, "no limit", "enough for many connections"),
+        Some(limit) => ok(format!("{} may be open", count(limit)), "enough for many connections"),
+        None => ok("no limit", "enough for many connections"),
     }
 }
 
-fn memory(e: &Environment) -> Examined {
+fn memory(e: &Environment) -> Looked {
     let limit = e.memory_limit_bytes.into_iter().chain(e.memory_bytes).min();
     let free = e.memory_available_bytes.into_iter().chain(limit).min();
     let saw = match (free, limit) {
@@ -206,34 +208,30 @@ fn memory(e: &Environment) -> Examined {
     let means = "data smaller than this are read from memory, whatever the disk: load more to measure the disk";
     match free {
         Some(free) if free < LITTLE_MEMORY => {
-            examined("memory", false, saw, "little: a store and its client may be ended or swapped out; free some")
+            caution(saw, "little: a store and its client may be ended or swapped out; free some")
         }
-        _ => examined("memory", true, saw, means),
+        _ => ok(saw, means),
     }
 }
 
-fn disk(e: &Environment, path: &Path) -> Examined {
+fn disk(e: &Environment, path: &Path) -> Looked {
     let Some(disk) = e.disks.first() else {
-        return examined("disk", false, path.display().to_string(), "nothing is known about it");
+        return caution(path.display().to_string(), "nothing is known about it");
     };
     let kind = disk.filesystem.as_deref().unwrap_or("unknown file system");
     let free = disk.free_bytes.unwrap_or(0);
     let saw = format!("{}: {kind}, {} free", path.display(), bytes(free as f64));
     match kind {
-        "tmpfs" | "ramfs" => {
-            examined("disk", false, saw, "this is memory: nothing written here survives, and syncing costs nothing")
-        }
+        "tmpfs" | "ramfs" => caution(saw, "this is memory: nothing written here survives, and syncing costs nothing"),
         "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "fuse.sshfs" => {
-            examined("disk", false, saw, "this is a network's speed, and some stores lose data on such file systems")
+            caution(saw, "this is a network's speed, and some stores lose data on such file systems")
         }
         _ if disk.rotational == Some(true) => {
-            examined("disk", false, saw, "the device says that it rotates: random reads are bound by its arm")
+            caution(saw, "the device says that it rotates: random reads are bound by its arm")
         }
-        _ if free < LITTLE_DISK => examined("disk", false, saw, "little space: a load may fill it; use another path"),
-        "overlay" => {
-            examined("disk", true, saw, "a container's layers: a volume or another path comes nearer to a server")
-        }
-        _ => examined("disk", true, saw, "embedded stores keep their data here"),
+        _ if free < LITTLE_DISK => caution(saw, "little space: a load may fill it; use another path"),
+        "overlay" => ok(saw, "a container's layers: a volume or another path comes nearer to a server"),
+        _ => ok(saw, "embedded stores keep their data here"),
     }
 }
 
@@ -263,63 +261,51 @@ impl Drop for Removed {
     }
 }
 
-fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> Examined {
+fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> Looked {
     let times = match times {
         Ok(times) => times,
         Err(e) => {
             let saw = format!("{}: {e}", path.display());
-            return examined("fsync", false, saw, "nothing can be written here; give a folder that you may write to");
+            return caution(saw, "nothing can be written here; give a folder that you may write to");
         }
     };
     let p50 = quantile(times, 0.5);
     let saw = format!("4 KiB in {} at p50, {} at most", duration(p50 as f64), duration(quantile(times, 1.0) as f64));
     let per_s = digits(1e9 / p50.max(1) as f64);
     match p50 {
-        0..TOO_FAST_NS => examined(
-            "fsync",
-            false,
+        0..TOO_FAST_NS => caution(
             saw,
             "faster than a device can be: a cache answers, so durability = \"fsync\" promises less here than it says",
         ),
-        SLOW_NS.. => examined(
-            "fsync",
-            false,
-            saw,
-            format!("a writer that syncs each write gets at most {per_s} of them per second"),
-        ),
-        _ => examined(
-            "fsync",
-            true,
-            saw,
-            format!("a writer that syncs each write gets at most {per_s} of them per second"),
-        ),
+        _ => {
+            let means = format!("a writer that syncs each write gets at most {per_s} of them per second");
+            if p50 < SLOW_NS { ok(saw, means) } else { caution(saw, means) }
+        }
     }
 }
 
-fn virtualisation(e: &Environment) -> Examined {
+fn virtualisation(e: &Environment) -> Looked {
     match &e.virtualisation {
-        Some(kind) => examined(
-            "virtualisation",
-            false,
+        Some(kind) => caution(
             kind.clone(),
             "neighbours share this machine: expect figures to drift; compare only what ran in turns (`repeats`)",
         ),
-        None => examined("virtualisation", true, "none seen", "the machine is not shared, as far as it tells"),
+        None => ok("none seen", "the machine is not shared, as far as it tells"),
     }
 }
 
-fn load_average(load: Option<f64>, cpus: u64) -> Examined {
+fn load_average(load: Option<f64>, cpus: u64) -> Looked {
     match load {
         Some(load) => {
             let share = load / cpus.max(1) as f64;
             let saw = format!("{load:.2} over one minute, {} of the cores", percent(share));
             if share > LOADED {
-                examined("load", false, saw, "something else is running: it takes cores from client and store; end it")
+                caution(saw, "something else is running: it takes cores from client and store; end it")
             } else {
-                examined("load", true, saw, "little else is running")
+                ok(saw, "little else is running")
             }
         }
-        None => examined("load", true, "not told here", "see for yourself that nothing else runs"),
+        None => ok("not told here", "see for yourself that nothing else runs"),
     }
 }
 
@@ -356,17 +342,15 @@ fn quota_of(text: &str) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
-fn cpu_quota(quota: Option<f64>, cpus: u64) -> Examined {
+fn cpu_quota(quota: Option<f64>, cpus: u64) -> Looked {
     match quota {
-        Some(quota) if quota < cpus as f64 => examined(
-            "cpu-quota",
-            false,
+        Some(quota) if quota < cpus as f64 => caution(
             format!("{} cores", digits(quota)),
             "once the quota of a period is used up, client and store stand still until the next: tail latencies are \
              the limit's; lift it",
         ),
-        Some(quota) => examined("cpu-quota", true, format!("{} cores", digits(quota)), "no less than there are"),
-        None => examined("cpu-quota", true, "none", "no control group limits the processors"),
+        Some(quota) => ok(format!("{} cores", digits(quota)), "no less than there are"),
+        None => ok("none", "no control group limits the processors"),
     }
 }
 
@@ -406,8 +390,8 @@ mod tests {
             change(&mut e);
             e
         };
-        let caution = |found: Examined| assert_eq!(found.state, State::Caution, "{found:?}");
-        let ok = |found: Examined| assert_eq!(found.state, State::Ok, "{found:?}");
+        let caution = |found: Looked| assert_eq!(found.state, State::Caution, "{found:?}");
+        let ok = |found: Looked| assert_eq!(found.state, State::Ok, "{found:?}");
         ok(cores(&with(|_| {})));
         caution(cores(&with(|e| e.cpus_available = 1)));
         caution(governor(&with(|e| e.governor = Some("powersave".into()))));

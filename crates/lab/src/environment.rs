@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use hosts::{authority_of, host_of, is_here, is_loopback, port_of};
+pub(crate) use hosts::{authority_of, host_of, is_here, is_loopback, port_of};
 
 /// The machine of the client. What the system does not tell is null.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

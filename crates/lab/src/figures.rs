@@ -7,7 +7,7 @@ use crate::times::{response, response_of_all, service, service_of_all};
 
 /// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
+pub(crate) enum Better {
     /// Throughput.
     More,
     /// Times, bytes, money.
@@ -16,7 +16,7 @@ pub enum Better {
 
 /// What is measured, by its name in paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// As in paths: `response.p99`.
     pub name: &'static str,
     /// Which way it is better.
@@ -30,25 +30,25 @@ const fn measure(name: &'static str, better: Better, unit: &'static str) -> Meas
 }
 
 /// Successes each second.
-pub const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
+pub(crate) const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
 /// Documents written, read or found each second; of operations on one document each the same as the throughput. Which of
 /// the two a phase is told by says [`in_documents`].
-pub const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
+pub(crate) const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
 /// The highest rate at which the study's limits hold.
-pub const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
+pub(crate) const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
 /// Money for a million operations, by the price sheet of the run. Made by [`crate::cost`].
-pub const COST: Measure = measure("cost", Better::Less, " a million");
+pub(crate) const COST: Measure = measure("cost", Better::Less, " a million");
 /// Bytes of the store's files after the phase.
-pub const DISK: Measure = measure("disk", Better::Less, "B");
+pub(crate) const DISK: Measure = measure("disk", Better::Less, "B");
 /// Processor time of an operation, of the store's processes (of an embedded store with its client).
-pub const STORE_CPU: Measure = measure("store-cpu", Better::Less, "ns");
+pub(crate) const STORE_CPU: Measure = measure("store-cpu", Better::Less, "ns");
 /// Resident memory of the store's processes, at most.
-pub const STORE_MEMORY: Measure = measure("store-memory", Better::Less, "B");
+pub(crate) const STORE_MEMORY: Measure = measure("store-memory", Better::Less, "B");
 /// Bytes that reached the disk of the store's folder, without those of others, for each byte of documents that was written;
 /// none where others may have written as much.
-pub const WRITE_AMPLIFICATION: Measure = measure("write-amplification", Better::Less, "");
+pub(crate) const WRITE_AMPLIFICATION: Measure = measure("write-amplification", Better::Less, "");
 /// Bytes on disk for each byte of documents that the store holds.
-pub const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
+pub(crate) const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
 
 /// Percentiles of a time by their names in paths, with the fewest values of which one lies at it or beyond.
 type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
@@ -62,19 +62,9 @@ const PERCENTILES: [Percentile; 7] = [
     ("response.max", "service.max", 1, |p| p.max),
 ];
 
-/// Every measure there is.
-pub fn measures() -> Vec<Measure> {
-    let mut all = vec![THROUGHPUT, DOCUMENTS];
-    all.extend(PERCENTILES.map(|(name, ..)| measure(name, Better::Less, "ns")));
-    all.extend(PERCENTILES.map(|(_, name, ..)| measure(name, Better::Less, "ns")));
-    all.extend([DISK, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION, SPACE_AMPLIFICATION]);
-    all.extend([RATE_WITHIN_LIMITS, COST]);
-    all
-}
-
 /// One figure of one phase.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub(crate) struct Figure {
     /// The phase.
     pub phase: String,
     /// The operation; none for all together.
@@ -96,7 +86,7 @@ impl Figure {
     }
 
     /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.op {
             Some(op) => format!("{}.{op}.{}", self.phase, self.measure.name),
             None => format!("{}.{}", self.phase, self.measure.name),
@@ -105,7 +95,7 @@ impl Figure {
 }
 
 /// The figures of a trial's phases, warm-ups left out. A phase with one operation has them for all only.
-pub fn of_trial(trial: &TrialResult) -> Vec<Figure> {
+pub(crate) fn of_trial(trial: &TrialResult) -> Vec<Figure> {
     let found = trial.searches.iter().map(|search| {
         let figure = Figure::new(&search.phase, None, RATE_WITHIN_LIMITS, search.rate);
         let up_to = search.rate.map_or(1.0, |rate| search.fails_at.map_or(f64::INFINITY, |fails| fails / rate));
@@ -116,7 +106,7 @@ pub fn of_trial(trial: &TrialResult) -> Vec<Figure> {
 
 /// The figures of one phase. Times of an open loop are `response` and `service`, of a closed loop `service` only; they are
 /// over all attempts, of which those that failed or were not answered took for ever.
-pub fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
+pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     let total = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
     let all = &phase.all;
     let mut out = Vec::new();
@@ -159,7 +149,7 @@ fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
 
 /// Whether phases are told by the documents that they moved each second, not by their operations: loads and copies, and
 /// phases with operations on several documents. Every table and sentence asks here.
-pub fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
+pub(crate) fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
     phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
 }
 

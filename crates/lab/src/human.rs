@@ -38,6 +38,11 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// A number as people write it: whole as it is, else three digits.
+pub(crate) fn number(value: f64) -> String {
+    if value == value.trunc() && (0.0..1e15).contains(&value) { count(value as u64) } else { digits(value) }
+}
+
 /// `12,345`.
 pub fn count(n: u64) -> String {
     storebench_core::units::Count(n).to_string()

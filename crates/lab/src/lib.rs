@@ -4,31 +4,35 @@
 //! a [run folder](results) and says what the result is worth ([verdicts]). The [summary] is a
 //! pure function of the result. This crate names no driver.
 
-pub mod alike;
+// What a result says: pure functions of it, without a store.
+mod alike;
 pub mod answer;
 pub mod arms;
 pub mod beside;
-pub mod bottleneck;
+mod bottleneck;
 pub mod claims;
 pub mod compare;
 pub mod conclude;
-pub mod copied;
 pub mod cost;
-pub mod doctor;
 pub mod environment;
-pub mod figures;
+mod figures;
 pub mod human;
 pub mod lines;
-pub mod plan;
 pub mod results;
-pub mod run;
-pub mod search;
-pub mod series;
+mod series;
 mod slots;
-pub mod space;
 pub mod stats;
 pub mod summary;
 pub mod sweep;
+pub mod table;
 pub mod times;
 pub mod verdicts;
+
+// How one is made.
+pub mod copied;
+pub mod doctor;
+pub mod plan;
+pub mod run;
+mod search;
+pub mod space;
 pub mod verify;

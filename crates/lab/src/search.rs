@@ -45,7 +45,7 @@ const GROWTH: f64 = 2.0;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct SearchSpec {
+pub(crate) struct SearchSpec {
     /// The first rate to try; if the limits do not hold there, nothing is found.
     pub from: f64,
     /// The highest rate to try.
@@ -59,14 +59,6 @@ pub struct SearchSpec {
 }
 
 impl SearchSpec {
-    /// How many probes are enough where none is wrong: to plan time by, and for `most_probes` (twice as many leave
-    /// room for noise).
-    pub fn usual_probes(&self) -> u32 {
-        let grow = (self.to / self.from).log2().ceil().max(0.0) as u32;
-        let halve = (GROWTH.ln() / self.within.ln_1p()).log2().ceil().max(0.0) as u32;
-        1u32.saturating_add(grow).saturating_add(halve).saturating_add(self.confirm.saturating_mul(2))
-    }
-
     fn check(&self) -> Result<(), SearchError> {
         if !(self.from.is_finite() && self.from > 0.0) {
             return Err(SearchError::From(self.from));
@@ -91,7 +83,7 @@ impl SearchSpec {
 
 /// Why a search cannot be made, or a probe not be counted.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum SearchError {
+pub(crate) enum SearchError {
     /// The first rate is no rate.
     #[error("a search from {0} operations a second finds nothing; begin above 0, such as at 100")]
     From(f64),
@@ -127,7 +119,7 @@ pub enum SearchError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub(crate) enum Why {
     /// It is the first.
     First,
     /// The limits held at half of it (or near `to`).
@@ -154,7 +146,7 @@ impl fmt::Display for Why {
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Measure this rate, after drain and settle, and tell.
     Probe {
         /// Operations a second.
@@ -169,7 +161,7 @@ pub enum Step {
 /// One probe that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct ProbeMade {
+pub(crate) struct ProbeMade {
     /// Operations a second.
     pub rate: f64,
     /// Why this rate was tried.
@@ -181,7 +173,7 @@ pub struct ProbeMade {
 /// What a search found. Rates are operations a second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Found {
+pub(crate) struct Found {
     /// The highest rate at which the limits held in most probes. None: they do not hold even at the first rate.
     pub rate: Option<f64>,
     /// The bracket's lower end: the highest rate that is confirmed to hold. The same as `rate` in a search that is
@@ -225,7 +217,7 @@ impl Ballot {
 
 /// A search in progress. See the [module](self) for how it goes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Search {
+pub(crate) struct Search {
     spec: SearchSpec,
     /// By rate, ascending.
     ballots: Vec<Ballot>,
@@ -237,28 +229,18 @@ impl Search {
     ///
     /// # Errors
     /// [`SearchError`] for a specification that cannot be searched, with what would do.
-    pub fn new(spec: SearchSpec) -> Result<Self, SearchError> {
+    pub(crate) fn new(spec: SearchSpec) -> Result<Self, SearchError> {
         spec.check()?;
         Ok(Self { spec, ballots: Vec::new(), probes: Vec::new() })
     }
 
-    /// What is searched.
-    pub fn spec(&self) -> &SearchSpec {
-        &self.spec
-    }
-
-    /// The probes so far, in order.
-    pub fn probes(&self) -> &[ProbeMade] {
-        &self.probes
-    }
-
     /// What is known by now, whether or not there is more to do.
-    pub fn so_far(&self) -> Found {
+    pub(crate) fn so_far(&self) -> Found {
         self.found(false)
     }
 
     /// What to do next; the same until [`tell`](Self::tell).
-    pub fn next(&self) -> Step {
+    pub(crate) fn next(&self) -> Step {
         match self.wanted() {
             Some(_) if self.probes.len() >= self.spec.most_probes as usize => Step::Done(self.found(false)),
             Some((rate, why)) => Step::Probe { rate, why },
@@ -273,7 +255,7 @@ impl Search {
     ///
     /// # Errors
     /// [`SearchError::NotAsked`] where `rate` is not the one asked for; then nothing is counted.
-    pub fn tell(&mut self, rate: f64, held: bool) -> Result<(), SearchError> {
+    pub(crate) fn tell(&mut self, rate: f64, held: bool) -> Result<(), SearchError> {
         let (asked, why) = match self.next() {
             Step::Probe { rate, why } => (rate, why),
             Step::Done(_) => return Err(SearchError::NotAsked { told: rate, asked: None }),

@@ -8,7 +8,7 @@ use crate::stats::{Estimate, geometric_mean, outlying, paired_ratio, unpaired_ra
 
 /// One figure over trials.
 #[derive(Debug, Clone)]
-pub struct Series {
+pub(crate) struct Series {
     /// As the first of the trials has it.
     pub figure: Figure,
     points: Vec<Point>,
@@ -24,7 +24,7 @@ struct Point {
 
 impl Series {
     /// Every figure of these trials by name, in the order of phases; `further` are those that a trial has besides its own.
-    pub fn of<'a>(
+    pub(crate) fn of<'a>(
         trials: impl IntoIterator<Item = &'a TrialResult>,
         further: impl Fn(&TrialResult) -> Vec<Figure>,
     ) -> IndexMap<String, Self> {
@@ -42,7 +42,7 @@ impl Series {
     /// The figure over the trials that have it: the geometric mean, with Student's interval on logarithms. Its upper end is
     /// as much higher as the truth may lie above the values. No interval where a trial has none or a least value only; no
     /// trials where none has any.
-    pub fn over_trials(&self) -> Estimate {
+    pub(crate) fn over_trials(&self) -> Estimate {
         let values: Vec<f64> = self.points.iter().filter_map(|point| point.value).collect();
         let Some(found) = geometric_mean(&values) else {
             return Estimate { value: 0.0, low: None, high: None, trials: 0 };
@@ -55,22 +55,22 @@ impl Series {
     }
 
     /// How many trials there are, with those that have none.
-    pub fn trials(&self) -> usize {
+    pub(crate) fn trials(&self) -> usize {
         self.points.len()
     }
 
     /// Trials in which there was none.
-    pub fn none_in(&self) -> Vec<u32> {
+    pub(crate) fn none_in(&self) -> Vec<u32> {
         self.points.iter().filter(|point| point.value.is_none()).map(|point| point.trial).collect()
     }
 
     /// Whether a trial has a least value only.
-    pub fn at_least(&self) -> bool {
+    pub(crate) fn at_least(&self) -> bool {
         self.points.iter().any(|point| point.up_to.is_infinite())
     }
 
     /// Trials that are unlike the others.
-    pub fn outlying_trials(&self) -> Vec<u32> {
+    pub(crate) fn outlying_trials(&self) -> Vec<u32> {
         let known: Vec<(u32, f64)> = self.points.iter().filter_map(|p| Some((p.trial, p.value?))).collect();
         let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
         outlying(&values).into_iter().filter_map(|(at, _)| known.get(at).map(|(trial, _)| *trial)).collect()
@@ -78,7 +78,7 @@ impl Series {
 
     /// The ratio of this to another: of the blocks that both have, or of all trials apart. None where a trial has no such
     /// figure. Its ends are as far out as the truths may lie above the values. No interval where a value is a least one.
-    pub fn ratio_to(&self, base: &Self, paired: bool) -> Option<Estimate> {
+    pub(crate) fn ratio_to(&self, base: &Self, paired: bool) -> Option<Estimate> {
         let values = |points: &[Point]| points.iter().map(|point| point.value).collect::<Option<Vec<f64>>>();
         let ratio = if paired {
             let pair = |point: &Point| {
@@ -106,7 +106,7 @@ impl Series {
     }
 
     /// As it stands in a result, beside the first arm's.
-    pub fn result(&self, first: Option<&Self>) -> FigureOverTrials {
+    pub(crate) fn result(&self, first: Option<&Self>) -> FigureOverTrials {
         FigureOverTrials {
             figure: self.over_trials(),
             to_first: first.and_then(|first| self.ratio_to(first, true)),

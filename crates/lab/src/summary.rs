@@ -9,9 +9,11 @@ use std::fmt::Write;
 use crate::answer::answer;
 use crate::claims::ClaimTable;
 use crate::figures::in_documents;
-use crate::human::{bytes, count, digits, duration, percent, rate};
-use crate::lines::{Align, Table, facts as in_lines, paragraph, sparkline};
-use crate::results::{OpResult, Percentiles, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, Whose};
+use crate::human::{bytes, count, digits, duration, percent, plural, rate};
+use crate::lines::{facts as in_lines, paragraph, sparkline};
+use crate::results::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, Whose};
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
 use crate::times;
 use crate::verdicts::Level;
 
@@ -308,14 +310,14 @@ fn copied(phase: &PhaseResult, tasks: &TasksResult) -> Vec<String> {
     let seconds = (phase.elapsed_ns as f64 / 1e9).max(1e-9);
     vec![
         format!("{} of {} tasks at once", count(tasks.at_once.into()), count(tasks.asked.into())),
-        format!("{} part{}", count(tasks.parts), if tasks.parts == 1 { "" } else { "s" }),
+        plural(tasks.parts, "part"),
         format!("{} documents", count(phase.documents.count)),
         format!("{}/s", bytes(phase.documents.bytes as f64 / seconds)),
     ]
 }
 
 fn workers(phase: &PhaseResult) -> String {
-    let mut text = format!("{} worker{}", phase.workers, if phase.workers == 1 { "" } else { "s" });
+    let mut text = plural(phase.workers.into(), "worker");
     if phase.connections > 1 {
         let _ = write!(text, " × {} connections", phase.connections);
     }
@@ -327,10 +329,7 @@ fn workers(phase: &PhaseResult) -> String {
 
 /// What a search found: `rate within limits: 336/s (400/s fails; 7 probes)`.
 fn searched(search: &SearchResult) -> String {
-    let probes = match search.probes.len() {
-        1 => "1 probe".to_owned(),
-        n => format!("{n} probes"),
-    };
+    let probes = plural(search.probes.len() as u64, "probe");
     let found = match (search.rate, search.fails_at) {
         (Some(held), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(held), rate(fails)),
         (Some(held), None) => format!("at least {}/s ({probes})", rate(held)),
@@ -347,54 +346,29 @@ fn phase_table(phase: &PhaseResult) -> Table {
     let bulk = in_documents([phase]);
     let misses = ops().any(|op| op.misses > 0);
     let censored = ops().any(|op| op.censored > 0);
-    let mut columns = vec![("operation", Align::Left), ("count", Align::Right), ("ops/s", Align::Right)];
-    for (column, shown) in [("docs/s", bulk), ("errors", true), ("misses", misses), ("censored", censored)] {
-        if shown {
-            columns.push((column, Align::Right));
-        }
-    }
-    columns.push(("time", Align::Left));
-    columns.extend(times::SHOWN.map(|(name, ..)| (name, Align::Right)));
-    columns.push(("client CPU/op", Align::Right));
-    let mut table = Table::new(&columns);
+    let shown = [("docs/s", bulk), ("errors", true), ("misses", misses), ("censored", censored)];
+    let mut columns = vec![("operation", Text), ("count", Count), ("ops/s", Count)];
+    columns.extend(shown.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| (name, Count)));
+    columns.push(("time", Text));
+    columns.extend(times::SHOWN.map(|(name, ..)| (name, Count)));
+    columns.push(("client CPU/op", Count));
+    let mut table = Table::new(columns);
     let cpu = phase.client.cpu_us_per_op.map_or_else(|| "-".to_owned(), |us| duration(us * 1e3));
     let lone = phase.ops.len() == 1;
     let mut add = |name: &str, op: &OpResult, cpu: &str| {
         // Collections are loaded one after another, and nobody knows how long each of them took.
         let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { "-".to_owned() } else { rate(per_s) };
-        let mut figures = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
-        for (figure, shown) in [
-            (per_s(op.documents_per_s), bulk),
-            (count(op.errors), true),
-            (count(op.misses), misses),
-            (count(op.censored), censored),
-        ] {
-            if shown {
-                figures.push(figure);
-            }
-        }
-        let blank = vec![String::new(); figures.len()];
-        let times_of = |kind: &str, p: &Percentiles| {
-            let mut cells = vec![kind.to_owned()];
-            cells.extend(times::SHOWN.map(|shown| times::cell(p, shown)));
-            cells
-        };
-        let mut line = figures;
-        match times::response(op) {
-            Some(response) => {
-                line.extend(times_of("response", &response));
-                line.push(cpu.to_owned());
-                table.row(line);
-                let mut second = blank;
-                second.extend(times_of("service", &times::service(op)));
-                second.push(String::new());
-                table.row(second);
-            }
-            None => {
-                line.extend(times_of("service", &times::service(op)));
-                line.push(cpu.to_owned());
-                table.row(line);
-            }
+        let mut line = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
+        let figures = [per_s(op.documents_per_s), count(op.errors), count(op.misses), count(op.censored)];
+        line.extend(figures.into_iter().zip(shown).filter(|(_, (_, shown))| *shown).map(|(figure, _)| figure));
+        let response = times::response(op).map(|times| ("response", times));
+        // The second line is of the same operation.
+        for (nth, (kind, times)) in response.into_iter().chain([("service", times::service(op))]).enumerate() {
+            let mut row = if nth == 0 { line.clone() } else { vec![String::new(); line.len()] };
+            row.push(kind.to_owned());
+            row.extend(times::SHOWN.map(|shown| times::cell(&times, shown)));
+            row.push(if nth == 0 { cpu.to_owned() } else { String::new() });
+            table.row(row);
         }
     };
     for (name, op) in &phase.ops {

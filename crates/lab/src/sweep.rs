@@ -33,10 +33,10 @@ use crate::stats::{Estimate, geometric_mean, paired_ratio};
 pub(crate) use words::{is_parallel, is_spent, level_in_words};
 
 /// Differences up to this share are of no practical account.
-pub const PRACTICAL: f64 = 0.05;
+pub(crate) const PRACTICAL: f64 = 0.05;
 
 /// One level of a factor as it was measured: the level, and a figure for each block.
-pub type Measured = (f64, Vec<(u32, f64)>);
+pub(crate) type Measured = (f64, Vec<(u32, f64)>);
 
 /// One level of the curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,39 +106,6 @@ pub struct Sweep {
     pub undecided: Vec<OpenPair>,
 }
 
-/// Why levels cannot be swept.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SweepError {
-    /// One level shows no curve.
-    #[error("a sweep needs two levels or more of one factor, and has {0}; add levels under [factors]")]
-    FewLevels(usize),
-    /// A level that has no ratio to another.
-    #[error("{0} is no level of a sweep; use finite numbers above 0")]
-    Level(f64),
-    /// A level that comes twice.
-    #[error("the level {0} comes twice; sweep one factor, with all others at one level")]
-    LevelTwice(f64),
-    /// A figure without a logarithm.
-    #[error("the figure {figure} of level {level} is not above 0; leave trials out that measured nothing")]
-    Figure {
-        /// The level.
-        level: f64,
-        /// The figure.
-        figure: f64,
-    },
-    /// Two figures where one is paired.
-    #[error("block {block} holds level {level} twice; sweep one factor, with all others at one level")]
-    BlockTwice {
-        /// The level.
-        level: f64,
-        /// The block.
-        block: u32,
-    },
-    /// A threshold that nothing or everything passes.
-    #[error("{0} is no threshold; use a share from 0 up to 1, such as 0.05")]
-    Threshold(f64),
-}
-
 /// A pair of levels, judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judged {
@@ -149,15 +116,10 @@ enum Judged {
 
 /// The curve over the levels of one factor, and its sweet spot. Levels may come in any order, blocks too; a level
 /// without figures (all its trials failed) stays in the curve and takes part in nothing. `better` says which way the
-/// figure is better, `threshold` which differences count, as a share ([`PRACTICAL`]).
-///
-/// # Errors
-/// [`SweepError`] for fewer than two levels, and for levels, figures and thresholds that have no ratios.
-pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Sweep, SweepError> {
-    if !(0.0..1.0).contains(&threshold) {
-        return Err(SweepError::Threshold(threshold));
-    }
-    let levels = checked(levels)?;
+/// figure is better, `threshold` which differences count, as a share ([`PRACTICAL`]). None for fewer
+/// than two levels, and for levels, figures and thresholds that have no ratios.
+pub(crate) fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Option<Sweep> {
+    let levels = checked(levels).filter(|_| (0.0..1.0).contains(&threshold))?;
     // The later's figure over the earlier's, the way round that makes more than 1 better.
     let gain = |earlier: usize, later: usize| {
         let (from, to) = (&levels[earlier].1, &levels[later].1);
@@ -176,7 +138,7 @@ pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Swee
                 level: *level,
                 figure: geometric_mean(&figures.values().copied().collect::<Vec<_>>()),
                 speed_up,
-                efficiency: speed_up.map(|speed_up| over(speed_up, grown)),
+                efficiency: speed_up.map(|speed_up| speed_up.map(|times| times / grown)),
             }
         })
         .collect();
@@ -229,38 +191,22 @@ pub fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Result<Swee
         }
         break;
     }
-    Ok(out)
+    Some(out)
 }
 
 /// A level and its figures by block.
 type ByBlock = (f64, BTreeMap<u32, f64>);
 
-/// Levels ascending, with their figures by block.
-fn checked(levels: &[Measured]) -> Result<Vec<ByBlock>, SweepError> {
-    if levels.len() < 2 {
-        return Err(SweepError::FewLevels(levels.len()));
-    }
-    let mut out: Vec<ByBlock> = Vec::new();
-    for (level, figures) in levels {
-        if !(level.is_finite() && *level > 0.0) {
-            return Err(SweepError::Level(*level));
-        }
-        if out.iter().any(|(known, _)| known == level) {
-            return Err(SweepError::LevelTwice(*level));
-        }
-        let mut blocks = BTreeMap::new();
-        for (block, figure) in figures {
-            if !(figure.is_finite() && *figure > 0.0) {
-                return Err(SweepError::Figure { level: *level, figure: *figure });
-            }
-            if blocks.insert(*block, *figure).is_some() {
-                return Err(SweepError::BlockTwice { level: *level, block: *block });
-            }
-        }
-        out.push((*level, blocks));
-    }
+/// Levels ascending, with their figures by block; each level once, and each block of it.
+fn checked(levels: &[Measured]) -> Option<Vec<ByBlock>> {
+    let sound = |number: &f64| number.is_finite() && *number > 0.0;
+    let by_block = |(level, figures): &Measured| {
+        let blocks: BTreeMap<u32, f64> = figures.iter().copied().collect();
+        (sound(level) && blocks.len() == figures.len() && blocks.values().all(sound)).then_some((*level, blocks))
+    };
+    let mut out: Vec<ByBlock> = levels.iter().map(by_block).collect::<Option<_>>()?;
     out.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(out)
+    (out.len() > 1 && out.windows(2).all(|pair| pair[0].0 != pair[1].0)).then_some(out)
 }
 
 fn judge(gain: Estimate, line: f64) -> Judged {
@@ -268,15 +214,6 @@ fn judge(gain: Estimate, line: f64) -> Judged {
         (Some(low), _) if low > line => Judged::Above,
         (_, Some(high)) if high <= line => Judged::NotAbove,
         _ => Judged::Open,
-    }
-}
-
-fn over(estimate: Estimate, by: f64) -> Estimate {
-    Estimate {
-        value: estimate.value / by,
-        low: estimate.low.map(|low| low / by),
-        high: estimate.high.map(|high| high / by),
-        ..estimate
     }
 }
 

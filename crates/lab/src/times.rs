@@ -9,7 +9,7 @@ use crate::human::{count, duration};
 use crate::results::{AllOps, OpResult, Percentiles, PhaseResult};
 
 /// Percentiles that tables show: the name, the fewest values of which one lies at it or beyond, and where it is.
-pub const SHOWN: [Shown; 5] = [
+pub(crate) const SHOWN: [Shown; 5] = [
     ("p50", 1, |p| p.p50),
     ("p90", 10, |p| p.p90),
     ("p99", 100, |p| p.p99),
@@ -18,35 +18,35 @@ pub const SHOWN: [Shown; 5] = [
 ];
 
 /// One of them.
-pub type Shown = (&'static str, u64, fn(&Percentiles) -> Option<u64>);
+pub(crate) type Shown = (&'static str, u64, fn(&Percentiles) -> Option<u64>);
 
 /// Response times of an operation; none in a closed loop.
-pub fn response(op: &OpResult) -> Option<Percentiles> {
+pub(crate) fn response(op: &OpResult) -> Option<Percentiles> {
     op.response_of_attempts_ns.or(op.response_ns)
 }
 
 /// Service times of an operation.
-pub fn service(op: &OpResult) -> Percentiles {
+pub(crate) fn service(op: &OpResult) -> Percentiles {
     op.service_of_attempts_ns.unwrap_or(op.service_ns)
 }
 
 /// Response times of all operations of a phase together; none in a closed loop.
-pub fn response_of_all(all: &AllOps) -> Option<Percentiles> {
+pub(crate) fn response_of_all(all: &AllOps) -> Option<Percentiles> {
     all.response_of_attempts_ns.or(all.response_ns)
 }
 
 /// Service times of all operations of a phase together.
-pub fn service_of_all(all: &AllOps) -> Percentiles {
+pub(crate) fn service_of_all(all: &AllOps) -> Percentiles {
     all.service_of_attempts_ns.unwrap_or(all.service_ns)
 }
 
 /// The times that stand for an operation where there is room for one kind, and their name.
-pub fn main(op: &OpResult) -> (&'static str, Percentiles) {
+pub(crate) fn main(op: &OpResult) -> (&'static str, Percentiles) {
     response(op).map_or_else(|| ("service", service(op)), |times| ("response", times))
 }
 
 /// A percentile in a cell: `-` where there are too few values, `∞` where it is among what took for ever.
-pub fn cell(times: &Percentiles, (_, fewest, pick): Shown) -> String {
+pub(crate) fn cell(times: &Percentiles, (_, fewest, pick): Shown) -> String {
     match pick(times) {
         _ if times.count < fewest => "-".to_owned(),
         Some(ns) => duration(ns as f64),

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::ser::{Serialize, SerializeSeq as _, Serializer};
+use storebench_lab::stats::Estimate;
 
 /// A number with four significant digits, written as short as it goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Number(pub f64);
+pub(crate) struct Number(pub f64);
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -36,7 +37,7 @@ fn four_digits(value: f64) -> f64 {
 
 /// Numbers, null where there is none.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Numbers(pub Vec<Option<f64>>);
+pub(crate) struct Numbers(pub Vec<Option<f64>>);
 
 impl Serialize for Numbers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -56,7 +57,7 @@ impl FromIterator<Option<f64>> for Numbers {
 
 /// Places on an x axis: with more digits, since neighbours have to differ.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Places(pub Vec<Option<f64>>);
+pub(crate) struct Places(pub Vec<Option<f64>>);
 
 impl Serialize for Places {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -75,7 +76,7 @@ impl Serialize for Places {
 /// How a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Lines over x, with bands where series have them.
     Lines,
     /// Points without lines.
@@ -87,7 +88,7 @@ pub enum Kind {
 /// What a number is, which says how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Seconds on a time axis.
     Seconds,
     /// Nanoseconds.
@@ -111,7 +112,7 @@ pub enum Unit {
 /// How an axis runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from zero where all values are positive.
     Linear,
     /// By powers of ten.
@@ -120,7 +121,7 @@ pub enum Scale {
 
 /// One axis.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// What it shows: `ops/s`.
     pub label: String,
     /// Of which kind its numbers are.
@@ -131,14 +132,14 @@ pub struct Axis {
 
 impl Axis {
     /// An axis.
-    pub fn new(label: &str, unit: Unit, scale: Scale) -> Self {
+    pub(crate) fn new(label: &str, unit: Unit, scale: Scale) -> Self {
         Self { label: label.to_owned(), unit, scale }
     }
 }
 
 /// One line, or one cloud of points.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Series {
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+pub(crate) struct Series {
     /// What stands in the legend beside the arm's name: `trial 3`; empty where the arm says all.
     pub label: String,
     /// Position of its arm, which has its colour.
@@ -168,9 +169,14 @@ pub struct Series {
     pub figures: Vec<(&'static str, f64)>,
 }
 
+/// Under which choices something is shown.
+pub(crate) fn keys<const N: usize>(of: [(&str, &str); N]) -> IndexMap<String, String> {
+    of.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 /// A choice of what is shown.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// As in [`Series::keys`].
     pub key: String,
     /// Its name beside the list.
@@ -184,7 +190,7 @@ pub struct Choice {
 /// What a mark on the x axis stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum MarkKind {
+pub(crate) enum MarkKind {
     /// A phase begins.
     Phase,
     /// Operations all but stopped.
@@ -201,7 +207,7 @@ pub enum MarkKind {
 
 /// A moment or a span on the x axis.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// From here.
     pub at: Number,
     /// To here; none of a moment.
@@ -218,7 +224,7 @@ pub struct Mark {
 
 /// A level on a y axis: a limit.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Line {
+pub(crate) struct Line {
     /// Its value.
     pub at: Number,
     /// What it is.
@@ -233,9 +239,16 @@ pub struct Line {
     pub chosen: Vec<i32>,
 }
 
+impl Line {
+    /// A limit of the study.
+    pub(crate) fn limit(at: f64, axis: usize, keys: IndexMap<String, String>) -> Self {
+        Self { at: Number(at), label: "limit".to_owned(), axis, keys, chosen: Vec::new() }
+    }
+}
+
 /// Counts in cells.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Heat {
+pub(crate) struct Heat {
     /// Under which choices it is shown.
     #[serde(skip)]
     pub keys: IndexMap<String, String>,
@@ -256,7 +269,7 @@ pub struct Heat {
 
 /// One chart.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// Unique in the page, and stable: part of its address.
     pub id: String,
     /// Its title.
@@ -274,6 +287,9 @@ pub struct Chart {
     pub ys: Vec<Axis>,
     /// x values, each list once.
     pub xs: Vec<Places>,
+    /// Where each list of them is, by its bits.
+    #[serde(skip)]
+    pub(crate) known_xs: HashMap<Vec<u64>, usize>,
     /// Lines or points.
     pub series: Vec<Series>,
     /// Cells.
@@ -291,7 +307,7 @@ pub struct Chart {
 
 impl Chart {
     /// An empty chart of lines.
-    pub fn lines(id: &str, title: &str, x: Axis) -> Self {
+    pub(crate) fn lines(id: &str, title: &str, x: Axis) -> Self {
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
@@ -301,6 +317,7 @@ impl Chart {
             x,
             ys: Vec::new(),
             xs: Vec::new(),
+            known_xs: HashMap::new(),
             series: Vec::new(),
             heat: Vec::new(),
             choices: Vec::new(),
@@ -310,37 +327,57 @@ impl Chart {
     }
 
     /// Whether there is anything to draw.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.heat.is_empty() && self.series.iter().all(|s| s.y.0.iter().all(Option::is_none))
     }
 
     /// The position of an axis among [`Self::ys`], added where it is new.
-    pub fn axis(&mut self, axis: Axis) -> usize {
+    pub(crate) fn axis(&mut self, axis: Axis) -> usize {
         position(&mut self.ys, axis)
     }
 
-    /// Makes the choices of what series and cells have as keys, in the order they come. A key with one value only is no
-    /// choice. `labels` names keys; `chosen` says what is shown at first, else the first value.
-    pub fn choose(&mut self, labels: &[(&str, &str)], chosen: &HashMap<&str, String>) {
-        let mut found: IndexMap<String, Vec<String>> = IndexMap::new();
-        for (key, _) in labels {
-            found.insert((*key).to_owned(), Vec::new());
-        }
-        let keys = self.series.iter().map(|s| &s.keys).chain(self.heat.iter().map(|h| &h.keys));
-        for (key, value) in keys.flatten() {
-            let values = found.entry(key.clone()).or_default();
-            if !values.contains(value) {
-                values.push(value.clone());
-            }
+    /// Adds a line through these points.
+    pub(crate) fn add(&mut self, line: Series, x: Vec<Option<f64>>, y: Vec<Option<f64>>) {
+        let x = self.place(x);
+        self.series.push(Series { x, y: Numbers(y), ..line });
+    }
+
+    /// Adds a line through these figures, with their intervals.
+    pub(crate) fn add_estimates(&mut self, line: Series, x: Vec<Option<f64>>, y: &[Option<Estimate>]) {
+        let ends = |end: fn(&Estimate) -> Option<f64>| y.iter().map(|found| found.as_ref().and_then(end)).collect();
+        let line = Series { low: Some(Numbers(ends(|e| e.low))), high: Some(Numbers(ends(|e| e.high))), ..line };
+        self.add(line, x, ends(|e| Some(e.value)));
+    }
+
+    /// The position of x values among [`Self::xs`], which many series share.
+    fn place(&mut self, values: Vec<Option<f64>>) -> usize {
+        let key = values.iter().map(|v| v.map_or(u64::MAX, f64::to_bits)).collect();
+        *self.known_xs.entry(key).or_insert_with(|| {
+            self.xs.push(Places(values));
+            self.xs.len() - 1
+        })
+    }
+
+    /// Makes the choices of what series and cells have as keys: first these, each with its name and what is shown at first
+    /// (else the first value), then others in the order they come. A key with one value only is no choice.
+    pub(crate) fn choose(&mut self, first: &[(&str, &str, Option<String>)]) {
+        let mut found: IndexMap<String, IndexSet<String>> =
+            first.iter().map(|(key, ..)| ((*key).to_owned(), IndexSet::new())).collect();
+        for (key, value) in self.series.iter().map(|s| &s.keys).chain(self.heat.iter().map(|h| &h.keys)).flatten() {
+            found.entry(key.clone()).or_default().insert(value.clone());
         }
         self.choices = found
             .into_iter()
             .filter(|(_, values)| values.len() > 1)
-            .map(|(key, values)| Choice {
-                label: labels.iter().find(|(k, _)| *k == key).map_or(key.clone(), |(_, label)| (*label).to_owned()),
-                chosen: chosen.get(key.as_str()).filter(|c| values.contains(c)).unwrap_or(&values[0]).clone(),
-                key,
-                values,
+            .map(|(key, values)| {
+                let said = first.iter().find(|(known, ..)| *known == key);
+                let chosen = said.and_then(|(.., chosen)| chosen.as_ref()).filter(|chosen| values.contains(*chosen));
+                Choice {
+                    label: said.map_or_else(|| key.clone(), |(_, label, _)| (*label).to_owned()),
+                    chosen: chosen.unwrap_or(&values[0]).clone(),
+                    key,
+                    values: values.into_iter().collect(),
+                }
             })
             .collect();
         let choices = &self.choices;
@@ -362,21 +399,6 @@ fn position<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
         all.push(one);
         all.len() - 1
     })
-}
-
-/// x values that series share, found again by their contents.
-#[derive(Debug, Default)]
-pub(crate) struct Shared(HashMap<Vec<u64>, usize>);
-
-impl Shared {
-    /// The position of these values in the chart.
-    pub(crate) fn put(&mut self, chart: &mut Chart, values: Vec<Option<f64>>) -> usize {
-        let key = values.iter().map(|v| v.map_or(u64::MAX, f64::to_bits)).collect();
-        *self.0.entry(key).or_insert_with(|| {
-            chart.xs.push(Places(values));
-            chart.xs.len() - 1
-        })
-    }
 }
 
 #[cfg(test)]
@@ -406,20 +428,13 @@ mod tests {
     fn a_key_with_one_value_is_no_choice() {
         let mut chart = Chart::lines("x", "X", Axis::new("s", Unit::Seconds, Scale::Linear));
         for (op, percentile) in [("read", "p50"), ("read", "p99")] {
-            chart.series.push(Series {
-                label: String::new(),
-                arm: 0,
-                keys: [("op".to_owned(), op.to_owned()), ("percentile".to_owned(), percentile.to_owned())].into(),
-                chosen: Vec::new(),
-                x: 0,
-                axis: 0,
-                y: Numbers::default(),
-                low: None,
-                high: None,
-                figures: Vec::new(),
-            });
+            chart.add(
+                Series { keys: keys([("op", op), ("percentile", percentile)]), ..Series::default() },
+                vec![],
+                vec![],
+            );
         }
-        chart.choose(&[("percentile", "percentile")], &[("percentile", "p99".to_owned())].into());
+        chart.choose(&[("percentile", "percentile", Some("p99".to_owned()))]);
         assert_eq!(chart.choices.len(), 1);
         assert_eq!(chart.choices[0].chosen, "p99");
         assert_eq!(chart.series.iter().map(|s| s.chosen[0]).collect::<Vec<_>>(), [0, 1]);

@@ -12,7 +12,6 @@ mod page;
 mod recorded;
 mod subject;
 
-pub use data::{Axis, Chart, Choice, Heat, Kind, Line, Mark, MarkKind, Number, Scale, Series, Unit};
 pub use live::Live;
 pub use markdown::markdown;
 pub use page::{Life, changing, page};

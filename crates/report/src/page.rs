@@ -6,6 +6,7 @@ mod charts;
 mod head;
 mod intervals;
 mod ran;
+mod tables;
 mod verdicts;
 
 use base64::Engine as _;

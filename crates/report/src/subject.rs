@@ -1,5 +1,8 @@
 //! Several runs as one subject: each arm with its colour, the same everywhere.
 
+use std::collections::HashSet;
+
+use indexmap::IndexSet;
 use storebench_lab::answer::answer;
 use storebench_lab::arms::arm_of;
 use storebench_lab::results::TrialResult;
@@ -47,12 +50,8 @@ impl Subject {
         let names = run_names(&runs);
         let mut arms = Vec::new();
         for (run, (recorded, run_name)) in runs.iter().zip(&names).enumerate() {
-            let mut own: Vec<&str> = recorded.result.arms.iter().map(|arm| arm.arm.as_str()).collect();
-            for trial in &recorded.result.trials {
-                if !own.contains(&arm_of(trial)) {
-                    own.push(arm_of(trial));
-                }
-            }
+            let arms_of_run = recorded.result.arms.iter().map(|arm| arm.arm.as_str());
+            let own: IndexSet<&str> = arms_of_run.chain(recorded.result.trials.iter().map(arm_of)).collect();
             for name in own {
                 arms.push(ArmOf {
                     run,
@@ -69,19 +68,10 @@ impl Subject {
             let of = result.trials.iter().find(|trial| arm_of(trial) == arm.own);
             (arm.run, of.map_or(arm.own.clone(), |trial| trial.store.clone()))
         };
-        let mut stores = Vec::new();
-        let mut order: Vec<usize> = Vec::new();
-        let mut others: Vec<usize> = Vec::new();
-        for (at, arm) in arms.iter().enumerate() {
-            let store = store_of(arm);
-            if stores.contains(&store) {
-                others.push(at);
-            } else {
-                stores.push(store);
-                order.push(at);
-            }
-        }
-        order.append(&mut others);
+        let mut stores = HashSet::new();
+        let (mut order, others): (Vec<usize>, Vec<usize>) =
+            (0..arms.len()).partition(|at| stores.insert(store_of(&arms[*at])));
+        order.extend(others);
         for (nth, at) in order.into_iter().enumerate() {
             (arms[at].colour, arms[at].dash) = (nth % COLOURS, nth / COLOURS % DASHES);
         }

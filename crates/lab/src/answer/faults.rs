@@ -1,5 +1,7 @@
 //! What became of servers that the study broke, and of what they had acknowledged.
 
+use indexmap::IndexSet;
+
 use super::listed;
 use crate::arms::arm_of;
 use crate::human::{count, duration};
@@ -22,12 +24,7 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         }
         arms.push(arm);
         // In the order in which they were done.
-        let mut what: Vec<String> = Vec::new();
-        for fault in done() {
-            if !what.iter().any(|known| known == in_words(&fault.what)) {
-                what.push(in_words(&fault.what).to_owned());
-            }
-        }
+        let what: IndexSet<&str> = done().map(|fault| in_words(&fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
         let silent = match longest {
             0 => "its clients were answered all the time".to_owned(),
@@ -37,7 +34,10 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         let phases = trials.flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
         let kept = phases.filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
-        all.push(format!("{arm} after {}: {silent}{kept}.", listed(&what)));
+        all.push(format!(
+            "{arm} after {}: {silent}{kept}.",
+            listed(&what.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        ));
     }
     all.truncate(MOST);
     all

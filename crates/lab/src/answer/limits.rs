@@ -1,5 +1,7 @@
 //! What was found of the study's limits.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 
 use super::listed;
@@ -50,11 +52,8 @@ fn in_words(result: &RunResult, phase: &str) -> String {
     }
 }
 
-fn stores(result: &RunResult) -> Vec<String> {
-    let mut names: Vec<String> = result.trials.iter().map(|trial| trial.store.clone()).collect();
-    names.sort();
-    names.dedup();
-    names
+fn stores(result: &RunResult) -> BTreeSet<String> {
+    result.trials.iter().map(|trial| trial.store.clone()).collect()
 }
 
 /// One arm's rate, as planned, and which of its limited phases held.

@@ -1,6 +1,6 @@
 //! Which arm is ahead in which phase, and by how much.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::listed;
 use crate::arms::{arm_of, is_whole};
@@ -139,12 +139,7 @@ fn figure_of(phases: &[&PhaseResult]) -> &'static str {
 /// Where a phase's figure is: in the phase; a time in each of its operations, since a percentile over unlike work is of
 /// none of it.
 fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
-    let mut ops: Vec<&str> = Vec::new();
-    for op in found.iter().flat_map(|p| p.ops.keys()) {
-        if !ops.contains(&op.as_str()) {
-            ops.push(op);
-        }
-    }
+    let ops: IndexSet<&String> = found.iter().flat_map(|p| p.ops.keys()).collect();
     match ops.len() > 1 && figure == RESPONSE_P99 {
         true => ops.iter().map(|op| format!("{phase}.{op}")).collect(),
         false => vec![phase.to_owned()],

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexSet;
+
 use super::listed;
 use crate::human::{count, plural};
 use crate::results::RunResult;
@@ -12,14 +14,9 @@ const MOST_NAMED: usize = 4;
 
 /// The sentence, and the worst level.
 pub(super) fn worth(result: &RunResult) -> (String, Level) {
-    let of = |level: Level| {
-        let mut names: Vec<String> = Vec::new();
-        for verdict in result.verdicts.iter().filter(|v| v.level == level) {
-            if !names.contains(&verdict.check) {
-                names.push(verdict.check.clone());
-            }
-        }
-        names
+    let of = |level: Level| -> Vec<String> {
+        let checks = result.verdicts.iter().filter(|v| v.level == level).map(|v| &v.check);
+        checks.collect::<IndexSet<_>>().into_iter().cloned().collect()
     };
     let (invalid, cautions, notes) = (of(Level::Invalid), of(Level::Caution), of(Level::Note));
     let checks: BTreeSet<&str> = result.verdicts.iter().map(|v| v.check.as_str()).collect();

@@ -1,13 +1,14 @@
 //! What arms used in a phase, beside each other, and what was their limit.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
-use super::{ArmsTable, Cell, Column, ColumnKind, Shown, find, over};
+use super::{ArmsTable, Shown, find, over};
 use crate::arms::arm_of;
 use crate::bottleneck::Limit;
 use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration};
 use crate::results::{ArmResult, RunResult, TrialResult, Whose};
+use crate::table::{Cell, ColumnKind, Table};
 
 fn times(factor: f64) -> String {
     format!("×{}", digits(factor))
@@ -15,13 +16,9 @@ fn times(factor: f64) -> String {
 
 /// A table for each measured phase of which something was seen.
 pub fn resources_beside(result: &RunResult) -> Vec<ArmsTable> {
-    let mut phases: Vec<&str> = Vec::new();
-    for phase in result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && p.resources.is_some()) {
-        if !phases.contains(&phase.name.as_str()) {
-            phases.push(&phase.name);
-        }
-    }
-    phases.into_iter().filter_map(|phase| table(result, phase)).collect()
+    let phases = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && p.resources.is_some());
+    let names: IndexSet<&str> = phases.map(|phase| phase.name.as_str()).collect();
+    names.into_iter().filter_map(|phase| table(result, phase)).collect()
 }
 
 fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
@@ -39,21 +36,17 @@ fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
     if shown.is_empty() && limits.iter().all(String::is_empty) {
         return None;
     }
-    let column = |title: &str, kind| Column { title: title.to_owned(), kind };
-    let mut columns = vec![column("arm", ColumnKind::Arm)];
-    columns.extend(shown.iter().map(|(_, title, kind, _)| column(title, *kind)));
-    columns.push(column("what was the limit", ColumnKind::Text));
-    let text = |text: String| Cell { text, figure: None };
-    let mut rows = Vec::new();
+    let mut columns = vec![("arm", ColumnKind::Arm)];
+    columns.extend(shown.iter().map(|(_, title, kind, _)| (title.as_str(), *kind)));
+    columns.push(("what was the limit", ColumnKind::Text));
+    let mut table = Table::new(columns);
     for (arm, limit) in arms.iter().zip(limits) {
-        let mut row = vec![text(arm.arm.clone())];
-        for (measure, _, _, show) in &shown {
-            row.push(find(arm, phase, measure).map_or_else(|| text("-".to_owned()), |f| over(f, *show, "none")));
-        }
-        row.push(text(if limit.is_empty() { "-".to_owned() } else { limit }));
-        rows.push(row);
+        let mut row: Vec<Cell> = vec![arm.arm.as_str().into()];
+        row.extend(shown.iter().map(|(measure, _, _, show)| over(find(arm, phase, measure), *show, "none")));
+        row.push(if limit.is_empty() { "-".into() } else { limit.into() });
+        table.rows.push(row);
     }
-    Some(ArmsTable { phase: phase.to_owned(), columns, rows, notes: notes(result, phase, &shown) })
+    Some(ArmsTable { phase: phase.to_owned(), table, notes: notes(result, phase, &shown) })
 }
 
 /// What was the limit of an arm's trials, most often; with the evidence of the first such.

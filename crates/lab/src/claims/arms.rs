@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use storebench_core::workload::{Levels, did_you_mean, short_name};
 
+use crate::arms::is_whole;
 use crate::figures::{Better, Figure, of_trial};
 use crate::results::{RunResult, TrialResult};
 use crate::verdicts::Level;
@@ -55,16 +56,10 @@ pub(super) struct Arms<'a> {
 
 impl<'a> Arms<'a> {
     pub(super) fn of(result: &'a RunResult) -> Self {
-        let is_whole =
-            |trial: &&TrialResult| trial.failure.is_none() && trial.phases.iter().all(|phase| phase.partial.is_none());
+        let whole = result.trials.iter().filter(|trial| is_whole(trial));
         Self {
             result,
-            whole: result
-                .trials
-                .iter()
-                .filter(is_whole)
-                .map(|trial| Whole { trial, figures: of_trial(trial) })
-                .collect(),
+            whole: whole.map(|trial| Whole { trial, figures: of_trial(trial) }).collect(),
             factors: result.trials.iter().flat_map(|trial| trial.levels.keys().map(String::as_str)).collect(),
         }
     }

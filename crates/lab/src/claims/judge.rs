@@ -9,7 +9,7 @@ use super::arms::{Arms, Key, Picked, Whole, level_text, picks, text};
 use super::grid::{Cell, Grid, Sides, group, ratio};
 use super::model::{ClaimPart, ClaimResult, ClaimVerdict};
 use crate::figures::Better;
-use crate::human::{count, digits};
+use crate::human::{count, number};
 use crate::results::RunResult;
 use crate::stats::{Estimate, geometric_mean};
 use crate::sweep::PRACTICAL;
@@ -34,7 +34,7 @@ struct Outcome {
 ///
 /// Trials that failed or were cut off take no part. Where a check calls the figures invalid the claim stays undecided:
 /// so this comes after the verdicts of the run.
-pub fn judge_claims(claims: &[Claim], result: &RunResult) -> Vec<ClaimResult> {
+pub(crate) fn judge_claims(claims: &[Claim], result: &RunResult) -> Vec<ClaimResult> {
     let arms = Arms::of(result);
     claims.iter().map(|claim| judge(claim, &arms, result)).collect()
 }
@@ -131,11 +131,6 @@ fn range(between: &Between) -> String {
         Some(high) if between.low == 0.0 => format!("at most {}", number(high)),
         Some(high) => format!("{} to {}", number(between.low), number(high)),
     }
-}
-
-/// Whole as it is, else as many digits as count.
-fn number(n: f64) -> String {
-    if n == n.trunc() && (0.0..1e15).contains(&n) { count(n as u64) } else { digits(n) }
 }
 
 /// A figure's logarithms of the trials on each side, and the way the figure is better.
@@ -417,12 +412,5 @@ fn no_limit(arms: &Arms<'_>, path: &str) -> String {
 /// The arithmetic mean of shares: what the geometric mean is to logarithms, it is to the numbers themselves.
 fn mean(shares: &[f64]) -> Option<Estimate> {
     let raised: Vec<f64> = shares.iter().map(|share| share.exp()).collect();
-    let estimate = geometric_mean(&raised)?;
-    let share = |raised: f64| raised.ln().clamp(0.0, 1.0);
-    Some(Estimate {
-        value: share(estimate.value),
-        low: estimate.low.map(share),
-        high: estimate.high.map(share),
-        trials: estimate.trials,
-    })
+    Some(geometric_mean(&raised)?.map(|raised| raised.ln().clamp(0.0, 1.0)))
 }

@@ -22,9 +22,9 @@ mod judge;
 mod model;
 mod table;
 
-pub use judge::judge_claims;
+pub(crate) use judge::judge_claims;
 pub use model::{ClaimPart, ClaimResult, ClaimVerdict};
-pub use table::ClaimTable;
+pub(crate) use table::ClaimTable;
 
 #[cfg(test)]
 mod tests;

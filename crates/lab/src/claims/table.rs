@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::model::{ClaimResult, ClaimVerdict};
-use crate::human::{count, digits};
+use crate::human::number;
 use crate::lines::wrap;
 use crate::stats::Estimate;
 
@@ -15,7 +15,7 @@ const WIDTH: usize = 120;
 /// Claims as a table of at most 120 columns; under each the test, what was found for each group of arms, and why
 /// the verdict is what it is.
 #[derive(Debug, Clone, Copy)]
-pub struct ClaimTable<'a>(pub &'a [ClaimResult]);
+pub(crate) struct ClaimTable<'a>(pub &'a [ClaimResult]);
 
 impl fmt::Display for ClaimTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,12 +46,11 @@ impl fmt::Display for ClaimTable<'_> {
 
 /// `5.12 [4.80, 5.46], n = 5`.
 fn estimate(found: &Estimate) -> String {
-    let short = |n: f64| if n == n.trunc() && (0.0..1e15).contains(&n) { count(n as u64) } else { digits(n) };
     match (found.low, found.high) {
         (Some(low), Some(high)) => {
-            format!("{} [{}, {}], n = {}", short(found.value), short(low), short(high), found.trials)
+            format!("{} [{}, {}], n = {}", number(found.value), number(low), number(high), found.trials)
         }
-        _ => format!("{}, n = {}", short(found.value), found.trials),
+        _ => format!("{}, n = {}", number(found.value), found.trials),
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, Judgement, VerdictCount};
+use indexmap::{IndexMap, IndexSet};
+
+use super::model::{
+    CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, Judgement, LeftOutTrial, VerdictCount,
+};
 use crate::figures::{DOCUMENTS, THROUGHPUT};
-use crate::human::{bytes, digits, duration, percent, rate};
+use crate::human::{bytes, digits, duration, percent, plural, rate};
 use crate::stats::Estimate;
 use crate::times::INFINITE;
 use crate::verdicts::Level;
@@ -90,12 +94,9 @@ pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
     ];
     let mut out = Vec::new();
     for judgement in order {
-        let mut words: Vec<(&str, usize)> = Vec::new();
+        let mut words: IndexMap<&str, usize> = IndexMap::new();
         for figure in figures.iter().filter(|figure| figure.judgement == judgement) {
-            match words.iter_mut().find(|(word, _)| *word == figure.word) {
-                Some((_, n)) => *n += 1,
-                None => words.push((&figure.word, 1)),
-            }
+            *words.entry(&figure.word).or_default() += 1;
         }
         let with = if judgement == Judgement::OneTrial { "with " } else { "" };
         out.extend(words.into_iter().map(|(word, n)| format!("{n} {with}{word}")));
@@ -106,10 +107,7 @@ pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
 /// What an arm is, in facts.
 pub(super) fn facts(arm: &ComparedArm) -> Vec<String> {
     let run = arm.baseline.as_ref().map_or_else(|| arm.run.clone(), |name| format!("baseline {name}"));
-    let trials = match arm.trials.len() {
-        1 => "1 trial".to_owned(),
-        n => format!("{n} trials"),
-    };
+    let trials = plural(arm.trials.len() as u64, "trial");
     // The day and minute tell runs apart; the rest is in the result.
     let began = arm.began.get(..16).unwrap_or(&arm.began).replace('T', " ");
     [run, arm.arm.clone(), arm.store_version.clone(), trials, began]
@@ -127,21 +125,16 @@ pub(super) fn checks(verdicts: &[VerdictCount], level: Level) -> Option<String> 
 
 /// What a reader must know before any figure: what is unlike, and what is not whole.
 pub(super) fn reservations(result: &CompareResult) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut add = |text: String| {
-        if !out.contains(&text) {
-            out.push(text);
-        }
-    };
+    let mut out = IndexSet::new();
     for pair in &result.pairs {
         let (a, b) = (pair.a.label(), pair.b.label());
-        pair.differences.iter().for_each(|d| add(format!("{a} and {b} are not alike: {}", d.place_and_text())));
+        out.extend(pair.differences.iter().map(|d| format!("{a} and {b} are not alike: {}", d.place_and_text())));
         for arm in [&pair.a, &pair.b] {
-            let left_out = arm.left_out.iter();
-            left_out.for_each(|t| add(format!("{}, trial {} is in no figure: {}", arm.label(), t.trial, t.why)));
+            let told = |t: &LeftOutTrial| format!("{}, trial {} is in no figure: {}", arm.label(), t.trial, t.why);
+            out.extend(arm.left_out.iter().map(told));
         }
     }
-    out
+    out.into_iter().collect()
 }
 
 /// What a reader should know of a pair besides its figures.

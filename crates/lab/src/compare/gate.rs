@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use indexmap::IndexSet;
 use storebench_core::workload::did_you_mean;
 
 use super::error::{CompareError, list};
@@ -191,26 +192,17 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
             );
         }
     }
-    let mut candidates: Vec<String> = Vec::new();
-    for figure in &pair.figures {
+    let names = |figure: &ComparedFigure| {
         let op = figure.op.as_ref().map(|op| format!("{op}.{}", figure.measure));
-        for name in [Some(figure.measure.clone()), op, Some(figure.figure.clone()), figure.also.clone()] {
-            candidates.extend(name.filter(|name| !candidates.contains(name)));
-        }
-    }
+        [Some(figure.measure.clone()), op, Some(figure.figure.clone()), figure.also.clone()].into_iter().flatten()
+    };
+    let candidates: IndexSet<String> = pair.figures.iter().flat_map(names).collect();
     if let Some(near) = did_you_mean(path, candidates.iter().map(String::as_str)) {
         return format!("{none}; did you mean `{near}`?");
     }
-    let (mut measures, mut places) = (Vec::new(), Vec::new());
-    for figure in &pair.figures {
-        let place = figure.op.as_ref().map_or_else(|| figure.phase.clone(), |op| format!("{}.{op}", figure.phase));
-        if !measures.contains(&figure.measure) {
-            measures.push(figure.measure.clone());
-        }
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
+    let measures: IndexSet<&String> = pair.figures.iter().map(|figure| &figure.measure).collect();
+    let places: IndexSet<String> = pair.figures.iter().map(ComparedFigure::place).collect();
+    let (measures, mut places): (Vec<_>, Vec<_>) = (measures.into_iter().collect(), places.into_iter().collect());
     let more = places.len().saturating_sub(PLACES_AT_MOST);
     places.truncate(PLACES_AT_MOST);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -8,6 +8,9 @@ use super::format::{
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
+use crate::stats::Estimate;
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::{Table, escaped};
 use crate::verdicts::Level;
 
 /// The comparison as Markdown; `all` shows every figure.
@@ -43,8 +46,10 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
     let figures = shown(pair, all);
     let _ = writeln!(out, "\n**{}**\n", counts(&figures));
     if !figures.is_empty() {
-        out.push_str("| figure | A | B | B/A | 95 % interval | |\n|---|--:|--:|--:|--:|---|\n");
-        figures.iter().for_each(|figure| row(out, figure));
+        let numbers = ["A", "B", "B/A", "95 % interval"].map(|name| (name, Count));
+        let mut table = Table::new([("figure", Text)].into_iter().chain(numbers).chain([("", Text)]));
+        figures.iter().for_each(|figure| table.row(row(figure)));
+        out.push_str(&table.markdown(str::to_owned));
         out.push('\n');
     }
     for (side, arm) in [("A", &pair.a), ("B", &pair.b)] {
@@ -59,28 +64,22 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
     }
 }
 
-fn row(out: &mut String, figure: &ComparedFigure) {
-    let with_spread = |text: String, spread: String| if spread.is_empty() { text } else { format!("{text} {spread}") };
+fn row(figure: &ComparedFigure) -> [String; 6] {
+    let with_spread = |of: &Estimate| format!("{} {}", value(figure, of), spread(of)).trim_end().to_owned();
     let word = match figure.judgement {
         Judgement::Better | Judgement::Worse | Judgement::Lacking => format!("**{}**", figure.word),
         _ => figure.word.clone(),
     };
-    let _ = writeln!(
-        out,
-        "| {} | {} | {} | {} | {} | {word} |",
-        code(&figure.figure),
-        with_spread(value(figure, &figure.a), spread(&figure.a)),
-        with_spread(value(figure, &figure.b), spread(&figure.b)),
-        ratio(figure.ratio),
-        interval(figure.ratio)
-    );
+    let (a, b) = (with_spread(&figure.a), with_spread(&figure.b));
+    [code(&figure.figure), a, b, ratio(figure.ratio), interval(figure.ratio), word]
 }
 
 fn gates(out: &mut String, result: &CompareResult) {
     if result.gates.is_empty() {
         return;
     }
-    out.push_str("| gate | figure | B/A | 95 % interval | |\n|---|---|--:|--:|---|\n");
+    let mut table =
+        Table::new([("gate", Text), ("figure", Text), ("B/A", Count), ("95 % interval", Count), ("", Text)]);
     for gate in &result.gates {
         let word = outcome(gate.outcome);
         let word = if gate.outcome == GateOutcome::Held { word.to_owned() } else { format!("**{word}**") };
@@ -88,25 +87,11 @@ fn gates(out: &mut String, result: &CompareResult) {
             Some(pair) if result.pairs.len() > 1 => format!("{} of {}", code(&gate.figure), escaped(&pair.b.label())),
             _ => code(&gate.figure),
         };
-        let (ratio, interval) = (ratio(gate.ratio), interval(gate.ratio));
         let word = gate.why.as_ref().map_or_else(|| word.clone(), |why| format!("{word}: {}", escaped(why)));
-        let _ = writeln!(out, "| {} | {figure} | {ratio} | {interval} | {word} |", code(&gate.gate));
+        table.row([code(&gate.gate), figure, ratio(gate.ratio), interval(gate.ratio), word]);
     }
+    out.push_str(&table.markdown(str::to_owned));
     out.push('\n');
-}
-
-/// Text in which nothing is Markdown: names come from studies.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' => out.push(' '),
-            '<' => out.push_str("&lt;"),
-            '\\' | '`' | '*' | '_' | '|' | '[' | ']' | '#' => out.extend(['\\', c]),
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 /// A name as code in a table.

@@ -1,5 +1,6 @@
 //! What `compare --json` prints. These types are the format; within it fields may be added.
 
+use indexmap::IndexSet;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -259,16 +260,20 @@ impl CompareResult {
 
     /// Arms that are invalid, each with its checks.
     fn invalid(&self) -> Vec<String> {
-        let mut out: Vec<String> = Vec::new();
-        for arm in self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]) {
-            let checks: Vec<&str> =
-                arm.verdicts.iter().filter(|v| v.level == Level::Invalid).map(|v| v.check.as_str()).collect();
-            let text = format!("{} ({})", arm.label(), checks.join(", "));
-            if !checks.is_empty() && !out.contains(&text) {
-                out.push(text);
-            }
-        }
-        out
+        let checks_of = |arm: &ComparedArm| {
+            let invalid = arm.verdicts.iter().filter(|v| v.level == Level::Invalid);
+            let checks: Vec<&str> = invalid.map(|v| v.check.as_str()).collect();
+            (!checks.is_empty()).then(|| format!("{} ({})", arm.label(), checks.join(", ")))
+        };
+        let arms = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
+        arms.filter_map(checks_of).collect::<IndexSet<_>>().into_iter().collect()
+    }
+}
+
+impl ComparedFigure {
+    /// `PHASE` or `PHASE.OP`.
+    pub(super) fn place(&self) -> String {
+        self.op.as_ref().map_or_else(|| self.phase.clone(), |op| format!("{}.{op}", self.phase))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::error::CompareError;
 use super::gate::{Gate, judge_gates};
@@ -43,16 +43,10 @@ pub struct CompareRequest<'a> {
 pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareError> {
     let matched = matched(request.runs)?;
     if !request.anyway {
-        let mut refused = Vec::new();
-        for (a, b) in &matched.pairs {
-            for text in partial(a).into_iter().chain(partial(b)) {
-                if !refused.contains(&text) {
-                    refused.push(text);
-                }
-            }
-        }
+        let arms = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
+        let refused: IndexSet<String> = arms.flat_map(partial).collect();
         if !refused.is_empty() {
-            return Err(CompareError::Partial(refused));
+            return Err(CompareError::Partial(refused.into_iter().collect()));
         }
     }
     let mut pairs = Vec::new();

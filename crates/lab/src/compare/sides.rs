@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CompareError;
 use super::model::{LeftOutTrial, UnmatchedArm};
-use crate::arms::arm_of;
+use crate::arms::arms_of;
 use crate::results::{RESULT_FILE, RunResult, TrialResult, read_run};
 
 /// A run that was named to be compared, and what of it.
@@ -86,18 +86,8 @@ impl Source {
 
     /// Every arm, whatever was asked for.
     pub(super) fn all_arms(&self) -> Vec<Arm<'_>> {
-        // Trials run in shuffled order: arms stand in the order of the plan.
-        let planned = self.run.plan.arms.iter().map(|arm| arm.arm.as_str());
-        let mut arms: Vec<Arm<'_>> = planned.map(|name| Arm { source: self, name, trials: Vec::new() }).collect();
-        for trial in &self.run.trials {
-            let name = arm_of(trial);
-            match arms.iter_mut().find(|arm| arm.name == name) {
-                Some(arm) => arm.trials.push(trial),
-                None => arms.push(Arm { source: self, name, trials: vec![trial] }),
-            }
-        }
-        arms.retain(|arm| !arm.trials.is_empty());
-        arms
+        let all = arms_of(&self.run.plan, &self.run.trials).into_iter();
+        all.map(|crate::arms::Arm { name, trials }| Arm { source: self, name, trials }).collect()
     }
 
     fn no_arm(&self, wanted: &str, several: bool, arms: &[Arm<'_>]) -> CompareError {

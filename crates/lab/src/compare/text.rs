@@ -8,8 +8,10 @@ use super::format::{
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
-use crate::lines::{self, Align, Table, facts as in_lines, wrap};
+use crate::lines::{self, facts as in_lines, wrap};
 use crate::summary::{Layout, Paint};
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
 use crate::verdicts::Level;
 
 /// The comparison as text; `all` shows every figure.
@@ -67,16 +69,8 @@ fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, layout: Layout) {
 
 /// The figures, those of each phase and operation under its name.
 fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("A", Align::Right),
-        ("", Align::Right),
-        ("B", Align::Right),
-        ("", Align::Right),
-        ("B/A", Align::Right),
-        ("95 % interval", Align::Right),
-        ("", Align::Left),
-    ]);
+    let numbers = ["A", "", "B", "", "B/A", "95 % interval"].map(|name| (name, Count));
+    let mut table = Table::new([("", Text)].into_iter().chain(numbers).chain([("", Text)]));
     for figure in figures {
         let code = match figure.judgement {
             Judgement::Better => "32",
@@ -85,7 +79,7 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
             Judgement::Unsure | Judgement::OneTrial | Judgement::AtLeast => "33",
             Judgement::Alike => "0",
         };
-        table.row(vec![
+        table.row([
             figure.measure.clone(),
             value(figure, &figure.a),
             spread(&figure.a),
@@ -104,8 +98,7 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
     for (figure, line) in figures.iter().zip(lines) {
         let of = (&figure.phase, &figure.op);
         if group != Some(of) {
-            let name = figure.op.as_ref().map_or_else(|| figure.phase.clone(), |op| format!("{}.{op}", figure.phase));
-            let _ = writeln!(out, "{}", paint.bold(&name));
+            let _ = writeln!(out, "{}", paint.bold(&figure.place()));
             group = Some(of);
         }
         let _ = writeln!(out, "{line}");

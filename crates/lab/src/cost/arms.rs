@@ -9,9 +9,9 @@ use super::sheet::{PriceSheet, RunsOn};
 use crate::stats::Estimate;
 
 /// Hours of a month: a twelfth of a year.
-pub const HOURS_PER_MONTH: f64 = 730.0;
+pub(crate) const HOURS_PER_MONTH: f64 = 730.0;
 /// Hours of a year of 365 days.
-pub const HOURS_PER_YEAR: f64 = 8_760.0;
+pub(crate) const HOURS_PER_YEAR: f64 = 8_760.0;
 
 const GIB: f64 = (1u64 << 30) as f64;
 const SECONDS_PER_HOUR: f64 = 3_600.0;
@@ -19,22 +19,22 @@ const MILLION: f64 = 1e6;
 
 /// What was measured of an arm, as far as its cost depends on it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ArmCostInput {
+pub(crate) struct ArmCostInput {
     /// Name of the store in the study.
-    pub store: String,
+    pub(crate) store: String,
     /// Name of the arm.
-    pub arm: String,
+    pub(crate) arm: String,
     /// Operations each second, over the trials of the arm.
-    pub throughput_per_s: Estimate,
+    pub(crate) throughput_per_s: Estimate,
     /// The rate at which the limit on latency holds, in operations each second; none where there is no limit, or
     /// no rate holds it.
-    pub within_limit_per_s: Option<Estimate>,
+    pub(crate) within_limit_per_s: Option<Estimate>,
     /// Bytes of the store's files, where they are known.
-    pub disk_bytes: Option<u64>,
+    pub(crate) disk_bytes: Option<u64>,
     /// Bytes read by one operation, on average over all of them; none where they are not known.
-    pub read_bytes_per_op: Option<f64>,
+    pub(crate) read_bytes_per_op: Option<f64>,
     /// Bytes written by one operation, in the same way.
-    pub written_bytes_per_op: Option<f64>,
+    pub(crate) written_bytes_per_op: Option<f64>,
 }
 
 /// Money without and with the machines of the client, in the sheet's currency.
@@ -155,7 +155,7 @@ pub enum At {
 impl ArmCost {
     /// What an arm costs. None where the sheet does not say what it runs on, names a machine that it has not (a
     /// checked sheet never does), or its prices add up to more than a number holds.
-    pub fn of(sheet: &PriceSheet, arm: &ArmCostInput) -> Option<Self> {
+    pub(crate) fn of(sheet: &PriceSheet, arm: &ArmCostInput) -> Option<Self> {
         let on = sheet.runs_on(&arm.store, &arm.arm)?;
         let mut notes = Vec::new();
         let machines = machines(sheet, &on.node, on.nodes)?;
@@ -267,7 +267,7 @@ fn at_rate(rate: Estimate, per_hour: Money, usage_per_million: f64) -> Option<At
 
 /// The arm whose million operations cost least at a rate, without clients; the first of several that cost the same.
 /// Arms without such a rate (that do not hold the limit, say) are left out; none where that leaves no arm.
-pub fn cheapest(arms: &[ArmCost], at: At) -> Option<usize> {
+pub(crate) fn cheapest(arms: &[ArmCost], at: At) -> Option<usize> {
     let price = |arm: &ArmCost| arm.at(at).map(|at| at.per_million.without_clients.value);
     let priced = arms.iter().enumerate().filter_map(|(index, arm)| Some((index, price(arm)?)));
     priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
@@ -275,7 +275,7 @@ pub fn cheapest(arms: &[ArmCost], at: At) -> Option<usize> {
 
 /// The other arms that cannot be told from the cheapest: their interval overlaps with its, or one of the two has
 /// none, having fewer than two trials.
-pub fn not_told_apart(arms: &[ArmCost], cheapest: usize, at: At) -> Vec<usize> {
+pub(crate) fn not_told_apart(arms: &[ArmCost], cheapest: usize, at: At) -> Vec<usize> {
     let price = |arm: &ArmCost| arm.at(at).map(|at| at.per_million.without_clients);
     let Some(best) = arms.get(cheapest).and_then(price) else { return Vec::new() };
     let others = arms.iter().enumerate().filter(|(index, _)| *index != cheapest);

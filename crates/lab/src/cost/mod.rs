@@ -11,10 +11,8 @@ mod sheet;
 #[cfg(test)]
 mod tests;
 
-pub use arms::{
-    ArmCost, ArmCostInput, At, AtRate, DiskCost, HOURS_PER_MONTH, HOURS_PER_YEAR, Money, PerMillion, PlanCost,
-    UsageCost, cheapest, not_told_apart, plan_cost,
-};
-pub use of_run::{cost_figure, cost_of_run};
+pub(crate) use arms::ArmCostInput;
+pub use arms::{ArmCost, At, AtRate, DiskCost, Money, PerMillion, PlanCost, UsageCost, plan_cost};
+pub(crate) use of_run::{cost_figure, cost_of_run};
 pub use result::{CostResult, Work};
 pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

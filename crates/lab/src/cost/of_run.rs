@@ -1,5 +1,7 @@
 //! What the arms of a run cost: which of their figures are priced.
 
+use indexmap::IndexSet;
+
 use super::{ArmCostInput, CostResult, PriceSheet, UsageCost, Work};
 use crate::arms::arm_of;
 use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT};
@@ -8,19 +10,15 @@ use crate::results::{ArmResult, FigureOverTrials, OpResult, PhaseResult, RunResu
 /// The cost of every arm of a run. Operations are those of one phase: the one whose rate was searched, else the last with
 /// a limit, else the last that was measured. The rate within the limits is the one that was searched for, or the
 /// throughput where every limit of every trial held.
-pub fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
+pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let Some(phase) = priced_phase(result) else { return CostResult::of(sheet.clone(), &[], None, Work::Operations) };
     let of_phase = || result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
     let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded);
     let work = if bulk { Work::Documents } else { Work::Operations };
     let inputs: Vec<ArmCostInput> = result.arms.iter().filter_map(|arm| input(result, arm, &phase, work)).collect();
-    let mut limits: Vec<&str> = Vec::new();
-    for limit in result.trials.iter().flat_map(|t| &t.phases).flat_map(|p| &p.limits) {
-        if !limits.contains(&limit.path.as_str()) {
-            limits.push(&limit.path);
-        }
-    }
-    let limit = (!limits.is_empty()).then(|| limits.join(" and "));
+    let limits = result.trials.iter().flat_map(|t| &t.phases).flat_map(|p| &p.limits);
+    let limits: IndexSet<&str> = limits.map(|limit| limit.path.as_str()).collect();
+    let limit = (!limits.is_empty()).then(|| limits.into_iter().collect::<Vec<_>>().join(" and "));
     let mut cost = CostResult::of(sheet.clone(), &inputs, limit, work);
     cost.notes.push(format!("{work} are those of the phase `{phase}`"));
     let priced = |arm: &&ArmResult| inputs.iter().any(|input| input.arm == arm.arm);
@@ -33,7 +31,7 @@ pub fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
 
 /// Money for a million operations (documents, where operations are on several) in one trial, by the prices that its run was
 /// given: a figure `PHASE.cost`.
-pub fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
+pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
     let all = result.cost.as_ref()?;
     let cost = all.arms.iter().find(|cost| cost.arm == arm_of(trial))?;
     let name = priced_phase(result)?;
@@ -49,16 +47,12 @@ pub fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
 fn priced_phase(result: &RunResult) -> Option<String> {
     let searched = || result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).next();
     // In the order of the study: a trial that failed has fewer.
-    let mut names: Vec<&str> = result.plan.phases.iter().map(|phase| phase.name.as_str()).collect();
+    let planned = result.plan.phases.iter().map(|phase| &phase.name);
     let phases = || result.trials.iter().flat_map(|trial| &trial.phases);
-    for phase in phases() {
-        if !names.contains(&phase.name.as_str()) {
-            names.push(&phase.name);
-        }
-    }
+    let names: IndexSet<&String> = planned.chain(phases().map(|phase| &phase.name)).collect();
     let last = |wanted: &dyn Fn(&PhaseResult) -> bool| {
-        let is = |name: &&&str| phases().any(|phase| phase.name == **name && wanted(phase));
-        names.iter().rev().find(is).map(|name| (*name).to_owned())
+        let is = |name: &&&String| phases().any(|phase| phase.name == ***name && wanted(phase));
+        names.iter().rev().find(is).map(|name| (*name).clone())
     };
     searched()
         .or_else(|| last(&|phase| !phase.limits.is_empty()))

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::arms::{ArmCost, ArmCostInput, At, AtRate, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::human;
-use crate::lines::{Align, Table, wrap};
+use crate::lines::wrap;
 use crate::results::OpResult;
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
 
 /// Columns of the widest line.
 const WIDTH: usize = 120;
@@ -74,7 +76,7 @@ pub struct CostResult {
 impl CostResult {
     /// The costs of arms; `limit` says in words which limit `within_limit_per_s` holds, and is none where the study
     /// has no limit. Arms without a price are named in the notes.
-    pub fn of(sheet: PriceSheet, arms: &[ArmCostInput], limit: Option<String>, work: Work) -> Self {
+    pub(crate) fn of(sheet: PriceSheet, arms: &[ArmCostInput], limit: Option<String>, work: Work) -> Self {
         let costs: Vec<(&ArmCostInput, Option<ArmCost>)> =
             arms.iter().map(|arm| (arm, ArmCost::of(&sheet, arm))).collect();
         let unpriced: Vec<String> =
@@ -153,17 +155,14 @@ impl CostResult {
     }
 
     fn standing(&self) -> Table {
-        let right = |name| (name, Align::Right);
-        let left = |name| (name, Align::Left);
-        let mut table =
-            Table::new(&[left("arm"), left("runs on"), right("per hour"), right("per month"), right("per year")]);
+        let names = [("arm", Text), ("runs on", Text), ("per hour", Count), ("per month", Count), ("per year", Count)];
+        let mut table = Table::new(names);
         for arm in &self.arms {
             let on = &arm.runs_on;
             let moneys = [arm.per_hour, arm.per_month, arm.per_year];
             let machines = format!("{} × {}", human::count(on.nodes.into()), on.node);
-            let row = |name: &str, on: &str, money: [String; 3]| {
-                [clip(name, NAME), clip(on, NAME)].into_iter().chain(money).collect()
-            };
+            let row =
+                |name: &str, on: &str, money: [String; 3]| [clip(name, NAME), clip(on, NAME)].into_iter().chain(money);
             table.row(row(&arm.arm, &machines, moneys.map(|m| money(m.without_clients))));
             if let Some(clients) = on.clients.filter(|clients| *clients > 0) {
                 let node = on.client_node.as_deref().unwrap_or("(no price)");
@@ -175,23 +174,15 @@ impl CostResult {
     }
 
     fn by_rate(&self) -> Table {
-        let right = |name| (name, Align::Right);
-        let left = |name| (name, Align::Left);
-        let mut table = Table::new(&[
-            left("arm"),
-            left("rate"),
-            right(if self.work == Work::Operations { "ops/s" } else { "docs/s" }),
-            right("per million"),
-            right("low"),
-            right("high"),
-            right("with clients"),
-        ]);
+        let per_s = if self.work == Work::Operations { "ops/s" } else { "docs/s" };
+        let numbers = [per_s, "per million", "low", "high", "with clients"].map(|name| (name, Count));
+        let mut table = Table::new([("arm", Text), ("rate", Text)].into_iter().chain(numbers));
         for arm in &self.arms {
             for (name, at) in [("measured", arm.measured), ("within limit", arm.within_limit)] {
                 let Some(at) = at else { continue };
                 let alone = at.per_million.without_clients;
                 let maybe = |value: Option<f64>| value.map_or("-".to_owned(), money);
-                table.row(vec![
+                table.row([
                     clip(&arm.arm, NAME),
                     name.to_owned(),
                     clip(&human::rate(at.rate_per_s.value), 10),

@@ -3,13 +3,13 @@
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 /// The hosts of a URL with their ports, as they stand in it; none where it has no place for them.
-pub fn authority_of(url: &str) -> Option<&str> {
+pub(crate) fn authority_of(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.split(['/', '?']).next()?.rsplit('@').next()
 }
 
 /// The first host of a URL; none where it names none.
-pub fn host_of(url: &str) -> Option<&str> {
+pub(crate) fn host_of(url: &str) -> Option<&str> {
     let host = authority_of(url)?.split(',').next()?;
     match host.strip_prefix('[') {
         Some(six) => six.split(']').next(),
@@ -30,7 +30,7 @@ const PORTS: [(&str, u16); 7] = [
 
 /// The port of the first host of a URL, or what its scheme has in place of one; none where neither is known. Decorators before
 /// the scheme are passed over.
-pub fn port_of(url: &str) -> Option<u16> {
+pub(crate) fn port_of(url: &str) -> Option<u16> {
     let scheme = url.split_once("://")?.0;
     let first = authority_of(url)?.split(',').next()?;
     let behind = first.rsplit_once(']').map_or(first, |(_, behind)| behind);
@@ -44,14 +44,14 @@ pub fn port_of(url: &str) -> Option<u16> {
 }
 
 /// Whether a URL says by its host's name that it is of this machine.
-pub fn is_loopback(url: &str) -> bool {
+pub(crate) fn is_loopback(url: &str) -> bool {
     let local = |name: &str| matches!(name, "localhost" | "::1" | "0.0.0.0" | "") || name.starts_with("127.");
     host_of(url).is_some_and(local)
 }
 
 /// Whether the host of a URL is this machine by its addresses. None for a URL without a host, and for a name that has no
 /// address here.
-pub fn is_here(url: &str) -> Option<bool> {
+pub(crate) fn is_here(url: &str) -> Option<bool> {
     let host = host_of(url)?;
     if is_loopback(url) {
         return Some(true);

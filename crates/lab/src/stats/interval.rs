@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use special::Beta as _;
 
 /// The confidence of every interval that is shown.
-pub const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A figure over trials, and the interval around it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,11 @@ impl Estimate {
         Some((self.high? / self.low?).sqrt() - 1.0)
     }
 
+    /// The same in another unit, of which more is more.
+    pub(crate) fn map(self, to: impl Fn(f64) -> f64) -> Self {
+        Self { value: to(self.value), low: self.low.map(&to), high: self.high.map(&to), ..self }
+    }
+
     /// The ratio the other way round.
     pub fn inverse(self) -> Self {
         Self { value: 1.0 / self.value, low: self.high.map(|h| 1.0 / h), high: self.low.map(|l| 1.0 / l), ..self }
@@ -45,7 +50,7 @@ impl Estimate {
 
 /// The geometric mean of positive figures, one for each trial, with Student's interval on their logarithms. None
 /// where one is not positive and finite, or there is none.
-pub fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
+pub(crate) fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
     let logs = logs(figures)?;
     // Exactly: by its logarithm one figure would be another in the last digit, and once in a while in the digits shown.
     if let [value] = *figures {
@@ -59,7 +64,7 @@ pub fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
 ///
 /// Arms run in shuffled order within each block, so that a drift over blocks cancels and one within a block makes
 /// the interval wider, not wrong.
-pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0).then(|| geometric_mean(&ratios))?
 }
@@ -67,7 +72,7 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
 /// The ratio `a / b` of two arms that share no blocks, such as two runs: Welch's interval on logarithms (Welch 1947,
 /// with the degrees of freedom of Satterthwaite 1946). A drift between the two is in it and cannot be told from a
 /// difference.
-pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
+pub(crate) fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let (a, b) = (logs(a)?, logs(b)?);
     let variance = spread(&a).zip(spread(&b)).map(|(va, vb)| {
         let degrees = (va + vb).powi(2)

@@ -11,7 +11,9 @@ mod series;
 mod simulated;
 mod steady;
 
-pub use interval::{CONFIDENCE, Estimate, geometric_mean, paired_ratio, unpaired_ratio};
-pub use outliers::{OUTLYING, outlying};
-pub use series::{Band, band, effective_size};
-pub use steady::{CHANGE, STALLED, SeriesEvent, SeriesEventKind, Steadiness, steadiness};
+pub use interval::Estimate;
+pub(crate) use interval::{CONFIDENCE, geometric_mean, paired_ratio, unpaired_ratio};
+pub(crate) use outliers::outlying;
+pub use series::{Band, band};
+pub(crate) use steady::{CHANGE, STALLED, steadiness};
+pub use steady::{SeriesEvent, SeriesEventKind, Steadiness};

@@ -2,14 +2,14 @@
 
 /// The modified z-score from which a trial is called outlying: Iglewicz and Hoaglin, *How to Detect and Handle
 /// Outliers*, 1993.
-pub const OUTLYING: f64 = 3.5;
+pub(crate) const OUTLYING: f64 = 3.5;
 /// A spread below this share counts as so much: what is that near is alike.
 const LEAST_SPREAD: f64 = 0.005;
 
 /// The positions of outlying figures, by the distance of their logarithms from the median in median absolute deviations,
 /// with that modified z-score: rates and times differ by factors. Fewer than five tell nothing, nor do any of which one is
 /// not positive and finite.
-pub fn outlying(figures: &[f64]) -> Vec<(usize, f64)> {
+pub(crate) fn outlying(figures: &[f64]) -> Vec<(usize, f64)> {
     let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
     if logs.len() < 5 || logs.iter().any(|log| !log.is_finite()) {
         return Vec::new();

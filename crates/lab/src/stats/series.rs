@@ -7,7 +7,7 @@ const RESAMPLES: usize = 1_000;
 
 /// How many independent values a series is worth: n / (1 + 2 Σ ρ(k)), the sum ended before the first pair ρ(2m) + ρ(2m+1)
 /// that is not positive (Geyer, *Practical Markov Chain Monte Carlo*, 1992). Between 1 and n; n for a constant series.
-pub fn effective_size(series: &[f64]) -> f64 {
+pub(crate) fn effective_size(series: &[f64]) -> f64 {
     let n = series.len();
     if n < 4 {
         return n as f64;

@@ -8,9 +8,9 @@ use super::outliers::median;
 use super::series::effective_size;
 
 /// Below this share of the median a second is a stall.
-pub const STALLED: f64 = 0.1;
+pub(crate) const STALLED: f64 = 0.1;
 /// Changes smaller than this share of the mean are no events, however sure they are.
-pub const CHANGE: f64 = 0.10;
+pub(crate) const CHANGE: f64 = 0.10;
 /// A change of level is one from so many standard errors on: the place of the largest of many differences is chosen,
 /// so that more is needed than of one difference.
 const SURE: f64 = 4.0;
@@ -79,7 +79,7 @@ impl Steadiness {
 /// standard error (binary segmentation: Scott and Knott 1974; Vostrikova 1981; here with elimination backwards), with
 /// the memory of what they leave in it; a slope is Theil's and Sen's median of pairwise slopes, sure by the test of Mann and Kendall with that memory in its
 /// variance (after Yue and Wang 2004, by the effective size). Of the two the one that leaves less counts.
-pub fn steadiness(series: &[f64]) -> Option<Steadiness> {
+pub(crate) fn steadiness(series: &[f64]) -> Option<Steadiness> {
     if series.len() < 2 * SHORTEST || series.iter().any(|value| !value.is_finite()) {
         return None;
     }

@@ -2,8 +2,8 @@
 
 use super::Layout;
 use crate::answer::answer;
-use crate::beside::{ArmsTable, ColumnKind, arms_beside, resources_beside};
-use crate::lines::{Align, Table, paragraph};
+use crate::beside::{ArmsTable, arms_beside, resources_beside};
+use crate::lines::paragraph;
 use crate::results::RunResult;
 
 /// Columns of a name that is longer are cut, between two levels.
@@ -25,19 +25,8 @@ pub(super) fn resources(result: &RunResult, layout: Layout) -> String {
 }
 
 fn text(of: &ArmsTable, layout: Layout) -> String {
-    let align = |kind: ColumnKind| match kind {
-        ColumnKind::Arm | ColumnKind::Ratio | ColumnKind::Text => Align::Left,
-        ColumnKind::Count | ColumnKind::More | ColumnKind::Less => Align::Right,
-    };
-    let columns: Vec<(&str, Align)> = of.columns.iter().map(|c| (c.title.as_str(), align(c.kind))).collect();
-    let mut table = Table::new(&columns);
-    for row in &of.rows {
-        let cells = row.iter().zip(&of.columns).map(|(cell, column)| match column.kind {
-            ColumnKind::Arm => cut(&cell.text),
-            _ => cell.text.clone(),
-        });
-        table.row(cells.collect());
-    }
+    let mut table = of.table.clone();
+    table.rows.iter_mut().filter_map(|row| row.first_mut()).for_each(|arm| arm.text = cut(&arm.text));
     let mut out = layout.table(&table);
     of.notes.iter().for_each(|note| out.push_str(&paragraph("  ", "    ", note, layout.width)));
     out

@@ -7,9 +7,10 @@ use storebench_core::workload::{short_names, shown_level};
 use super::Layout;
 use crate::beside::with_width;
 use crate::human::{digits, rate, ratio};
-use crate::lines::{Align, Table};
 use crate::results::{FactorSweep, RunResult};
 use crate::sweep::{is_parallel, is_spent, level_in_words};
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
 
 /// Sweeps that are shown; all are in the result.
 const MOST_SHOWN: usize = 8;
@@ -31,15 +32,12 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
         let _ = writeln!(out, "\n{}, {place}: {}", paint.bold(&factor), swept.figure);
         // What one more of a factor should bring is known only of what works side by side.
         let parallel = is_parallel(&swept.factor);
-        let mut table = Table::new(&[
-            (&factor, Align::Right),
-            ("per second", Align::Right),
-            ("to the lowest level", Align::Left),
-            (if parallel { "efficiency" } else { "" }, Align::Right),
-        ]);
+        let last = if parallel { "efficiency" } else { "" };
+        let mut table =
+            Table::new([(factor.as_str(), Count), ("per second", Count), ("to the lowest level", Text), (last, Count)]);
         for (nth, level) in swept.sweep.curve.iter().enumerate() {
             let speed_up = level.speed_up.as_ref().filter(|_| nth > 0);
-            table.row(vec![
+            table.row([
                 level_in_words(level.level),
                 level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
                 speed_up.map_or_else(String::new, ratio),

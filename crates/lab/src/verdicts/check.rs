@@ -1,20 +1,16 @@
 //! What a check is, what it looks at, and what it finds.
 
 use super::model::{Level, Verdict};
-use crate::arms::arm_of;
+use crate::arms::{Arm, arm_of, arms_of};
 use crate::results::{PhaseResult, RunResult, TrialResult};
 
-/// A named check: all that the list, the page and the running of it need.
+/// A named check: all that the list and the running of it need. What it means is told in `checks/page.md`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Check {
     /// Its name in verdicts and on the page.
     pub(super) name: &'static str,
     /// What it means for the result where it does not pass, in a few plain words.
     pub(super) short: &'static str,
-    /// Under which question the page has it.
-    pub(super) group: Group,
-    /// What the page says of it, in Markdown: what it sees, its levels, why, what to do.
-    pub(super) page: fn() -> String,
     /// What it looks at.
     pub(super) looks: &'static [Looks],
     /// Whether warm-ups are judged too: they are no result, but what they lose is lost.
@@ -23,50 +19,24 @@ pub(super) struct Check {
     pub(super) of_the_answer: bool,
 }
 
-/// The questions of the page, in its order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
-    /// Was it the client?
-    Client,
-    /// Was the schedule kept?
-    Schedule,
-    /// Did operations do what was asked?
-    Answers,
-    /// Were documents and keys worth asking for?
-    Documents,
-    /// Was the store in a state that lasts?
-    State,
-    /// Was enough measured?
-    Enough,
-    /// Are the arms alike?
-    Arms,
-}
+impl Check {
+    pub(super) const fn new(name: &'static str, short: &'static str, looks: &'static [Looks]) -> Self {
+        Self { name, short, looks, warm_ups: false, of_the_answer: false }
+    }
 
-impl Group {
-    /// All of them, in the page's order.
-    pub(super) const ALL: [Self; 7] =
-        [Self::Client, Self::Schedule, Self::Answers, Self::Documents, Self::State, Self::Enough, Self::Arms];
+    pub(super) const fn and_of_warm_ups(self) -> Self {
+        Self { warm_ups: true, ..self }
+    }
 
-    /// The heading on the page.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Client => "Was it the client?",
-            Self::Schedule => "Was the schedule kept?",
-            Self::Answers => "Did operations do what was asked?",
-            Self::Documents => "Were documents and keys worth asking for?",
-            Self::State => "Was the store in a state that lasts?",
-            Self::Enough => "Was enough measured?",
-            Self::Arms => "Are the arms alike?",
-        }
+    pub(super) const fn for_the_answer(self) -> Self {
+        Self { of_the_answer: true, ..self }
     }
 }
 
 /// What a check looks at, and the function that does. One that has no meaning here gives nothing.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Looks {
-    /// The run as a whole.
-    Run(fn(&RunResult) -> Vec<Finding>),
-    /// What was compared, beside each other.
+    /// The run as a whole: what was compared, beside each other.
     Arms(fn(&Arms<'_>) -> Vec<Finding>),
     /// One store measured once.
     Trial(fn(&RunResult, &TrialResult) -> Option<Finding>),
@@ -101,33 +71,16 @@ impl Scene<'_> {
     }
 }
 
-/// The arms of a run, in the order in which they were first measured by trial number.
+/// The arms of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Arms<'a> {
     pub(super) result: &'a RunResult,
     pub(super) arms: Vec<Arm<'a>>,
 }
 
-/// The trials of one arm.
-#[derive(Debug, Clone)]
-pub(super) struct Arm<'a> {
-    pub(super) name: &'a str,
-    pub(super) trials: Vec<&'a TrialResult>,
-}
-
 impl<'a> Arms<'a> {
-    /// Groups the trials of a run. Results of older versions name stores only.
     pub(super) fn of(result: &'a RunResult) -> Self {
-        let mut arms: Vec<Arm<'a>> = result.arms.iter().map(|arm| Arm { name: &arm.arm, trials: Vec::new() }).collect();
-        for trial in &result.trials {
-            let name = arm_of(trial);
-            match arms.iter_mut().find(|arm| arm.name == name) {
-                Some(arm) => arm.trials.push(trial),
-                None => arms.push(Arm { name, trials: vec![trial] }),
-            }
-        }
-        arms.retain(|arm| !arm.trials.is_empty());
-        Self { result, arms }
+        Self { result, arms: arms_of(&result.plan, &result.trials) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::model::{Level, Verdict};
 
@@ -57,14 +57,9 @@ pub fn grouped(verdicts: &[Verdict]) -> (Vec<Grouped>, Vec<String>) {
         }
         out.extend(groups.into_values().flatten().filter_map(|of| group(&of, several)));
     }
-    let mut passed: Vec<String> = Vec::new();
-    for v in verdicts {
-        let only_passed = verdicts.iter().filter(|w| w.check == v.check).all(|w| w.level == Level::Pass);
-        if only_passed && !passed.contains(&v.check) {
-            passed.push(v.check.clone());
-        }
-    }
-    (out, passed)
+    let failed: BTreeSet<&String> = verdicts.iter().filter(|v| v.level > Level::Pass).map(|v| &v.check).collect();
+    let passed: IndexSet<&String> = verdicts.iter().map(|v| &v.check).filter(|check| !failed.contains(check)).collect();
+    (out, passed.into_iter().cloned().collect())
 }
 
 fn group(verdicts: &[&Verdict], several: bool) -> Option<Grouped> {

@@ -9,17 +9,14 @@ use crate::results::{PhaseResult, RunResult, TrialResult};
 
 /// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
 /// judged only for what they lost or found wrong.
-pub fn judge(result: &RunResult) -> Vec<Verdict> {
+pub(crate) fn judge(result: &RunResult) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     let arms = Arms::of(result);
     let looks = || CHECKS.iter().flat_map(|check| check.looks.iter().map(move |looks| (check, looks)));
     for (check, looks) in looks() {
-        let found = match looks {
-            Looks::Run(look) => look(result),
-            Looks::Arms(look) => look(&arms),
-            Looks::Trial(_) | Looks::Phase(_) => continue,
-        };
-        verdicts.extend(found.into_iter().map(|found| found.at(check.name, None, None)));
+        if let Looks::Arms(look) = looks {
+            verdicts.extend(look(&arms).into_iter().map(|found| found.at(check.name, None, None)));
+        }
     }
     for trial in &result.trials {
         for (check, looks) in looks() {
@@ -40,7 +37,7 @@ pub fn judge(result: &RunResult) -> Vec<Verdict> {
 }
 
 /// Whether data were lost against what was promised, wrong or could not be verified in a phase, which need not be among the trial's own yet.
-pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
+pub(crate) fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let ledger = phase.ledger.as_ref();
     phase.ops.values().any(|op| op.wrong > 0)
         || ledger.is_some_and(|l| l.unverifiable > 0)
@@ -51,7 +48,7 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
 /// The exit code of a run: 1 when data were lost against what was promised, wrong or could not be verified; 2 or 3 when a store
 /// refused or could not be reached, 1 when it failed, 4 when a phase had no key left to write; 130 when interrupted; 4 when the measurement
 /// is invalid by its own verdicts; otherwise 0. The first that holds counts.
-pub fn exit_code(result: &RunResult) -> u8 {
+pub(crate) fn exit_code(result: &RunResult) -> u8 {
     if result.trials.iter().any(|t| t.phases.iter().any(|p| spoiled(t, p))) {
         return 1;
     }

@@ -13,7 +13,7 @@ const REMOVING: [&str; 3] = ["delete", "bulk-delete", "touch"];
 ///
 /// Nothing is said (0) of reads that may be stale, of `latest`, which may ask for what is not yet acknowledged, and of
 /// kept databases that phases delete from.
-pub fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
+pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
     let asks_for_the_newest = phase.settings.get("popularity").and_then(|p| p.as_str()).is_none_or(|p| p == "latest");
     if phase.loads || phase.consistency.name != "strong" || asks_for_the_newest {
         return 0;

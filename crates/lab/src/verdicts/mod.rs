@@ -11,21 +11,19 @@ mod judge;
 mod lost;
 mod memory;
 mod model;
-mod page;
 mod promise;
 #[cfg(test)]
 mod testing;
 mod unlike;
 
+pub use checks::page;
 pub use grouped::{FoundAt, Grouped, grouped};
-pub use judge::{exit_code, judge, spoiled};
-pub use lost::loaded_and_gone;
+pub(crate) use judge::{exit_code, judge, spoiled};
 pub use model::{Level, Verdict};
-pub use page::page;
 pub(crate) use promise::{allowed, lost_writes};
 
 /// What a check means for the result where it does not pass, in a few plain words.
-pub fn in_short(check: &str) -> Option<&'static str> {
+pub(crate) fn in_short(check: &str) -> Option<&'static str> {
     checks::CHECKS.iter().find(|known| known.name == check).map(|known| known.short)
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::check::{Arm, Arms, Finding, some};
+use super::check::{Arms, Finding, some};
 use super::model::Level;
 use crate::alike::{Difference, DifferenceKind, differences};
+use crate::arms::Arm;
 
 /// One question about arms: which differences, and what of a study explains them.
-pub(super) struct Question {
+pub(super) struct Question<'a> {
     /// The differences that it is about.
     pub(super) kinds: &'static [DifferenceKind],
     /// Settings, as they stand in a factor's path, that make such a difference.
@@ -15,14 +16,14 @@ pub(super) struct Question {
     /// What is alike, where it is: `durability`.
     pub(super) what: &'static str,
     /// Where its levels begin.
-    pub(super) threshold: String,
+    pub(super) threshold: &'a str,
     /// What to do about what nobody asked for.
     pub(super) advice: &'static str,
 }
 
 /// A caution for what nobody asked for, a note for what the study varies, *pass* where there is neither. Nothing where
 /// there is only one arm.
-pub(super) fn unlike(arms: &Arms<'_>, question: &Question) -> Vec<Finding> {
+pub(super) fn unlike(arms: &Arms<'_>, question: &Question<'_>) -> Vec<Finding> {
     if arms.arms.len() < 2 {
         return Vec::new();
     }
@@ -36,7 +37,7 @@ pub(super) fn unlike(arms: &Arms<'_>, question: &Question) -> Vec<Finding> {
         unasked.extend(by_text(a, b, other.iter().map(|(_, d)| d)));
         paths.extend(varied.into_iter().filter_map(|(path, _)| path));
     }
-    let finding = |level, saw, advice: String| Finding::new(level, saw, question.threshold.clone(), advice);
+    let finding = |level, saw, advice: String| Finding::new(level, saw, question.threshold, advice);
     let mut findings = Vec::new();
     if !unasked.is_empty() {
         findings.push(finding(Level::Caution, some(&unasked), question.advice.to_owned()));

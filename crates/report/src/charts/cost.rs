@@ -1,8 +1,6 @@
 //! Money against latency: each arm where it stands.
 
-use std::collections::HashMap;
-
-use crate::data::{Axis, Chart, Kind, Numbers, Scale, Series, Shared, Unit};
+use crate::data::{Axis, Chart, Kind, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
 /// What a million operations cost at the rate that was measured, beside how long they took.
@@ -15,7 +13,6 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
         "What a million operations cost at the rate that was measured, without the client's machines, beside the \
                    p99 at that rate, phase by phase: down and to the left is better."
             .to_owned();
-    let mut shared = Shared::default();
     for (run, of) in subject.runs.iter().enumerate() {
         let Some(cost) = &of.result.cost else { continue };
         for priced in &cost.arms {
@@ -34,23 +31,11 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                 let Some(phase) = phase.filter(|phase| !phase.contains('.') && figure.figure.trials > 0) else {
                     continue;
                 };
-                let x = shared.put(&mut chart, vec![Some(figure.figure.value)]);
-                let per_million = at.per_million.without_clients;
-                chart.series.push(Series {
-                    label: String::new(),
-                    arm: position,
-                    keys: [("phase".to_owned(), phase.to_owned())].into(),
-                    chosen: Vec::new(),
-                    x,
-                    axis,
-                    y: Numbers(vec![Some(per_million.value)]),
-                    low: Some(Numbers(vec![per_million.low])),
-                    high: Some(Numbers(vec![per_million.high])),
-                    figures: Vec::new(),
-                });
+                let line = Series { arm: position, keys: keys([("phase", phase)]), axis, ..Series::default() };
+                chart.add_estimates(line, vec![Some(figure.figure.value)], &[Some(at.per_million.without_clients)]);
             }
         }
     }
-    chart.choose(&[("phase", "phase")], &HashMap::new());
+    chart.choose(&[("phase", "phase", None)]);
     vec![chart]
 }

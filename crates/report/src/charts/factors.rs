@@ -1,13 +1,12 @@
 //! What more of a factor does: each of its levels a point, with its interval.
 
-use std::collections::HashMap;
-
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 use storebench_core::workload::{short_names, shown_level};
 use storebench_lab::results::{ArmResult, FactorSweep};
+use storebench_lab::stats::Estimate;
 
-use crate::data::{Axis, Chart, Line, Number, Numbers, Scale, Series, Shared, Unit};
+use crate::data::{Axis, Chart, Line, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
 /// Figures that are drawn, with how they are shown.
@@ -23,15 +22,9 @@ const FIGURES: [(&str, &str, Unit, Scale); 7] = [
 
 /// One chart for each factor with numbers as levels, with the figure to choose.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
-    let mut factors: Vec<&str> = Vec::new();
-    for arm in arms(subject) {
-        for (path, level) in &arm.1.levels {
-            if level.as_f64().is_some() && !factors.contains(&path.as_str()) {
-                factors.push(path);
-            }
-        }
-    }
-    let short = short_names(factors.clone());
+    let levels = arms(subject).flat_map(|(_, arm)| &arm.levels).filter(|(_, level)| level.as_f64().is_some());
+    let factors: IndexSet<&str> = levels.map(|(path, _)| path.as_str()).collect();
+    let short = short_names(factors.iter().copied().collect::<Vec<_>>());
     factors.iter().map(|factor| chart(subject, factor, short.get(factor).copied().unwrap_or(factor))).collect()
 }
 
@@ -59,14 +52,10 @@ fn groups<'a>(subject: &'a Subject, factor: &str) -> Vec<Group<'a>> {
         let others: Vec<(&String, &Value)> = arm.levels.iter().filter(|(path, _)| *path != factor).collect();
         let key = serde_json::to_string(&others).unwrap_or_default();
         let run = subject.arms.get(position).map_or(0, |arm| arm.run);
-        let group = all.entry((run, arm.store.clone(), key)).or_insert_with(|| {
-            let short = short_names(others.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>());
-            let mut label = arm.store.clone();
-            for (path, level) in &others {
-                let name = short.get(path.as_str()).copied().unwrap_or(path);
-                label += &format!(" {name}={}", shown_level(level));
-            }
-            Group { label, arm: position, levels: Vec::new() }
+        let group = all.entry((run, arm.store.clone(), key)).or_insert_with(|| Group {
+            label: place(&arm.store, others.iter().copied()),
+            arm: position,
+            levels: Vec::new(),
         });
         group.levels.push((level, arm));
     }
@@ -91,50 +80,32 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
         "Each level of {name} that was measured, everything else alike, with the 95 % interval over its trials. Where \
          intervals overlap a difference is not sure."
     );
-    let mut shared = Shared::default();
     for group in &groups {
-        let mut figures: Vec<&str> = Vec::new();
-        for name in group.levels.iter().flat_map(|(_, arm)| arm.figures.keys()) {
-            if !figures.contains(&name.as_str()) && shown(name).is_some() && concerns(factor, name) {
-                figures.push(name);
-            }
-        }
-        for figure in figures {
+        let figures: IndexSet<&String> = group.levels.iter().flat_map(|(_, arm)| arm.figures.keys()).collect();
+        for figure in figures.into_iter().filter(|figure| concerns(factor, figure)) {
             let Some((label, unit, y_scale)) = shown(figure) else { continue };
-            let found = |pick: fn(&storebench_lab::stats::Estimate) -> Option<f64>| -> Vec<Option<f64>> {
-                let of = |arm: &ArmResult| arm.figures.get(figure).filter(|f| f.figure.trials > 0).map(|f| f.figure);
-                group.levels.iter().map(|(_, arm)| of(arm).and_then(|estimate| pick(&estimate))).collect()
-            };
-            let y = found(|e| Some(e.value));
+            let of = |arm: &ArmResult| arm.figures.get(figure).filter(|f| f.figure.trials > 0).map(|f| f.figure);
+            let y: Vec<Option<Estimate>> = group.levels.iter().map(|(_, arm)| of(arm)).collect();
             if y.iter().flatten().count() < 2 {
                 continue;
             }
             let axis = chart.axis(Axis::new(label, unit, y_scale));
-            let x = shared.put(&mut chart, group.levels.iter().map(|(level, _)| Some(*level)).collect());
-            chart.series.push(Series {
-                label: group.label.clone(),
-                arm: group.arm,
-                keys: [("figure".to_owned(), figure.to_owned())].into(),
-                chosen: Vec::new(),
+            let x = group.levels.iter().map(|(level, _)| Some(*level)).collect();
+            let keys = keys([("figure", figure)]);
+            chart.add_estimates(
+                Series { label: group.label.clone(), arm: group.arm, keys, axis, ..Series::default() },
                 x,
-                axis,
-                y: Numbers(y),
-                low: Some(Numbers(found(|e| e.low))),
-                high: Some(Numbers(found(|e| e.high))),
-                figures: Vec::new(),
-            });
+                &y,
+            );
         }
     }
-    speed_ups(subject, factor, &mut chart, &mut shared);
+    speed_ups(subject, factor, &mut chart);
     limits(subject, &mut chart);
     // What the study has a limit on is what it is about.
     let limited = |figure: &str| chart.lines.iter().any(|line| line.keys["figure"] == figure);
     let figures = chart.series.iter().map(|s| &s.keys["figure"]);
     let first = figures.min_by_key(|figure| (!limited(figure), order(figure))).cloned();
-    chart.choose(
-        &[("figure", "figure")],
-        &first.map(|figure| ("figure", figure)).into_iter().collect::<HashMap<_, _>>(),
-    );
+    chart.choose(&[("figure", "figure", first)]);
     chart
 }
 
@@ -161,33 +132,27 @@ fn concerns(factor: &str, figure: &str) -> bool {
 }
 
 /// How many times as much as at the lowest level, and that over what the factor grew by.
-fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart, shared: &mut Shared) {
+fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart) {
     for (run, of) in subject.runs.iter().enumerate() {
         for swept in of.result.sweeps.iter().filter(|s| s.factor == factor && s.sweep.curve.len() > 1) {
             let arm = of.result.arms.iter().find(|arm| is_of(arm, swept));
             let position = arm.map_or(0, |arm| subject.position(run, &arm.arm));
             let curve = &swept.sweep.curve;
-            for (name, pick) in [
-                ("speed-up", (|l| l.speed_up) as fn(&storebench_lab::sweep::LevelResult) -> Option<_>),
-                ("efficiency", |l| l.efficiency),
+            let x: Vec<Option<f64>> = curve.iter().map(|level| Some(level.level)).collect();
+            for (name, y) in [
+                ("speed-up", curve.iter().map(|level| level.speed_up).collect::<Vec<_>>()),
+                ("efficiency", curve.iter().map(|level| level.efficiency).collect()),
             ] {
-                let ends = |end: fn(&storebench_lab::stats::Estimate) -> Option<f64>| -> Numbers {
-                    curve.iter().map(|level| pick(level).as_ref().and_then(end)).collect()
-                };
                 let axis = chart.axis(Axis::new(name, Unit::Ratio, Scale::Linear));
-                let x = shared.put(chart, curve.iter().map(|level| Some(level.level)).collect());
-                chart.series.push(Series {
-                    label: place(swept),
+                let keys = keys([("figure", &format!("{name} of {}", swept.figure))]);
+                let line = Series {
+                    label: place(&swept.store, &swept.others),
                     arm: position,
-                    keys: [("figure".to_owned(), format!("{name} of {}", swept.figure))].into(),
-                    chosen: Vec::new(),
-                    x,
+                    keys,
                     axis,
-                    y: ends(|e| Some(e.value)),
-                    low: Some(ends(|e| e.low)),
-                    high: Some(ends(|e| e.high)),
-                    figures: Vec::new(),
-                });
+                    ..Series::default()
+                };
+                chart.add_estimates(line, x.clone(), &y);
             }
         }
     }
@@ -197,29 +162,23 @@ fn is_of(arm: &ArmResult, swept: &FactorSweep) -> bool {
     arm.store == swept.store && swept.others.iter().all(|(path, level)| arm.levels.get(path) == Some(level))
 }
 
-fn place(swept: &FactorSweep) -> String {
-    let short = short_names(swept.others.keys().map(String::as_str).collect::<Vec<_>>());
-    let mut text = swept.store.clone();
-    for (path, level) in &swept.others {
-        text += &format!(" {}={}", short.get(path.as_str()).copied().unwrap_or(path), shown_level(level));
-    }
-    text
+/// A store and the levels of other factors.
+fn place<'a>(store: &str, levels: impl IntoIterator<Item = (&'a String, &'a Value)> + Clone) -> String {
+    let short = short_names(levels.clone().into_iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>());
+    let named = |(path, level): (&'a String, &'a Value)| {
+        format!(" {}={}", short.get(path.as_str()).copied().unwrap_or(path), shown_level(level))
+    };
+    levels.into_iter().fold(store.to_owned(), |text, level| text + &named(level))
 }
 
 /// The study's limits on the figures that are drawn.
 fn limits(subject: &Subject, chart: &mut Chart) {
-    let mut known: Vec<String> = Vec::new();
-    for limit in subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| &phase.limits) {
+    let limits = subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| &phase.limits);
+    for limit in limits {
         let drawn = chart.series.iter().find(|s| s.keys["figure"] == limit.path).map(|s| s.axis);
-        if let (Some(axis), false) = (drawn, known.contains(&limit.path)) {
-            known.push(limit.path.clone());
-            chart.lines.push(Line {
-                at: Number(limit.limit),
-                label: "limit".to_owned(),
-                axis,
-                keys: [("figure".to_owned(), limit.path.clone())].into(),
-                chosen: Vec::new(),
-            });
-        }
+        let Some(axis) = drawn.filter(|_| chart.lines.iter().all(|line| line.keys["figure"] != limit.path)) else {
+            continue;
+        };
+        chart.lines.push(Line::limit(limit.limit, axis, keys([("figure", &limit.path)])));
     }
 }

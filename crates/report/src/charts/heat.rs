@@ -1,9 +1,7 @@
 //! How many operations took how long, and when: what percentiles hide.
 
-use std::collections::HashMap;
-
 use super::percentiles::Merged;
-use crate::data::{Axis, Chart, Heat, Kind, Number, Scale, Unit};
+use crate::data::{Axis, Chart, Heat, Kind, Number, Scale, Unit, keys};
 use crate::subject::Subject;
 
 /// Columns that a phase needs to be drawn.
@@ -25,7 +23,7 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
         cells.sort_unstable();
         let columns = cells.iter().map(|((column, _), _)| column + 1).max().unwrap_or(0) as usize;
         chart.heat.push(Heat {
-            keys: [("phase".to_owned(), of.phase.clone())].into(),
+            keys: keys([("phase", &of.phase)]),
             chosen: Vec::new(),
             arm: of.arm,
             from: Number(0.0),
@@ -39,7 +37,6 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     }
     let shown = |of: &&Heat| of.keys.get("phase").is_some_and(|phase| subject.answers().contains(phase));
     let first = chart.heat.iter().find(shown).or(chart.heat.last()).and_then(|of| of.keys.get("phase")).cloned();
-    let chosen: HashMap<&str, String> = first.map(|phase| ("phase", phase)).into_iter().collect();
-    chart.choose(&[("phase", "phase")], &chosen);
+    chart.choose(&[("phase", "phase", first)]);
     if chart.heat.is_empty() { Vec::new() } else { vec![chart] }
 }

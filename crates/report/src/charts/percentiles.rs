@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use indexmap::IndexMap;
 use storebench_lab::arms::is_whole;
 
-use crate::data::{Axis, Chart, Numbers, Scale, Series, Shared, Unit};
+use crate::data::{Axis, Chart, Scale, Series, Unit, keys};
 use crate::recorded::{HistogramOf, ReportError};
 use crate::subject::Subject;
 
@@ -99,53 +99,31 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
                    Histograms are merged over all trials of an arm; operations that failed are in none, so a p99 read here may \
                    lie below the one of the tables, which counts them as infinite."
         .to_owned();
-    let mut shared = Shared::default();
     let loads: Vec<&str> = subject
         .trials()
         .flat_map(|(_, _, trial)| &trial.phases)
         .filter(|phase| phase.loads)
         .map(|phase| phase.name.as_str())
         .collect();
+    let mut phases: Vec<&String> = Vec::new();
     for of in &merged.all {
         let time = if of.response { "response time" } else { "service time" };
         let axis = chart.axis(Axis::new(time, Unit::Ns, Scale::Log));
         for (op, histogram) in &of.ops {
+            // A phase and its operation are one choice: which operations there are depends on the phase.
+            let shown = if *op == of.phase { op.clone() } else { format!("{}: {op}", of.phase) };
+            let figures = figures(histogram);
+            let line = Series { arm: of.arm, keys: keys([("phase", &shown)]), axis, figures, ..Series::default() };
             let (x, y) = curve(histogram);
-            let x = shared.put(&mut chart, x);
-            let keys = [("phase".to_owned(), of.phase.clone()), ("op".to_owned(), format!("{op} of {}", of.phase))];
-            chart.series.push(Series {
-                label: String::new(),
-                arm: of.arm,
-                keys: keys.into(),
-                chosen: Vec::new(),
-                x,
-                axis,
-                y: Numbers(y),
-                low: None,
-                high: None,
-                figures: figures(histogram),
-            });
+            chart.add(line, x, y);
+            phases.push(&of.phase);
         }
     }
-    let is_load = |s: &&Series| s.keys.get("phase").is_some_and(|phase| loads.contains(&phase.as_str()));
-    let of_answer = |s: &Series| s.keys.get("phase").is_some_and(|phase| subject.answers().contains(phase));
-    let first = chart.series.iter().position(of_answer);
-    let first = first.or_else(|| chart.series.iter().position(|s| !is_load(&s)));
-    one_operation(&mut chart);
-    let first = first.and_then(|at| chart.series[at].keys.get("phase")).cloned();
-    let chosen: HashMap<&str, String> = first.map(|phase| ("phase", phase)).into_iter().collect();
-    chart.choose(&[("phase", "phase"), ("op", "operation")], &chosen);
+    let first = phases.iter().position(|phase| subject.answers().contains(phase));
+    let first = first.or_else(|| phases.iter().position(|phase| !loads.contains(&phase.as_str())));
+    let first = first.map(|at| chart.series[at].keys["phase"].clone());
+    chart.choose(&[("phase", "phase", first)]);
     vec![chart]
-}
-
-/// A phase and its operation are one choice: which operations there are depends on the phase.
-fn one_operation(chart: &mut Chart) {
-    for series in &mut chart.series {
-        let Some(op) = series.keys.shift_remove("op") else { continue };
-        let (op, phase) = op.rsplit_once(" of ").unwrap_or((&op, ""));
-        let name = if op == phase { phase.to_owned() } else { format!("{phase}: {op}") };
-        series.keys.insert("phase".to_owned(), name);
-    }
 }
 
 /// What the table says of a line.

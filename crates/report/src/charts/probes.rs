@@ -1,18 +1,17 @@
 //! Searches for the highest rate: what each probe found beside its limit.
 
-use std::collections::HashMap;
-
-use crate::data::{Axis, Chart, Kind, Line, Number, Numbers, Scale, Series, Shared, Unit};
-use crate::subject::Subject;
+use indexmap::IndexMap;
 use storebench_lab::results::ProbeResult;
+
+use crate::data::{Axis, Chart, Kind, Line, Scale, Series, Unit, keys};
+use crate::subject::Subject;
 
 /// One chart for each phase that was searched, with the limit to choose.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
-    let mut charts: indexmap::IndexMap<String, (Chart, Shared)> = indexmap::IndexMap::new();
+    let mut charts: IndexMap<&str, Chart> = IndexMap::new();
     for (_, arm, trial) in subject.trials() {
         for search in &trial.searches {
-            let (chart, shared) =
-                charts.entry(search.phase.clone()).or_insert_with(|| (empty(&search.phase), Shared::default()));
+            let chart = charts.entry(&search.phase).or_insert_with(|| empty(&search.phase));
             // A rate may be tried several times: each try is a line of its own, so that none hides another.
             let mut tries: Vec<Vec<&ProbeResult>> = Vec::new();
             for probe in &search.probes {
@@ -30,48 +29,26 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                     true => Axis::new(&limit.path, Unit::Ns, Scale::Log),
                     false => Axis::new(&limit.path, Unit::Share, Scale::Linear),
                 });
-                let keys = [("limit".to_owned(), limit.path.clone())];
+                let keys = keys([("limit", &limit.path)]);
                 for (again, probes) in tries.iter().enumerate() {
-                    let x = shared.put(chart, probes.iter().map(|probe| Some(probe.rate)).collect());
-                    let y = probes.iter().map(|probe| probe.limits.get(nth).and_then(|l| l.found)).collect();
                     let label = match again {
                         0 => format!("trial {}", trial.trial),
                         _ => format!("trial {}, try {}", trial.trial, again + 1),
                     };
-                    let series = Series {
-                        label,
-                        arm,
-                        keys: keys.clone().into(),
-                        chosen: Vec::new(),
-                        x,
-                        axis,
-                        y: Numbers(y),
-                        low: None,
-                        high: None,
-                        figures: Vec::new(),
-                    };
-                    chart.series.push(series);
+                    let x = probes.iter().map(|probe| Some(probe.rate)).collect();
+                    let y = probes.iter().map(|probe| probe.limits.get(nth).and_then(|l| l.found)).collect();
+                    chart.add(Series { label, arm, keys: keys.clone(), axis, ..Series::default() }, x, y);
                 }
-                let line = Line {
-                    at: Number(limit.limit),
-                    label: "limit".to_owned(),
-                    axis,
-                    keys: keys.into(),
-                    chosen: Vec::new(),
-                };
+                let line = Line::limit(limit.limit, axis, keys);
                 if !chart.lines.contains(&line) {
                     chart.lines.push(line);
                 }
             }
         }
     }
+    let mut charts: Vec<Chart> = charts.into_values().collect();
+    charts.iter_mut().for_each(|chart| chart.choose(&[("limit", "limit", None)]));
     charts
-        .into_values()
-        .map(|(mut chart, _)| {
-            chart.choose(&[("limit", "limit")], &HashMap::new());
-            chart
-        })
-        .collect()
 }
 
 fn empty(phase: &str) -> Chart {

@@ -1,11 +1,9 @@
 //! What the process used, and what the store told of itself, on the axis of the other charts over time.
 
-use std::collections::HashMap;
-
 use indexmap::IndexMap;
 
 use crate::charts::timeline::{Points, Timeline, block_at_first, is_long_enough, line_of};
-use crate::data::{Axis, Chart, Numbers, Scale, Series, Shared, Unit};
+use crate::data::{Axis, Chart, Scale, Series, Unit};
 use crate::recorded::{ResourceRow, StoreRow};
 use crate::subject::Subject;
 
@@ -27,7 +25,6 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             .to_owned();
     chart.group = Some("time".to_owned());
     chart.marks = axis.marks();
-    let mut shared = Shared::default();
     for (run, arm, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
         let of = &subject.runs[run];
@@ -44,27 +41,13 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         lines.extend(told.into_iter().map(|(figure, (x, y))| (format!("store: {figure}"), unit_of(figure), x, y)));
         for (figure, unit, x, y) in lines {
             let axis = chart.axis(Axis::new(&figure, unit, Scale::Linear));
-            let x = shared.put(&mut chart, x);
             let mut keys = keys.clone();
             keys.insert("figure".to_owned(), figure);
-            chart.series.push(Series {
-                label: label.clone(),
-                arm,
-                keys,
-                chosen: Vec::new(),
-                x,
-                axis,
-                y: Numbers(y),
-                low: None,
-                high: None,
-                figures: Vec::new(),
-            });
+            chart.add(Series { label: label.clone(), arm, keys, axis, ..Series::default() }, x, y);
         }
     }
     let block = block_at_first(subject, &mut chart);
-    let mut chosen: HashMap<&str, String> = HashMap::new();
-    chosen.extend(block.map(|block| ("block", block)));
-    chart.choose(&[("figure", "figure"), ("block", "block")], &chosen);
+    chart.choose(&[("figure", "figure", None), ("block", "block", block)]);
     vec![chart]
 }
 

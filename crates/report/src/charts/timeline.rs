@@ -3,15 +3,13 @@
 //! Trials take different times for the same load. So that they can be compared, each phase begins at the same place on the
 //! axis for all of them, behind the longest of the phase before.
 
-use std::collections::HashMap;
-
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use storebench_lab::results::{PhaseResult, TrialResult};
 use storebench_lab::stats::SeriesEventKind;
 
 use super::means::means;
 use super::work;
-use crate::data::{Axis, Chart, Mark, MarkKind, Number, Numbers, Scale, Series, Shared, Unit};
+use crate::data::{Axis, Chart, Mark, MarkKind, Number, Scale, Series, Unit};
 use crate::recorded::IntervalRow;
 use crate::subject::Subject;
 
@@ -137,83 +135,41 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             .to_owned();
     let mut errors = Chart::lines("errors-over-time", "Errors over time", axis.axis());
     errors.about = "Failed operations each second.".to_owned();
-    let (mut x_throughput, mut x_times, mut x_errors) = (Shared::default(), Shared::default(), Shared::default());
     let by_documents = by_documents(subject);
     let unit = if by_documents { "docs/s" } else { "ops/s" };
     let per_s = throughput.axis(Axis::new(unit, Unit::PerSecond, Scale::Linear));
     let errors_axis = errors.axis(Axis::new("errors/s", Unit::PerSecond, Scale::Linear));
     let time_axis = times.axis(Axis::new("time", Unit::Ns, Scale::Log));
+    let done = |row: &IntervalRow| if by_documents { row.documents } else { row.succeeded };
+    let rows_of = |run: usize, trial: &TrialResult| -> Vec<&IntervalRow> {
+        subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect()
+    };
     let mut banded = false;
     for (run, arm, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
-        let rows: Vec<&IntervalRow> =
-            subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect();
-        let keyed = |more: &[(&str, &str)]| {
-            let mut keys = keys.clone();
-            keys.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-            keys
-        };
-        let done = |row: &IntervalRow| if by_documents { row.documents } else { row.succeeded };
-        for (chart, shared, counted, at) in [
-            (&mut throughput, &mut x_throughput, &done as &dyn Fn(&IntervalRow) -> u64, per_s),
-            (&mut errors, &mut x_errors, &|row: &IntervalRow| row.errors, errors_axis),
-        ] {
-            let (x, y) = rates(&rows, axis, counted);
-            if at == errors_axis && y.iter().all(|v| v.is_none_or(|v| v == 0.0)) && chart.id.starts_with("errors") {
-                continue;
-            }
-            let x = shared.put(chart, x);
-            chart.series.push(Series {
-                label: label.clone(),
-                arm,
-                keys: keys.clone(),
-                chosen: Vec::new(),
-                x,
-                axis: at,
-                y: Numbers(y),
-                low: None,
-                high: None,
-                figures: Vec::new(),
-            });
+        let rows = rows_of(run, trial);
+        let line = |axis| Series { label: label.clone(), arm, keys: keys.clone(), axis, ..Series::default() };
+        let (x, y) = rates(&rows, axis, &done);
+        throughput.add(line(per_s), x, y);
+        let (x, y) = rates(&rows, axis, &|row| row.errors);
+        if y.iter().flatten().any(|errors| *errors != 0.0) {
+            errors.add(line(errors_axis), x, y);
         }
         for op in operations(&rows) {
             let of: Vec<&IntervalRow> = rows.iter().copied().filter(|row| op.is_none_or(|op| row.op == op)).collect();
             for (nth, percentile) in ["p50", "p99", "p99.9", "max"].into_iter().enumerate() {
+                let mut line = line(time_axis);
+                line.keys.insert("op".to_owned(), op.unwrap_or(SLOWEST).to_owned());
+                line.keys.insert("percentile".to_owned(), percentile.to_owned());
                 let (x, y) = worst(&of, axis, nth);
-                let x = x_times.put(&mut times, x);
-                times.series.push(Series {
-                    label: label.clone(),
-                    arm,
-                    keys: keyed(&[("op", op.unwrap_or(SLOWEST)), ("percentile", percentile)]),
-                    chosen: Vec::new(),
-                    x,
-                    axis: time_axis,
-                    y: Numbers(y),
-                    low: None,
-                    high: None,
-                    figures: Vec::new(),
-                });
+                times.add(line, x, y);
             }
         }
     }
     for (run, arm, trial) in subject.trials().filter(|(run, _, trial)| is_alone(subject, *run, trial)) {
-        let rows: Vec<&IntervalRow> =
-            subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect();
-        let done = |row: &IntervalRow| if by_documents { row.documents } else { row.succeeded };
-        if let Some(series) = means(&rows, axis, &done, subject.runs[run].result.run.seed) {
-            let x = x_throughput.put(&mut throughput, series.x);
-            throughput.series.push(Series {
-                label: "mean of the phase".to_owned(),
-                arm,
-                keys: IndexMap::new(),
-                chosen: Vec::new(),
-                x,
-                axis: per_s,
-                y: Numbers(series.mean),
-                low: Some(Numbers(series.low)),
-                high: Some(Numbers(series.high)),
-                figures: Vec::new(),
-            });
+        if let Some((x, y)) = means(&rows_of(run, trial), axis, &done, subject.runs[run].result.run.seed) {
+            let label = "mean of the phase".to_owned();
+            throughput.add_estimates(Series { label, arm, axis: per_s, ..Series::default() }, x, &y);
             banded = true;
         }
     }
@@ -235,9 +191,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             chart.marks = axis.marks();
             chart.marks.extend(events.iter().cloned());
             let block = block_at_first(subject, &mut chart);
-            let mut chosen: HashMap<&str, String> = [("percentile", "p99".to_owned())].into();
-            chosen.extend(block.map(|block| ("block", block)));
-            chart.choose(&[("percentile", "percentile"), ("op", "operation"), ("block", "block")], &chosen);
+            let p99 = Some("p99".to_owned());
+            chart.choose(&[("percentile", "percentile", p99), ("op", "operation", None), ("block", "block", block)]);
             chart
         })
         .collect()
@@ -253,12 +208,7 @@ const SLOWEST: &str = "the slowest operation";
 
 /// Operations of a trial by name, and the choice of the slowest in front where there are several.
 fn operations<'a>(rows: &[&'a IntervalRow]) -> Vec<Option<&'a str>> {
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&row.op.as_str()) {
-            names.push(&row.op);
-        }
-    }
+    let names: IndexSet<&str> = rows.iter().map(|row| row.op.as_str()).collect();
     let all = names.iter().map(|name| Some(*name));
     if names.len() > 1 { [None].into_iter().chain(all).collect() } else { all.collect() }
 }
@@ -433,11 +383,13 @@ mod tests {
         all.extend(rows("short", [1; 5]));
         all.extend(rows("last", [50; 20]));
         let rows: Vec<&IntervalRow> = all.iter().collect();
-        let found = means(&rows, &axis, &|row| row.succeeded, 1).unwrap();
-        assert_eq!(found.mean, [Some(100.0), Some(100.0), None, Some(50.0), Some(50.0)]);
-        assert!(found.low[0] < Some(100.0) && found.high[0] > Some(100.0), "{:?} {:?}", found.low, found.high);
-        assert_eq!((found.low[3], found.high[3]), (Some(50.0), Some(50.0)));
-        let at: Vec<f64> = found.x.iter().copied().flatten().collect();
+        let (x, found) = means(&rows, &axis, &|row| row.succeeded, 1).unwrap();
+        let mean: Vec<Option<f64>> = found.iter().map(|mean| Some(mean.as_ref()?.value)).collect();
+        assert_eq!(mean, [Some(100.0), Some(100.0), None, Some(50.0), Some(50.0)]);
+        let ends = |nth: usize| found[nth].map(|mean| (mean.low.unwrap(), mean.high.unwrap())).unwrap();
+        assert!(ends(0).0 < 100.0 && ends(0).1 > 100.0, "{found:?}");
+        assert_eq!(ends(3), (50.0, 50.0));
+        let at: Vec<f64> = x.iter().copied().flatten().collect();
         assert!(at.len() == 5 && at.is_sorted_by(|a, b| a < b), "places rise, as charts want them: {at:?}");
         assert_eq!(at[1], 40.0);
         assert!(means(&rows[40..45], &axis, &|row| row.succeeded, 1).is_none());

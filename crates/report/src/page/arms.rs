@@ -1,14 +1,17 @@
 //! Arms beside each other, phase by phase; what factors do, what it costs, and what was published, as tables.
 
+use indexmap::IndexSet;
 use maud::{Markup, html};
-use storebench_lab::beside::{ArmsTable, ColumnKind, arms_beside, resources_beside};
-use storebench_lab::claims::ClaimVerdict;
-use storebench_lab::human::{bytes, count, digits, percent, rate};
-use storebench_lab::results::{PhaseResult, RunResult};
+use storebench_lab::beside::{ArmsTable, arms_beside, operations, resources_beside};
+use storebench_lab::claims::{ClaimResult, ClaimVerdict};
+use storebench_lab::human::{bytes, digits};
+use storebench_lab::results::{ArmResult, RunResult};
 use storebench_lab::stats::Estimate;
+use storebench_lab::table::{Column, ColumnKind, Table};
 use storebench_lab::times;
 
 use super::intervals::{Extent, bar, point};
+use super::tables::{self, numbered, sorted, text};
 use crate::subject::{Subject, run_names};
 
 pub(super) fn section(subject: &Subject) -> Markup {
@@ -18,10 +21,10 @@ pub(super) fn section(subject: &Subject) -> Markup {
             @for (run, (of, name)) in subject.runs.iter().zip(run_names(&subject.runs)).enumerate() {
                 @if subject.runs.len() > 1 { h3 { (name) } }
                 @let tables = arms_beside(&of.result);
-                @for of_phase in &tables { (table(subject, run, of_phase, "")) }
+                @for of_phase in &tables { (arms_table(subject, run, of_phase, "")) }
                 @if tables.is_empty() { (single(subject, run, &of.result)) }
                 (disk(subject, run, &of.result))
-                @for of_phase in &resources_beside(&of.result) { (table(subject, run, of_phase, " · what it took")) }
+                @for of_phase in &resources_beside(&of.result) { (arms_table(subject, run, of_phase, " · what it took")) }
                 (published(&of.result))
                 (cost(&of.result))
             }
@@ -31,68 +34,56 @@ pub(super) fn section(subject: &Subject) -> Markup {
 
 /// The dot of an arm's colour.
 fn dot(subject: &Subject, at: usize) -> Markup {
-    let colour = subject.arms.get(at).map_or(0, |arm| arm.colour);
+    let colour = colour(subject, at);
     html! { svg.dot-of viewBox="0 0 10 10" width="10" height="10" aria-hidden="true" { circle class=(format!("dot c{colour}")) cx="5" cy="5" r="4" {} } }
 }
 
-/// Bytes on disk have a table of their own.
-fn without_disk(of: &ArmsTable) -> ArmsTable {
-    let mut of = of.clone();
-    if let Some(at) = of.columns.iter().position(|column| column.title == "on disk") {
-        of.columns.remove(at);
-        of.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-    }
-    of
+/// The colour of an arm.
+fn colour(subject: &Subject, at: usize) -> usize {
+    subject.arms.get(at).map_or(0, |arm| arm.colour)
 }
 
-fn table(subject: &Subject, run: usize, of: &ArmsTable, what: &str) -> Markup {
-    let of = &without_disk(of);
-    let pictured = of.columns.iter().position(|c| c.kind == ColumnKind::Ratio);
-    let main = pictured.map_or(2, |ratio| ratio - 1);
-    let extents: Vec<Option<Extent>> = (0..of.columns.len())
-        .map(|column| {
-            let figures: Vec<Estimate> = of.rows.iter().filter_map(|row| row.get(column)?.figure).collect();
-            match of.columns[column].kind {
-                ColumnKind::Ratio => Extent::about_one(&figures),
-                ColumnKind::More | ColumnKind::Less if column == main => Extent::from_zero(&figures),
-                _ => None,
-            }
-        })
-        .collect();
+fn arms_table(subject: &Subject, run: usize, of: &ArmsTable, what: &str) -> Markup {
+    // Bytes on disk have a table of their own.
+    let table = of.table.clone().without(&["on disk"]);
+    let main = table.columns.iter().position(|c| c.kind == ColumnKind::Ratio).map_or(2, |ratio| ratio - 1);
+    let extent = |(nth, column): (usize, &Column)| {
+        let figures: Vec<Estimate> = table.rows.iter().filter_map(|row| row.get(nth)?.figure).collect();
+        match column.kind {
+            ColumnKind::Ratio => Extent::about_one(&figures),
+            ColumnKind::More | ColumnKind::Less if nth == main => Extent::from_zero(&figures),
+            _ => None,
+        }
+    };
+    let extents: Vec<Option<Extent>> = table.columns.iter().enumerate().map(extent).collect();
+    let row = |row: &Vec<storebench_lab::table::Cell>| {
+        let arm = subject.position(run, row.first().map_or("", |cell| cell.text.as_str()));
+        let cell = |(nth, cell): (usize, &storebench_lab::table::Cell)| {
+            let kind = table.columns[nth].kind;
+            let shown = html! {
+                @if kind == ColumnKind::Arm { (dot(subject, arm)) " " }
+                @if let (Some(figure), Some(extent)) = (&cell.figure, extents[nth]) {
+                    @if kind == ColumnKind::Ratio { (point(figure, extent, colour(subject, arm))) }
+                    @else { (bar(figure, extent, colour(subject, arm))) }
+                    " "
+                }
+                (figure_text(&cell.text))
+            };
+            if kind.is_number() { numbered(cell.figure.map(|f| f.value), shown) } else { sorted(cell.figure, shown) }
+        };
+        row.iter().enumerate().map(cell).collect()
+    };
     html! {
         figure.table {
             figcaption { b { (of.phase) } (what) }
-            div.scroll {
-                table.sortable {
-                    thead { tr {
-                        @for column in &of.columns {
-                            th scope="col" class=[numeric(column.kind)] { (column.title) }
-                        }
-                    } }
-                    tbody {
-                        @for row in &of.rows {
-                            @let arm = subject.position(run, row.first().map_or("", |cell| cell.text.as_str()));
-                            @let colour = subject.arms.get(arm).map_or(0, |a| a.colour);
-                            tr {
-                                @for (nth, (cell, column)) in row.iter().zip(&of.columns).enumerate() {
-                                    td class=[numeric(column.kind)] data-value=[cell.figure.map(|f| f.value)] {
-                                        @if column.kind == ColumnKind::Arm { (dot(subject, arm)) " " }
-                                        @if let (Some(figure), Some(extent)) = (&cell.figure, extents[nth]) {
-                                            @if column.kind == ColumnKind::Ratio { (point(figure, extent, colour)) }
-                                            @else { (bar(figure, extent, colour)) }
-                                            " "
-                                        }
-                                        (figure_text(&cell.text))
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+            div.scroll { (tables::table("sortable", titles(&table), table.rows.iter().map(row))) }
             @for note in &of.notes { p.dim { (note) } }
         }
     }
+}
+
+fn titles(table: &Table) -> impl Iterator<Item = (&String, bool)> {
+    table.columns.iter().map(|column| (&column.title, column.kind.is_number()))
 }
 
 /// A figure with its interval, which may stand below it.
@@ -102,52 +93,22 @@ fn figure_text(text: &str) -> Markup {
     html! { span.value { (figure) } @if !interval.is_empty() { " " span.interval { (interval.trim_start()) } } }
 }
 
-fn numeric(kind: ColumnKind) -> Option<&'static str> {
-    matches!(kind, ColumnKind::Count | ColumnKind::More | ColumnKind::Less).then_some("number")
-}
-
 /// One arm that was measured once: its phases, operation by operation.
 fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     html! {
         @for trial in &result.trials {
+            @let phases = || trial.phases.iter().filter(|p| !p.warm_up);
+            @let table = operations(phases());
+            @let cell = |(cell, column): (&storebench_lab::table::Cell, &Column)| match column.kind.is_number() {
+                true => numbered(cell.figure.map(|f| f.value), &cell.text),
+                false => text(&cell.text),
+            };
+            @let rows = table.rows.iter().map(|row| row.iter().zip(&table.columns).map(cell).collect());
             figure.table {
                 figcaption { (dot(subject, subject.arm(run, trial))) " " b { (trial.store) } " · " (trial.url) " · " (trial.version) }
-                div.scroll {
-                    table.sortable {
-                        thead { tr {
-                            th scope="col" { "phase" } th scope="col" { "operation" }
-                            @for name in ["count", "ops/s", "docs/s", "errors", "misses", "unanswered"] { th.number scope="col" { (name) } }
-                            th scope="col" { "time" }
-                            @for (name, ..) in times::SHOWN { th.number scope="col" { (name) } }
-                        } }
-                        tbody { @for phase in trial.phases.iter().filter(|p| !p.warm_up) { (operations(phase)) } }
-                    }
-                }
-                @for phase in trial.phases.iter().filter(|p| !p.warm_up) {
+                div.scroll { (tables::table("sortable", titles(&table), rows)) }
+                @for phase in phases() {
                     @if let Some(note) = times::note([phase]) { p.dim { (phase.name) ": " (note) } }
-                }
-            }
-        }
-    }
-}
-
-fn operations(phase: &PhaseResult) -> Markup {
-    html! {
-        @for (name, op) in &phase.ops {
-            @let (kind, times) = times::main(op);
-            tr {
-                td { (phase.name) } td { (name) }
-                td.number data-value=(op.count) { (count(op.count)) }
-                // Collections are loaded one after another, and nobody knows how long each of them took.
-                @for per_s in [op.throughput_per_s, op.documents_per_s].map(|s| (!phase.loads || phase.ops.len() == 1).then_some(s)) {
-                    td.number data-value=[per_s] { (per_s.map_or_else(|| "-".to_owned(), rate)) }
-                }
-                td.number data-value=(op.errors) { (count(op.errors)) }
-                td.number data-value=(op.misses) { (count(op.misses)) }
-                td.number data-value=(op.censored) { (count(op.censored)) }
-                td { (kind) }
-                @for shown in times::SHOWN {
-                    td.number data-value=[shown.2(&times).filter(|_| times.count >= shown.1)] { (times::cell(&times, shown)) }
                 }
             }
         }
@@ -157,41 +118,32 @@ fn operations(phase: &PhaseResult) -> Markup {
 /// Bytes on disk after each phase, for arms that have files here.
 fn disk(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     let name = |phase: &str| format!("{phase}.disk");
-    let mut phases: Vec<&str> = Vec::new();
-    for phase in result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
-        let known = phases.contains(&phase.name.as_str());
-        if !known && result.arms.iter().any(|arm| arm.figures.contains_key(&name(&phase.name))) {
-            phases.push(&phase.name);
-        }
-    }
-    let found = |arm: &storebench_lab::results::ArmResult, phase: &str| {
-        arm.figures.get(&name(phase)).filter(|f| f.figure.trials > 0).map(|f| f.figure)
-    };
+    let known = |phase: &str| result.arms.iter().any(|arm| arm.figures.contains_key(&name(phase)));
+    let all = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && known(&p.name));
+    let phases: IndexSet<&str> = all.map(|phase| phase.name.as_str()).collect();
+    let found =
+        |arm: &ArmResult, phase: &str| arm.figures.get(&name(phase)).filter(|f| f.figure.trials > 0).map(|f| f.figure);
     let all: Vec<Estimate> =
         result.arms.iter().flat_map(|arm| phases.iter().filter_map(move |phase| found(arm, phase))).collect();
     let extent = Extent::from_zero(&all);
+    let row = |arm: &ArmResult| {
+        let at = subject.position(run, &arm.arm);
+        let cell = |phase: &&str| {
+            let figure = found(arm, phase);
+            let shown = html! {
+                @if let (Some(figure), Some(extent)) = (&figure, extent) { (bar(figure, extent, colour(subject, at))) " " }
+                span.value { (figure.map_or("-".to_owned(), |f| bytes(f.value))) }
+            };
+            numbered(figure.map(|f| f.value), shown)
+        };
+        std::iter::once(text(html! { (dot(subject, at)) " " (arm.arm) })).chain(phases.iter().map(cell)).collect()
+    };
+    let titles = std::iter::once(("arm", false)).chain(phases.iter().map(|phase| (*phase, true)));
     html! {
         @if !phases.is_empty() {
             figure.table {
                 figcaption { b { "on disk" } " after each phase" }
-                div.scroll { table.sortable {
-                    thead { tr { th scope="col" { "arm" } @for phase in &phases { th.number scope="col" { (phase) } } } }
-                    tbody { @for arm in &result.arms {
-                        @let at = subject.position(run, &arm.arm);
-                        tr {
-                            td { (dot(subject, at)) " " (arm.arm) }
-                            @for phase in &phases {
-                                @let figure = found(arm, phase);
-                                td.number data-value=[figure.map(|f| f.value)] {
-                                    @if let (Some(figure), Some(extent)) = (&figure, extent) {
-                                        (bar(figure, extent, subject.arms.get(at).map_or(0, |a| a.colour))) " "
-                                    }
-                                    span.value { (figure.map_or("-".to_owned(), |f| bytes(f.value))) }
-                                }
-                            }
-                        }
-                    } }
-                } }
+                div.scroll { (tables::table("sortable", titles, result.arms.iter().map(row))) }
             }
         }
     }
@@ -208,27 +160,26 @@ fn published(result: &RunResult) -> Markup {
         (Some(low), Some(high)) => format!("{} [{}, {}]", digits(found.value), digits(low), digits(high)),
         _ => digits(found.value),
     };
+    let row = |claim: &ClaimResult| {
+        vec![
+            text(html! { (claim.says) @if let Some(source) = &claim.source { " " span.dim { (source) } } }),
+            text(&claim.figures),
+            text(html! {
+                @match &claim.found { Some(found) => (interval(found)), None => "-" }
+                @for part in &claim.each { br; span.dim { (part.arms) ": " (interval(&part.found)) } }
+            }),
+            text(html! {
+                span class=(class(claim.verdict)) { (claim.verdict.to_string()) }
+                @if !claim.why.is_empty() { br; span.dim { (claim.why) } }
+            }),
+        ]
+    };
+    let titles = ["claim", "published", "found here", "verdict"].map(|title| (title, false));
     html! {
         @if !result.claims.is_empty() {
             figure.table #published {
                 figcaption { b { "what was published" } " beside what was found here" }
-                div.scroll { table.claims {
-                    thead { tr { th scope="col" { "claim" } th scope="col" { "published" } th scope="col" { "found here" } th scope="col" { "verdict" } } }
-                    tbody { @for claim in &result.claims {
-                        tr {
-                            td { (claim.says) @if let Some(source) = &claim.source { " " span.dim { (source) } } }
-                            td { (claim.figures) }
-                            td {
-                                @match &claim.found { Some(found) => (interval(found)), None => "-" }
-                                @for part in &claim.each { br; span.dim { (part.arms) ": " (interval(&part.found)) } }
-                            }
-                            td {
-                                span class=(class(claim.verdict)) { (claim.verdict.to_string()) }
-                                @if !claim.why.is_empty() { br; span.dim { (claim.why) } }
-                            }
-                        }
-                    } }
-                } }
+                div.scroll { (tables::table("claims", titles, result.claims.iter().map(row))) }
             }
         }
     }
@@ -247,9 +198,4 @@ fn cost(result: &RunResult) -> Markup {
             }
         }
     }
-}
-
-/// A share as text; kept here so that all tables show shares alike.
-pub(super) fn share(of: f64) -> String {
-    percent(of)
 }

@@ -1,9 +1,10 @@
 //! The charts: a place for each, its text alternative and its table.
 
 use maud::{Markup, html};
-use storebench_lab::human::{bytes, digits, duration, percent, rate};
+use storebench_lab::human::{bytes, count, digits, duration, percent, rate};
 
-use crate::data::{Axis, Chart, Kind, Series, Unit};
+use super::tables::{self, Cell, number, numbered, text};
+use crate::data::{Chart, Heat, Kind, Series, Unit};
 use crate::subject::Subject;
 
 /// A table with a line for each x, where there are at most so many; else a line for each series.
@@ -35,13 +36,9 @@ fn place(subject: &Subject, chart: &Chart) -> Markup {
         figure.chart id=(chart.id) {
             figcaption { h3 { (chart.title) } p.about { (chart.about) } }
             div.plot data-chart=(chart.id) role="img" aria-label=(format!("{}: {}", chart.title, chart.about)) {}
-            @if chart.kind != Kind::Heat {
-                details.data {
-                    summary { "Table" }
-                    div.scroll { (table(subject, chart)) }
-                }
-            } @else {
-                details.data { summary { "Table" } div.scroll { (heat(subject, chart)) } }
+            details.data {
+                summary { "Table" }
+                div.scroll { @if chart.kind == Kind::Heat { (heat(subject, chart)) } @else { (table(subject, chart)) } }
             }
         }
     }
@@ -96,8 +93,9 @@ fn table(subject: &Subject, chart: &Chart) -> Markup {
     }
 }
 
-fn axis<'a>(chart: &'a Chart, series: &Series) -> Option<&'a Axis> {
-    chart.ys.get(series.axis)
+/// The unit and the name of what a line shows.
+fn axis<'a>(chart: &'a Chart, series: &Series) -> (Unit, &'a str) {
+    chart.ys.get(series.axis).map_or((Unit::Plain, ""), |axis| (axis.unit, &axis.label))
 }
 
 /// Lines are x values, columns series.
@@ -108,105 +106,85 @@ fn by_x(subject: &Subject, chart: &Chart, listed: &[&Series], xs: &[f64]) -> Mar
         let of = |numbers: &crate::data::Numbers| numbers.0.get(nth).copied().flatten();
         Some((of(&series.y)?, series.low.as_ref().and_then(of), series.high.as_ref().and_then(of)))
     };
-    html! {
-        table.sortable {
-            thead { tr {
-                th.number scope="col" { (chart.x.label) }
-                @for series in listed { th.number scope="col" { (named(subject, chart, series)) } }
-            } }
-            tbody { @for x in xs { tr {
-                td.number data-value=(x) { (shown(*x, chart.x.unit)) }
-                @for series in listed {
-                    @let unit = axis(chart, series).map_or(Unit::Plain, |axis| axis.unit);
-                    @match at(series, *x) {
-                        Some((y, low, high)) => td.number data-value=(y) {
-                            (shown(y, unit))
-                            @if let (Some(low), Some(high)) = (low, high) { span.dim { " [" (shown(low, unit)) ", " (shown(high, unit)) "]" } }
-                        },
-                        None => td.number { "-" },
-                    }
-                }
-            } } }
-        }
-    }
+    let cell = |series: &Series, x: f64| {
+        let Some((y, low, high)) = at(series, x) else { return number(None, |_| String::new()) };
+        let shown = |value| shown(value, axis(chart, series).0);
+        numbered(
+            Some(y),
+            html! {
+                (shown(y))
+                @if let (Some(low), Some(high)) = (low, high) { span.dim { " [" (shown(low)) ", " (shown(high)) "]" } }
+            },
+        )
+    };
+    let titles =
+        std::iter::once(chart.x.label.clone()).chain(listed.iter().map(|series| named(subject, chart, series)));
+    let row = |x: &f64| {
+        let first = number(Some(*x), |x| shown(x, chart.x.unit));
+        std::iter::once(first).chain(listed.iter().map(|series| cell(series, *x))).collect()
+    };
+    tables::table("sortable", titles.map(|title| (title, true)), xs.iter().map(row))
+}
+
+/// A table with a line for each series, beside its name and its figure these numbers.
+fn by_line(
+    subject: &Subject,
+    chart: &Chart,
+    listed: &[&Series],
+    names: &[&str],
+    numbers: impl Fn(&Series, Unit) -> Vec<Cell>,
+) -> Markup {
+    let titles = ["line", "figure"].into_iter().map(|name| (name, false));
+    let row = |series: &&Series| {
+        let (unit, label) = axis(chart, series);
+        [text(named(subject, chart, series)), text(label)].into_iter().chain(numbers(series, unit)).collect()
+    };
+    tables::table("sortable", titles.chain(names.iter().map(|name| (*name, true))), listed.iter().map(row))
 }
 
 /// Lines are series: the least, the middle and the greatest of each.
 fn by_series(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
-    let row = |series: &&Series| {
+    by_line(subject, chart, listed, &["points", "least", "median", "greatest"], |series, unit| {
         let mut values: Vec<f64> = series.y.0.iter().flatten().copied().collect();
         values.sort_by(f64::total_cmp);
-        let unit = axis(chart, series).map_or(Unit::Plain, |axis| axis.unit);
-        html! {
-            tr {
-                td { (named(subject, chart, series)) }
-                td { (axis(chart, series).map_or("", |axis| axis.label.as_str())) }
-                td.number data-value=(values.len()) { (values.len()) }
-                @for value in [values.first(), values.get(values.len() / 2), values.last()] {
-                    td.number data-value=[value] { (value.map_or("-".to_owned(), |v| shown(*v, unit))) }
-                }
-            }
-        }
-    };
-    html! {
-        table.sortable {
-            thead { tr {
-                th scope="col" { "line" } th scope="col" { "figure" }
-                @for name in ["points", "least", "median", "greatest"] { th.number scope="col" { (name) } }
-            } }
-            tbody { @for series in listed { (row(series)) } }
-        }
-    }
+        let three = [values.first(), values.get(values.len() / 2), values.last()];
+        let points = number(Some(values.len() as f64), |n| n.to_string());
+        std::iter::once(points).chain(three.map(|value| number(value.copied(), |v| shown(v, unit)))).collect()
+    })
 }
 
 /// Lines are series that say themselves what they come to.
 fn by_figures(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
     let names: Vec<&str> = listed.first().map_or_else(Vec::new, |s| s.figures.iter().map(|(name, _)| *name).collect());
-    html! {
-        table.sortable {
-            thead { tr {
-                th scope="col" { "line" } th scope="col" { "figure" }
-                @for name in &names { th.number scope="col" { (name) } }
-            } }
-            tbody { @for series in listed { tr {
-                @let unit = axis(chart, series).map_or(Unit::Plain, |axis| axis.unit);
-                td { (named(subject, chart, series)) }
-                td { (axis(chart, series).map_or("", |axis| axis.label.as_str())) }
-                @for (name, value) in &series.figures {
-                    @match (*name, value.is_finite()) {
-                        (_, false) => td.number { "-" },
-                        ("operations", _) => td.number data-value=(value) { (storebench_lab::human::count(*value as u64)) },
-                        _ => td.number data-value=(value) { (shown(*value, unit)) },
-                    }
-                }
-            } } }
-        }
-    }
+    by_line(subject, chart, listed, &names, |series, unit| {
+        let cell = |(name, value): &(&str, f64)| {
+            number(Some(*value).filter(|value| value.is_finite()), |value| match *name {
+                "operations" => count(value as u64),
+                _ => shown(value, unit),
+            })
+        };
+        series.figures.iter().map(cell).collect()
+    })
 }
 
 /// How many operations there are in each cell's row, over all of time.
 fn heat(subject: &Subject, chart: &Chart) -> Markup {
-    html! {
-        table.sortable {
-            thead { tr {
-                th scope="col" { "arm" } th scope="col" { "phase" }
-                @for name in ["operations", "fastest", "most often", "slowest"] { th.number scope="col" { (name) } }
-            } }
-            tbody { @for of in &chart.heat {
-                @let rows = rows(&of.cells);
-                @let all: u64 = rows.iter().map(|(_, n)| n).sum();
-                @let often = rows.iter().max_by_key(|(_, n)| *n);
-                tr {
-                    td { (subject.arms.get(of.arm).map_or("", |arm| arm.name.as_str())) }
-                    td { (of.keys.get("phase").map_or("", String::as_str)) }
-                    td.number data-value=(all) { (storebench_lab::human::count(all)) }
-                    @for row in [rows.first(), often, rows.last()] {
-                        td.number { (row.map_or("-".to_owned(), |(row, _)| duration(2f64.powf(f64::from(*row) / 4.0)))) }
-                    }
-                }
-            } }
-        }
-    }
+    let titles = ["arm", "phase"].map(|name| (name, false)).into_iter();
+    let numbers = ["operations", "fastest", "most often", "slowest"].map(|name| (name, true));
+    let row = |of: &Heat| {
+        let rows = rows(&of.cells);
+        let all: u64 = rows.iter().map(|(_, n)| n).sum();
+        let three = [rows.first(), rows.iter().max_by_key(|(_, n)| *n), rows.last()];
+        let time = |row: &(u32, u64)| duration(2f64.powf(f64::from(row.0) / 4.0));
+        let mut cells = vec![
+            text(subject.arms.get(of.arm).map_or("", |arm| arm.name.as_str())),
+            text(of.keys.get("phase").map_or("", String::as_str)),
+            number(Some(all as f64), |_| count(all)),
+        ];
+        cells.extend(three.map(|row| numbered(None, row.map_or_else(|| "-".to_owned(), time))));
+        cells
+    };
+    tables::table("sortable", titles.chain(numbers), chart.heat.iter().map(row))
 }
 
 /// Counts by row, in order.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use storebench_lab::answer::answer;
-use storebench_lab::human::{bytes, count, duration};
+use storebench_lab::human::{bytes, duration, plural};
 use storebench_lab::verdicts::Level;
 
 use crate::subject::{Subject, run_names};
@@ -51,8 +51,7 @@ pub(super) fn head(subject: &Subject) -> Markup {
 fn facts(run: &crate::Recorded) -> String {
     let of = &run.result;
     let mut all = vec![of.run.began.get(..16).unwrap_or(&of.run.began).replace('T', " ") + " UTC"];
-    let trials = of.trials.len();
-    all.push(format!("{} trial{}", count(trials as u64), if trials == 1 { "" } else { "s" }));
+    all.push(plural(of.trials.len() as u64, "trial"));
     if of.run.scale != 1.0 {
         all.push(format!("scale {}", of.run.scale));
     }

@@ -1,10 +1,14 @@
 //! What was run, and how to run it again.
 
-use maud::{Markup, html};
-use storebench_lab::human::{bytes, count, duration, percent};
-use storebench_lab::results::RunResult;
+use std::collections::HashSet;
 
-use super::arms::share;
+use maud::{Markup, html};
+use storebench_lab::arms::arm_of;
+use storebench_lab::human::{bytes, count, duration, percent};
+use storebench_lab::plan::PlannedPhase;
+use storebench_lab::results::{PhaseResult, Promise, RunResult, TrialResult};
+
+use super::tables::{self, text};
 use crate::recorded::Recorded;
 use crate::subject::{Subject, run_names};
 
@@ -62,13 +66,9 @@ fn command(of: &RunResult) -> String {
     if of.run.scale != 1.0 && !preset {
         text += &format!(" --scale {}", of.run.scale);
     }
-    let mut known: Vec<&str> = Vec::new();
-    for arm in &of.plan.arms {
-        if !known.contains(&arm.store.as_str()) {
-            known.push(&arm.store);
-            text +=
-                &format!(" \\\n    --store {}", quoted(&format!("{}={}", arm.store, arm.url.replace("hosted+", ""))));
-        }
+    let mut known = HashSet::new();
+    for arm in of.plan.arms.iter().filter(|arm| known.insert(&arm.store)) {
+        text += &format!(" \\\n    --store {}", quoted(&format!("{}={}", arm.store, arm.url.replace("hosted+", ""))));
     }
     text
 }
@@ -101,60 +101,51 @@ fn documents(of: &RunResult) -> Markup {
 }
 
 fn phases(of: &RunResult) -> Markup {
-    html! {
-        div.scroll { table {
-            thead { tr {
-                @for name in ["phase", "does", "for", "at", "by", "keys"] { th scope="col" { (name) } }
-            } }
-            tbody { @for p in &of.plan.phases { tr {
-                td { (p.name) @if p.warm_up { span.dim { " warm-up" } } }
-                td { (p.does) }
-                td {
-                    @if let Some(ns) = p.duration_ns { (duration(ns as f64)) }
-                    @else if let Some(n) = p.operations { (count(n)) " operations" }
-                    @else if let Some(n) = p.documents { (count(n)) " documents" }
-                }
-                td {
-                    @if p.searched { "a rate that is searched" }
-                    @else if let Some(rate) = &p.rate { (rate) " a second, open loop" }
-                    @else if !p.loads { "as fast as it goes, closed loop" }
-                }
-                td {
-                    (count(p.workers.into())) " workers"
-                    @if p.connections > 1 { " × " (p.connections) " connections" }
-                    @if p.in_flight > 1 { " × " (p.in_flight) " in flight" }
-                }
-                td { @if !p.loads && p.parts.is_none() { (p.popularity) } }
-            } } }
-        } }
-    }
+    let row = |p: &PlannedPhase| {
+        vec![
+            text(html! { (p.name) @if p.warm_up { span.dim { " warm-up" } } }),
+            text(&p.does),
+            text(html! {
+                @if let Some(ns) = p.duration_ns { (duration(ns as f64)) }
+                @else if let Some(n) = p.operations { (count(n)) " operations" }
+                @else if let Some(n) = p.documents { (count(n)) " documents" }
+            }),
+            text(html! {
+                @if p.searched { "a rate that is searched" }
+                @else if let Some(rate) = &p.rate { (rate) " a second, open loop" }
+                @else if !p.loads { "as fast as it goes, closed loop" }
+            }),
+            text(html! {
+                (count(p.workers.into())) " workers"
+                @if p.connections > 1 { " × " (p.connections) " connections" }
+                @if p.in_flight > 1 { " × " (p.in_flight) " in flight" }
+            }),
+            text(if !p.loads && p.parts.is_none() { p.popularity.as_str() } else { "" }),
+        ]
+    };
+    plain(["phase", "does", "for", "at", "by", "keys"], of.plan.phases.iter().map(row))
+}
+
+/// A table of text that is not sorted.
+fn plain<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = Vec<tables::Cell>>) -> Markup {
+    html! { div.scroll { (tables::table("", titles.map(|title| (title, false)), rows)) } }
 }
 
 /// Versions, and what durability and consistency were set to.
 fn stores(of: &RunResult) -> Markup {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
-    let first: Vec<_> = of
-        .trials
-        .iter()
-        .filter(|t| {
-            let key = (t.store.as_str(), t.version.as_str());
-            let new = !seen.contains(&key);
-            seen.push(key);
-            new
+    let mut seen = HashSet::new();
+    let first = of.trials.iter().filter(|t| seen.insert((&t.store, &t.version))).collect::<Vec<_>>();
+    let rows = first.into_iter().flat_map(|trial| {
+        trial.phases.iter().enumerate().map(move |(nth, phase)| {
+            let of_trial = [&trial.store, &trial.url, &trial.version].map(|of| text(if nth == 0 { of } else { "" }));
+            let promise =
+                |of: &Promise| text(html! { (of.name) @if let Some(means) = &of.means { span.dim { " " (means) } } });
+            let of_phase = [text(&phase.name), promise(&phase.durability), promise(&phase.consistency)];
+            of_trial.into_iter().chain(of_phase).collect()
         })
-        .collect();
+    });
     html! {
-        div.scroll { table {
-            thead { tr { @for name in ["store", "where", "version", "phase", "an acknowledged write", "a read"] { th scope="col" { (name) } } } }
-            tbody { @for trial in first { @for (nth, phase) in trial.phases.iter().enumerate() { tr {
-                td { @if nth == 0 { (trial.store) } }
-                td { @if nth == 0 { (trial.url) } }
-                td { @if nth == 0 { (trial.version) } }
-                td { (phase.name) }
-                td { (phase.durability.name) @if let Some(means) = &phase.durability.means { span.dim { " " (means) } } }
-                td { (phase.consistency.name) @if let Some(means) = &phase.consistency.means { span.dim { " " (means) } } }
-            } } } }
-        } }
+        (plain(["store", "where", "version", "phase", "an acknowledged write", "a read"], rows))
         @for trial in of.trials.iter().take(1) {
             @for note in &trial.notes { p.dim { (trial.store) ": " (note) } }
         }
@@ -207,30 +198,40 @@ fn machine(of: &RunResult) -> Markup {
 }
 
 fn trials(of: &RunResult) -> Markup {
-    html! {
-        div.scroll { table.sortable.trials {
-            thead { tr {
-                @for name in ["trial", "block", "arm", "began", "phase", "took", "operations", "errors", "client CPU/op", "slip p99", "slots busy", "ended"] {
-                    th scope="col" { (name) }
-                }
-            } }
-            tbody { @for t in &of.trials { @for p in &t.phases { tr {
-                td { (t.trial) }
-                td { (t.block) }
-                td { (storebench_lab::arms::arm_of(t)) }
-                td { (p.began.get(11..19).unwrap_or(&p.began)) }
-                td { (p.name) }
-                td { (duration(p.elapsed_ns as f64)) }
-                td { (count(p.ops.values().map(|op| op.count).sum())) }
-                td { (count(p.ops.values().map(|op| op.errors).sum())) }
-                td { (p.client.cpu_us_per_op.map_or("-".to_owned(), |us| duration(us * 1e3))) }
-                td { (p.client.slip_ns.p99.map_or("-".to_owned(), |ns| duration(ns as f64))) }
-                td { (share(p.slots_busy_share)) }
-                td {
-                    @if let Some(why) = &p.partial { (why) }
-                    @else if let Some(failure) = t.failure.as_ref().filter(|f| f.during == p.name) { (failure.message) }
-                }
-            } } } }
-        } }
-    }
+    let titles = [
+        "trial",
+        "block",
+        "arm",
+        "began",
+        "phase",
+        "took",
+        "operations",
+        "errors",
+        "client CPU/op",
+        "slip p99",
+        "slots busy",
+        "ended",
+    ];
+    let known = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration);
+    let row = |(t, p): (&TrialResult, &PhaseResult)| {
+        let failure = t.failure.as_ref().filter(|f| f.during == p.name).map(|failure| &failure.message);
+        [
+            t.trial.to_string(),
+            t.block.to_string(),
+            arm_of(t).to_owned(),
+            p.began.get(11..19).unwrap_or(&p.began).to_owned(),
+            p.name.clone(),
+            duration(p.elapsed_ns as f64),
+            count(p.ops.values().map(|op| op.count).sum()),
+            count(p.ops.values().map(|op| op.errors).sum()),
+            known(p.client.cpu_us_per_op.map(|us| us * 1e3)),
+            known(p.client.slip_ns.p99.map(|ns| ns as f64)),
+            percent(p.slots_busy_share),
+            p.partial.as_ref().or(failure).cloned().unwrap_or_default(),
+        ]
+        .map(text)
+        .into()
+    };
+    let all = of.trials.iter().flat_map(|t| t.phases.iter().map(move |p| (t, p)));
+    html! { div.scroll { (tables::table("sortable trials", titles.map(|title| (title, false)), all.map(row))) } }
 }

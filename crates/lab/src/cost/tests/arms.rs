@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::super::{ArmCost, ArmCostInput, At, Money, PriceSheet, cheapest, not_told_apart, plan_cost};
+use super::super::arms::{cheapest, not_told_apart};
+use super::super::{ArmCost, ArmCostInput, At, Money, PriceSheet, plan_cost};
 use super::{SHEET, between, exactly, input, near, plain, sheet};
 use crate::stats::Estimate;
 

@@ -2,77 +2,32 @@
 
 use crate::human::{duration, percent};
 use crate::results::ClientUse;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "client-saturated",
-    short: "the client was short of processor time",
-    group: Group::Client,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check =
+    Check::new("client-saturated", "the client was short of processor time", &[Looks::Phase(look)]);
 
 /// Embedded stores: share of the processor time of an operation that is the client's.
-const EMBEDDED: (f64, f64) = (0.25, 0.60);
+pub(super) const EMBEDDED: (f64, f64) = (0.25, 0.60);
 /// Workers of other stores: processor time over time.
-const BUSY: (f64, f64) = (0.70, 0.90);
+pub(super) const BUSY: (f64, f64) = (0.70, 0.90);
 /// Below this the workers of an embedded store mostly wait, and a lighter client changes little.
-const MOSTLY_WAITING: f64 = 0.50;
+pub(super) const MOSTLY_WAITING: f64 = 0.50;
 /// Time by which a sleeping thread was woken too late, over the phase. What falls due meanwhile waits, and what is behind
 /// it: half as much time as lies beyond a percentile is enough to make it the client's.
-const STARVED: (f64, f64) = (0.005, 0.25);
+pub(super) const STARVED: (f64, f64) = (0.005, 0.25);
 /// So much spoils the p99.9.
-const STARVED_TAIL: f64 = 0.0005;
+pub(super) const STARVED_TAIL: f64 = 0.0005;
 /// A phase that is shorter, in ns, is not called invalid.
-const TELLING_NS: f64 = 1e9;
+pub(super) const TELLING_NS: f64 = 1e9;
 /// Time workers were ready but did not run, over their time.
-const QUEUED: f64 = 0.20;
+pub(super) const QUEUED: f64 = 0.20;
 /// Workers that wait for a processor no longer than this still measure the store, if slowly: beside a
 /// busy neighbour short bursts of work queue long without needing much.
-const MOSTLY_QUEUED: f64 = 0.60;
+pub(super) const MOSTLY_QUEUED: f64 = 0.60;
 /// Share of the processor time that was wanted and could have been had, but was not given.
-const WITHHELD: (f64, f64) = (0.25, 0.75);
-
-fn page() -> String {
-    format!(
-        "The worst of four signs:
-- *Embedded store*: the client's own processor time for an operation (calibrated on the null store) over
-  that of the whole process. Caution above {embedded}, invalid above {embedded_invalid}. A note at most where workers
-  computed less than {waiting} of their time (they waited: for a disk, a rate, a decorator); caution at most on
-  `memory:`, which has little else to do; on `null:` always a note, since it measures the client itself.
-- *Store of its own*: the busiest worker's processor time, without active waiting, over its time. Caution
-  above {busy}, invalid above {busy_invalid}.
-- *Kept from running*: a thread that only sleeps, woken too late (5 ms and more each), summed over the phase.
-  A note above {starved_tail}, which is enough to make the p99.9, caution above {starved}, which makes the p99,
-  invalid above {starved_invalid}. This sees a stopped or throttled process (`SIGSTOP`,
-  `cpulimit`).
-- *Waiting for a processor*: workers ready but not running for more than {queued} of their time is a caution. Where
-  the process meanwhile got less than {got} of the processor time it was ready to use, others or a quota had
-  it: caution, and invalid below {got_invalid} if they waited for more than {mostly} of their time. Workers that only
-  wait for each other do not count as that.
-
-Phases of under {telling} are cautioned at most.
-
-What to do: more or faster processors for the client, fewer workers than processors, larger documents;
-or lift what holds the process back.",
-        embedded = percent(EMBEDDED.0),
-        embedded_invalid = percent(EMBEDDED.1),
-        waiting = percent(MOSTLY_WAITING),
-        busy = percent(BUSY.0),
-        busy_invalid = percent(BUSY.1),
-        starved_tail = percent(STARVED_TAIL),
-        starved = percent(STARVED.0),
-        starved_invalid = percent(STARVED.1),
-        queued = percent(QUEUED),
-        telling = duration(TELLING_NS),
-        got = percent(1.0 - WITHHELD.0),
-        got_invalid = percent(1.0 - WITHHELD.1),
-        mostly = percent(MOSTLY_QUEUED)
-    )
-}
+pub(super) const WITHHELD: (f64, f64) = (0.25, 0.75);
 
 /// Whether the client itself was the limit: it filled its threads, or did not get to run.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

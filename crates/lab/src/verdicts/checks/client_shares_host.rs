@@ -2,25 +2,11 @@
 
 use crate::environment::{host_of, is_loopback};
 use crate::results::{RunResult, TrialResult};
-use crate::verdicts::check::{Check, Finding, Group, Looks};
+use crate::verdicts::check::{Check, Finding, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "client-shares-host",
-    short: "client and server shared a machine",
-    group: Group::Client,
-    page,
-    looks: &[Looks::Trial(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "A note when the store is embedded or the host of its URL is this machine, by its addresses. Both then share
-processors, memory and disk: not the figures of a store with a machine of its own. What to do: run the store on another
-machine, or say that it shared this one."
-        .to_owned()
-}
+pub(super) const CHECK: Check =
+    Check::new("client-shares-host", "client and server shared a machine", &[Looks::Trial(look)]);
 
 /// Whether client and store compete for the same processors.
 fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {

@@ -1,23 +1,10 @@
 //! `closed-loop-latency`: was latency taken where a slow store is asked less?
 
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "closed-loop-latency",
-    short: "nothing is known of response time",
-    group: Group::Schedule,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "A note on every measured phase without a rate: a slow store is asked less, so
-response time is unknown. Give a `rate` to know it."
-        .to_owned()
-}
+pub(super) const CHECK: Check =
+    Check::new("closed-loop-latency", "nothing is known of response time", &[Looks::Phase(look)]);
 
 /// Whether latency was taken in closed loop, where a slow store is asked less.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -2,18 +2,11 @@
 
 use crate::human::{digits, duration};
 use crate::results::StoreAfter;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene, some};
+use crate::verdicts::check::{Check, Finding, Looks, Scene, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "compaction-pending",
-    short: "the store had work left to do",
-    group: Group::State,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check =
+    Check::new("compaction-pending", "the store had work left to do", &[Looks::Phase(look)]);
 
 /// More of anything than this is left to do.
 const LEFT: f64 = 0.0;
@@ -21,14 +14,6 @@ const LEFT: f64 = 0.0;
 const WORK: [&str; 7] = ["_pending", "_running", "_active", "_tasks", "_lag_documents", "stale_indexes", "_left"];
 /// Words in such names: `write_queue_items`, `queued_writers`.
 const QUEUES: [&str; 2] = ["queue", "queued"];
-
-fn page() -> String {
-    "The store was to come to rest after a phase (`settle`) and had not when the time for it was over: caution. Nothing
-was waited for, but the store tells of compactions, flushes, queues or index builds that were still to be done: a note. That
-work was caused by this phase and is in no figure of it; the phase behind it pays. What to do: a longer `settle` on the
-phase, above all on loads, or a longer phase, in which such work comes as often as it would in service."
-        .to_owned()
-}
 
 /// Whether the store had work left after a phase.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

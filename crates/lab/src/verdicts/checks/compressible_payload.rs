@@ -1,44 +1,25 @@
 //! `compressible-payload`: do documents compress further than real ones?
 
 use crate::human::percent;
-use crate::results::RunResult;
-use crate::verdicts::check::{Check, Finding, Group, Looks};
+use crate::verdicts::check::{Arms, Check, Finding, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "compressible-payload",
-    short: "the documents shrink much under compression",
-    group: Group::Documents,
-    page,
-    looks: &[Looks::Run(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check =
+    Check::new("compressible-payload", "the documents shrink much under compression", &[Looks::Arms(look)]);
 
 /// Documents that zstd over pages leaves less of than this are unlike real ones.
-const COMPRESSED: f64 = 0.25;
+pub(super) const COMPRESSED: f64 = 0.25;
 /// How far below the pages' ratio a long window may come before text that repeats is behind it.
-const REPEATS: f64 = 0.10;
-
-fn page() -> String {
-    format!(
-        "zstd level 3 over 32 KiB pages leaves less than {least} of made documents: caution, since
-stores that compress look better than they are. Set `compress_to`. Caution also where a long window finds {repeats} of
-the bytes again: the text repeats from document to document. The user's own documents get a note:
-they are what they are.",
-        least = percent(COMPRESSED),
-        repeats = percent(REPEATS)
-    )
-}
+pub(super) const REPEATS: f64 = 0.10;
 
 /// Whether a store that compresses, or a disk that does, gains more than it would on real documents.
-fn look(result: &RunResult) -> Vec<Finding> {
+fn look(arms: &Arms<'_>) -> Vec<Finding> {
     let threshold = format!(
         "caution below {}, or where a long window finds {} of the bytes again",
         percent(COMPRESSED),
         percent(REPEATS)
     );
-    result
+    arms.result
         .documents
         .iter()
         .filter_map(|c| {

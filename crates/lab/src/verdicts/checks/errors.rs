@@ -1,26 +1,10 @@
 //! `errors`: did operations fail?
 
 use crate::human::{count, percent};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "errors",
-    short: "operations failed",
-    group: Group::Answers,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "Caution from the first (a note where the study itself broke the server), or when no operation of one kind was answered before the phase ended; invalid
-when every operation of one kind that ended failed, or none ended at all. It also tells how many writes may or
-may not have been done: their answers were lost, or had not come when the phase ended.
-Percentiles are of the operations that did not fail: count a failure as infinitely slow."
-        .to_owned()
-}
+pub(super) const CHECK: Check = Check::new("errors", "operations failed", &[Looks::Phase(look)]);
 
 /// Whether operations failed.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

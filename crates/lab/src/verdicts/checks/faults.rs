@@ -2,27 +2,12 @@
 
 use crate::human::{bytes, count, duration};
 use crate::results::{FaultResult, RestartedResult};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "faults",
-    short: "the server was broken, and not all came back as before",
-    group: Group::Answers,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: true,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "What the study did to the store's server, and what clients saw of it: for how long none was answered, and after what time
-95 % of the rate before were answered again. A note where it came back; caution where 95 % were not reached before the phase
-ended, and where clients were answered more than 2 s later than the server had answered this program's own control connection:
-so much of the outage is not the server's. Invalid where a fault was not done, or the server did not come back. A phase before which the server was started again
-has a note of how long that took."
-        .to_owned()
-}
+pub(super) const CHECK: Check =
+    Check::new("faults", "the server was broken, and not all came back as before", &[Looks::Phase(look)])
+        .and_of_warm_ups();
 
 /// What was done to the server, one after the other.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

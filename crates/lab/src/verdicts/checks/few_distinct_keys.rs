@@ -1,31 +1,13 @@
 //! `few-distinct-keys`: were the same few keys asked for again and again?
 
 use crate::human::count;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "few-distinct-keys",
-    short: "few keys were asked for",
-    group: Group::Documents,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("few-distinct-keys", "few keys were asked for", &[Looks::Phase(look)]);
 
 /// Fewer keys than this stay in any cache.
-const FEW_KEYS: f64 = 1_000.0;
-
-fn page() -> String {
-    format!(
-        "Fewer than {keys} distinct keys touched (half of the operations, in phases of under {short}): caution. A cache
-answers most of that. Use more documents or a flatter popularity, or say that a hot set was meant. How often each was
-touched is no sign: a longer phase comes back to them.",
-        keys = count(FEW_KEYS as u64),
-        short = count(2 * FEW_KEYS as u64)
-    )
-}
+pub(super) const FEW_KEYS: f64 = 1_000.0;
 
 /// Whether the same few keys were asked for again and again. Short phases touch few keys whatever is
 /// drawn, so half the operations is the bound there.

@@ -3,37 +3,18 @@
 use indexmap::IndexSet;
 
 use crate::human::{bytes, digits, percent};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::memory::{documents_bytes, is_here, memory_bytes, scale_for};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "fits-in-memory",
-    short: "the documents fit in memory",
-    group: Group::Documents,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("fits-in-memory", "the documents fit in memory", &[Looks::Phase(look)]);
 
 /// Documents over memory: below it the system's cache can hold all of them.
-const FITS: f64 = 1.0;
+pub(super) const FITS: f64 = 1.0;
 /// Operations that return documents.
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
 /// Stores that keep all in memory whatever there is.
 const IN_MEMORY: [&str; 2] = ["memory", "null"];
-
-fn page() -> String {
-    format!(
-        "A measured phase reads, from a store within the client or on its machine, and the documents it draws from are
-smaller than {fits} of the machine's memory (or of the control group's limit): a note. Reads then came from memory,
-the store's own or the system's cache, and say nothing about a disk. It takes nothing away: many services do fit. The text
-names the `--scale` from which they would not. Loads, phases that only write, and stores on other machines, whose memory
-is not known, are not judged.",
-        fits = percent(FITS),
-    )
-}
 
 /// Whether the documents that a phase reads fit into memory.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -1,26 +1,10 @@
 //! `full-scan`: does a query read a whole collection?
 
 use crate::results::{OpResult, QueryPlanResult};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "full-scan",
-    short: "a query read everything",
-    group: Group::Documents,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    r#"The store was asked, once its documents were there, how it would answer each page, prefix, scan and
-view query (`query_plan` in `run.json`). Caution when it says that one reads the whole collection: its time then grows
-with the collection, and measures reading everything. Add `index = [["field"]]` to the collection; in a collection that
-Storebench only reads, make the index in the store. Stores that tell no plan are not judged."#
-        .to_owned()
-}
+pub(super) const CHECK: Check = Check::new("full-scan", "a query read everything", &[Looks::Phase(look)]);
 
 /// Whether a query reads the whole collection, by the store's own plan. None where no store tells.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -2,26 +2,10 @@
 
 use crate::human::{duration, percent};
 use crate::results::LimitResult;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "limit-not-held",
-    short: "limits were not held",
-    group: Group::Schedule,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "A limit of the study (`[limits]`) did not hold over all attempts, of which those that failed or were not answered
-count as infinitely slow: caution, and a valid finding about the store. What was still unanswered at the end counts
-against the limit whatever its age, so give a phase with a limit on time a `drain` as long. What to do: a lower `rate`, or
-`[search]`, which finds the highest one that holds."
-        .to_owned()
-}
+pub(super) const CHECK: Check = Check::new("limit-not-held", "limits were not held", &[Looks::Phase(look)]);
 
 /// Whether every limit on a phase held.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -1,35 +1,13 @@
 //! `lost-writes`: is what was acknowledged still there?
 
-use storebench_core::ledger::promise_table;
-
 use crate::human::{count, percent};
 use crate::results::LedgerResult;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 use crate::verdicts::promise::{allowed, forbidden, lost_writes};
 
-pub(super) const CHECK: Check = Check {
-    name: "lost-writes",
-    short: "acknowledged writes are not there",
-    group: Group::Answers,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: true,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    format!(
-        "With a ledger: one acknowledged write that is gone against its promise, or cannot be read back: invalid, exit
-code 1; so is a read that was promised to see every acknowledged write and saw what was current at no moment between its send
-and its answer. Caution where the promise allows the loss: the durability and what was done to the store decide, by this table.
-Torn documents, and documents that nobody wrote, are allowed by no promise. A note where nothing was written, or not all was
-read back.\n\n{}\n\nPromises that name nodes are of a store of several: one fault hits one node, `rolling-restart` and
-`run` all of them, and what fewer than a majority hold may be lost where the others go on without them. To have a loss fail
-the run, promise more: `durability = \"fsync\"`.",
-        promise_table()
-    )
-}
+pub(super) const CHECK: Check =
+    Check::new("lost-writes", "acknowledged writes are not there", &[Looks::Phase(look)]).and_of_warm_ups();
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

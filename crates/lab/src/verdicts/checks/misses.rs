@@ -1,32 +1,14 @@
 //! `misses`: did operations find nothing where documents should have been?
 
 use crate::human::{count, percent};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::lost::loaded_and_gone;
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "misses",
-    short: "documents were not found",
-    group: Group::Answers,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("misses", "documents were not found", &[Looks::Phase(look)]);
 
 /// Share of operations that find nothing.
-const MISSES: f64 = 0.01;
-
-fn page() -> String {
-    format!(
-        "Above {misses} of an operation's: caution; fewer: note. A note at most where this or an earlier phase
-deletes documents or lets them expire. What to do: load the collection whole before the phase, at the same scale and
-seed. One miss of an operation by key is **invalid, exit code 1**, where the documents were loaded, none was deleted or
-let expire, and reads see every acknowledged write (`strong`): the store has lost what it acknowledged.",
-        misses = percent(MISSES)
-    )
-}
+pub(super) const MISSES: f64 = 0.01;
 
 /// Whether operations found nothing where there should have been documents.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

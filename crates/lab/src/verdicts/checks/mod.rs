@@ -1,11 +1,11 @@
-//! Every check in a file of its own, and the order in which they are run and stand on the page.
+//! Every check in a file, and the order in which they are run and stand on the page.
 
+mod arms_differ;
 mod client_saturated;
 mod client_shares_host;
 mod closed_loop_latency;
 mod compaction_pending;
 mod compressible_payload;
-mod durability_differs;
 mod errors;
 mod faults;
 mod few_distinct_keys;
@@ -16,28 +16,29 @@ mod lost_writes;
 mod misses;
 mod noisy_blocks;
 mod not_steady;
+mod page;
 mod parallelism_not_reached;
 mod partial_run;
 mod rate_not_held;
 mod regime_differs;
-mod replicas_differ;
 mod schedule_slip;
 mod search_unsure;
 mod single_run;
 mod too_few_connections;
 mod too_short;
-mod work_differs;
 mod wrong_content;
 
 use super::check::Check;
+
+pub use page::page;
 
 /// All of them: what concerns the run first, then from what is worst.
 pub(super) const CHECKS: &[Check] = &[
     single_run::CHECK,
     compressible_payload::CHECK,
-    work_differs::CHECK,
-    durability_differs::CHECK,
-    replicas_differ::CHECK,
+    arms_differ::WORK,
+    arms_differ::DURABILITY,
+    arms_differ::REPLICAS,
     noisy_blocks::CHECK,
     client_shares_host::CHECK,
     partial_run::CHECK,

@@ -2,51 +2,26 @@
 
 use indexmap::IndexMap;
 
+use crate::arms::Arm;
 use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
 use crate::results::OpResult;
 use crate::stats::{CONFIDENCE, geometric_mean, outlying};
 use crate::times;
-use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks, some};
+use crate::verdicts::check::{Arms, Check, Finding, Looks, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "noisy-blocks",
-    short: "blocks differ much",
-    group: Group::Enough,
-    page,
-    looks: &[Looks::Arms(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("noisy-blocks", "blocks differ much", &[Looks::Arms(look)]);
 
 /// Fewer trials of an arm tell no spread worth judging.
-const LEAST_TRIALS: usize = 3;
+pub(super) const LEAST_TRIALS: usize = 3;
 /// Half width of the interval over the figure: from here on differences that people ask about are hidden.
-const WIDE: f64 = 0.05;
+pub(super) const WIDE: f64 = 0.05;
 /// From here on the trials did not measure one and the same thing.
-const WILD: f64 = 0.25;
+pub(super) const WILD: f64 = 0.25;
 /// The same for the p99 of an open loop, which rests on few values.
-const WIDE_TAIL: f64 = 0.50;
-const WILD_TAIL: f64 = 1.0;
-
-fn page() -> String {
-    format!(
-        "With {trials} trials of an arm or more: half the width of the {confidence} interval of what a phase is about, over
-that: documents each second of loads and copies, operations each second of closed loops, the p99 of the response of open
-loops, whose rate is given. Caution above {wide} ({wide_tail} for the p99): differences of that size cannot be seen. Caution
-in stronger words above {wild} ({wild_tail}), and where nothing succeeded in some trials: they did not measure one and the
-same thing. A note names trials that are unlike the others of their arm
-(from five trials on, by their distance from the median); they stay in every figure. What to do: more repeats, longer
-phases, a machine on which nothing else runs; look at what the outlying trial did.",
-        trials = LEAST_TRIALS,
-        confidence = percent(CONFIDENCE),
-        wide = percent(WIDE),
-        wild = percent(WILD),
-        wide_tail = percent(WIDE_TAIL),
-        wild_tail = percent(WILD_TAIL),
-    )
-}
+pub(super) const WIDE_TAIL: f64 = 0.50;
+pub(super) const WILD_TAIL: f64 = 1.0;
 
 /// How far the trials of each arm lie apart.
 fn look(arms: &Arms<'_>) -> Vec<Finding> {

@@ -3,38 +3,15 @@
 use crate::human::{duration, percent, rate};
 use crate::results::PhaseResult;
 use crate::stats::{CHANGE, STALLED, SeriesEvent, SeriesEventKind};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene, some};
+use crate::verdicts::check::{Check, Finding, Looks, Scene, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "not-steady",
-    short: "the level changed meanwhile",
-    group: Group::State,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("not-steady", "the level changed meanwhile", &[Looks::Phase(look)]);
 
 /// Medians of response times that differ by less are no other level.
-const TIMES: f64 = 0.50;
+pub(super) const TIMES: f64 = 0.50;
 /// The usual length of an interval, in ns.
 const SECOND_NS: f64 = 1e9;
-
-fn page() -> String {
-    format!(
-        "What was answered each second of a measured phase fell or rose all the time, or jumped to another level, by {change}
-or more and beyond chance; in an open loop, where the answers follow the schedule, the median response time by {times} or
-more: caution. Its figures are then a mean over several states, and a longer phase would give others.
-A note says when the store stood still: seconds with less than {stalled} of the usual. Loads get a note at most, since a
-store that fills slows down. Rates that the study itself raises or lowers, phases that break their server, and those of fewer than ten seconds, are not
-judged. What to do: warm up until the level holds, lengthen the phase, and look at what the store says of itself at that
-time (the table `store_stats`).",
-        change = percent(CHANGE),
-        stalled = percent(STALLED),
-        times = percent(TIMES),
-    )
-}
 
 /// Whether what was answered each second stayed at its level.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -2,32 +2,15 @@
 
 use crate::human::{count, percent};
 use crate::results::TasksResult;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "parallelism-not-reached",
-    short: "fewer tasks ran than were asked for",
-    group: Group::Client,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: true,
-};
+pub(super) const CHECK: Check =
+    Check::new("parallelism-not-reached", "fewer tasks ran than were asked for", &[Looks::Phase(look)])
+        .for_the_answer();
 
 /// Share of the time in which slots of a closed loop are busy, below which the client left them free.
-const BUSY: f64 = 0.50;
-
-fn page() -> String {
-    format!(
-        "Of a copy: fewer tasks ran at once than were asked for: caution, since the figures are of fewer. Of a closed loop on
-a store of its own, without think time: slots (workers × connections × in flight) that were busy for less than {busy} of
-the time: a note. A slot is asked again as soon as it is free, so the client was busy with something else: making and
-checking documents. What to do: more `workers`, fewer slots for each, a smaller `check`; for a copy a source that can be
-cut into more parts.",
-        busy = percent(BUSY),
-    )
-}
+pub(super) const BUSY: f64 = 0.50;
 
 /// Whether tasks of a copy, or slots of a closed loop, stood idle.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -1,22 +1,11 @@
 //! `partial-run`: did a phase or a trial end before its time?
 
 use crate::results::{RunResult, TrialResult};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "partial-run",
-    short: "it is not whole",
-    group: Group::Answers,
-    page,
-    looks: &[Looks::Trial(trial), Looks::Phase(phase)],
-    warm_ups: true,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "Caution when a phase or trial ended early; says why. What was measured until then is kept.".to_owned()
-}
+pub(super) const CHECK: Check =
+    Check::new("partial-run", "it is not whole", &[Looks::Trial(trial), Looks::Phase(phase)]).and_of_warm_ups();
 
 /// Whether the phase ended before its time.
 fn phase(scene: &Scene<'_>) -> Option<Finding> {

@@ -2,35 +2,14 @@
 
 use crate::human::{duration, percent, plural, rate};
 use crate::slots::{FULL, carried_at_most};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "rate-not-held",
-    short: "the rate was not held",
-    group: Group::Schedule,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("rate-not-held", "the rate was not held", &[Looks::Phase(look)]);
 
 /// Share of the due rate at which operations were answered; share of the due that were censored.
-const HELD: f64 = 0.99;
-const CENSORED: f64 = 0.01;
-
-fn page() -> String {
-    format!(
-        "Open loop. Operations were answered (found or missed; failures do not count) at less than
-{held} of the rate at which they fell due, or more than {censored} were still unanswered at the end: caution, and a
-valid finding about the store, unless every slot was taken ({full} of the time): then it may be the slots, and the text says
-what they can carry. Percentiles then grow with the length of the phase: name the rate that was held, not
-them.",
-        held = percent(HELD),
-        censored = percent(CENSORED),
-        full = percent(FULL)
-    )
-}
+pub(super) const HELD: f64 = 0.99;
+pub(super) const CENSORED: f64 = 0.01;
 
 /// Whether the store kept up with the rate. A finding about the store, not a fault of the run.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -3,31 +3,16 @@
 use crate::arms::arm_of;
 use crate::human::{bytes, digits};
 use crate::results::{RunResult, TrialResult};
-use crate::verdicts::check::{Check, Finding, Group, Looks};
+use crate::verdicts::check::{Check, Finding, Looks};
 use crate::verdicts::memory::{documents_bytes, is_here, memory_bytes, scale_for};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "regime-differs",
-    short: "data and memory are in another ratio than the study means",
-    group: Group::Documents,
-    page,
-    looks: &[Looks::Trial(look)],
-    warm_ups: false,
-    of_the_answer: true,
-};
+pub(super) const CHECK: Check =
+    Check::new("regime-differs", "data and memory are in another ratio than the study means", &[Looks::Trial(look)])
+        .for_the_answer();
 
 /// Documents over memory may be so many times what the study says, or that part of it.
-const FACTOR: f64 = 2.0;
-
-fn page() -> String {
-    format!(
-        "The study says how large its documents are beside the memory of a machine (`data_to_memory`), and here they are more
-than {FACTOR} times that, or less than that part of it: caution. What a study finds out on documents that do not fit in
-memory, or just do, is not found on others. A note where the study varies `scale` or a `count` itself. What to do: the
-`--scale` that the text names. Stores on other machines, whose memory is not known, are not judged."
-    )
-}
+pub(super) const FACTOR: f64 = 2.0;
 
 /// Whether documents over memory are what the study says.
 fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {

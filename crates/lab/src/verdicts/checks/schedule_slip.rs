@@ -2,42 +2,19 @@
 
 use crate::human::{duration, percent};
 use crate::times::of_answers;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "schedule-slip",
-    short: "the client sent late",
-    group: Group::Client,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("schedule-slip", "the client sent late", &[Looks::Phase(look)]);
 
 /// Lateness below this is no finding, in ns, however large its share of the response is.
-const LEAST_NS: f64 = 50e3;
+pub(super) const LEAST_NS: f64 = 50e3;
 /// Lateness from which a smaller share counts, and from which the phase may be invalid, in ns.
-const MUCH_NS: (f64, f64) = (1e6, 2e6);
+pub(super) const MUCH_NS: (f64, f64) = (1e6, 2e6);
 /// Slip over response, at the same percentile.
-const SLIP: (f64, f64) = (0.10, 0.50);
+pub(super) const SLIP: (f64, f64) = (0.10, 0.50);
 /// Slip over the strictest limit on a time of the phase, below which it cannot decide that.
-const OF_LIMIT: f64 = 0.10;
-
-fn page() -> String {
-    format!(
-        r#"Open loop. Slip is how late the client sent though a slot was free: our fault. Judged at p99, and at p99.9
-(caution at most). Caution from {least} and {invalid} of the response, or from {much} and {slip}; invalid at p99 from {most}
-and {invalid}, unless the phase has limits on times and the slip is below {limit} of the strictest, which it then hardly
-touches. Slip alone is never the sign of health; a client that does not read its answers shows none. What to do: `pacing = "precise"`, fewer workers, a lower rate."#,
-        least = duration(LEAST_NS),
-        much = duration(MUCH_NS.0),
-        most = duration(MUCH_NS.1),
-        limit = percent(OF_LIMIT),
-        slip = percent(SLIP.0),
-        invalid = percent(SLIP.1)
-    )
-}
+pub(super) const OF_LIMIT: f64 = 0.10;
 
 /// Whether the client was late though a slot was free: our fault.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -3,34 +3,15 @@
 use crate::human::{duration, percent, rate};
 use crate::results::{ProbeResult, RunResult, SearchResult, TrialResult};
 use crate::slots::FULL;
-use crate::verdicts::check::{Check, Finding, Group, Looks};
+use crate::verdicts::check::{Check, Finding, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "search-unsure",
-    short: "the rate that was found may not be the store's own",
-    group: Group::Schedule,
-    page,
-    looks: &[Looks::Trial(look)],
-    warm_ups: false,
-    of_the_answer: true,
-};
+pub(super) const CHECK: Check =
+    Check::new("search-unsure", "the rate that was found may not be the store's own", &[Looks::Trial(look)])
+        .for_the_answer();
 
 /// Our own lateness at a rate that failed, over the limit on time.
-const LATE: f64 = 0.10;
-
-fn page() -> String {
-    format!(
-        "A search for the highest rate that holds the limits did not end with one of the store's own: they do not hold
-even at the first rate (caution), the probes ran out before the bracket was narrow (caution), they hold at the highest
-rate of the search, so that the store's own lies beyond (a note), or at the lowest rate that failed every slot was taken
-({full} of the time) or the client itself was late by more than {late} of the limit (caution: the store may hold more). What
-to do: widen `from` and `to`, raise `most_probes` or the phase's `duration`, raise `in_flight` or `connections`, give the
-client more processors.",
-        full = percent(FULL),
-        late = percent(LATE)
-    )
-}
+pub(super) const LATE: f64 = 0.10;
 
 fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
     trial.searches.iter().map(of_search).max_by_key(|found| found.level)

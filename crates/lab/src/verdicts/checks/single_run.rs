@@ -1,29 +1,15 @@
 //! `single-run`: is there a spread to see?
 
-use crate::arms::is_whole;
+use crate::arms::Arm;
 use crate::human::count;
-use crate::verdicts::check::{Arm, Arms, Check, Finding, Group, Looks};
+use crate::verdicts::check::{Arms, Check, Finding, Looks};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "single-run",
-    short: "it was measured once",
-    group: Group::Enough,
-    page,
-    looks: &[Looks::Arms(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
-
-fn page() -> String {
-    "A note where an arm has one trial that ended whole: there is no spread to see; and where it has two: the interval of two
-is so wide that it shows next to nothing. Set `repeats` to 3 or more before you call a difference real."
-        .to_owned()
-}
+pub(super) const CHECK: Check = Check::new("single-run", "it was measured once", &[Looks::Arms(look)]);
 
 /// Whether there is a spread to see.
 fn look(arms: &Arms<'_>) -> Vec<Finding> {
-    let whole = |arm: &Arm<'_>| arm.trials.iter().filter(|trial| is_whole(trial)).count() as u64;
+    let whole = |arm: &Arm<'_>| arm.whole().count() as u64;
     let Some(fewest) = arms.arms.iter().map(whole).min() else { return Vec::new() };
     let level = if fewest < 3 { Level::Note } else { Level::Pass };
     let of = if arms.arms.len() > 1 { " of the arm with the fewest" } else { "" };

@@ -3,42 +3,21 @@
 use crate::human::{count, duration, percent};
 use crate::slots::FULL;
 use crate::times::of_answers;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "too-few-connections",
-    short: "there were too few connections for the rate",
-    group: Group::Schedule,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: true,
-};
+pub(super) const CHECK: Check =
+    Check::new("too-few-connections", "there were too few connections for the rate", &[Looks::Phase(look)])
+        .for_the_answer();
 
 /// Lateness below this is no finding, in ns.
-const LEAST_NS: f64 = 1e6;
+pub(super) const LEAST_NS: f64 = 1e6;
 /// Wait for a slot p99 over response p99.
-const SLOT_WAIT: f64 = 0.50;
+pub(super) const SLOT_WAIT: f64 = 0.50;
 /// Share of the time from which slots are busy.
-const BUSY: f64 = 0.50;
+pub(super) const BUSY: f64 = 0.50;
 /// A rate held this far is held for the question whether slots were few.
-const NEARLY_HELD: f64 = 0.95;
-
-fn page() -> String {
-    format!(
-        "Open loop. The wait for a free slot reached {least} and {wait} of the response p99 at p99
-while at least {held} of the rate was held: caution where slots were busy {busy} of the time or more. Raise
-`connections` or `in_flight`; if the wait stays, it is the store's. A note where slots mostly stood free: the store
-stalled, or arrivals came in bursts. A note, too, where the rate was not held and every slot was taken ({full} of the
-time): more slots would tell whether the store was the limit or they.",
-        least = duration(LEAST_NS),
-        wait = percent(SLOT_WAIT),
-        held = percent(NEARLY_HELD),
-        busy = percent(BUSY),
-        full = percent(FULL)
-    )
-}
+pub(super) const NEARLY_HELD: f64 = 0.95;
 
 /// Whether due operations waited for a free slot while the store had no trouble with the rate.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

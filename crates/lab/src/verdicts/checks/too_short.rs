@@ -1,39 +1,18 @@
 //! `too-short`: was the phase long enough for its figures?
 
 use crate::human::{count, duration, plural};
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "too-short",
-    short: "phases were short",
-    group: Group::Enough,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: false,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check = Check::new("too-short", "phases were short", &[Looks::Phase(look)]);
 
 /// A measured phase, in ns.
-const LONG_ENOUGH_NS: f64 = 10e9;
-const ENOUGH_OPERATIONS: f64 = 1_000.0;
+pub(super) const LONG_ENOUGH_NS: f64 = 10e9;
+pub(super) const ENOUGH_OPERATIONS: f64 = 1_000.0;
 /// A load or a copy, in ns.
-const LOAD_NS: f64 = 1e9;
+pub(super) const LOAD_NS: f64 = 1e9;
 /// Values that a percentile should have beyond it.
-const ENOUGH_BEYOND: f64 = 100.0;
-
-fn page() -> String {
-    format!(
-        "A measured phase that sent for less than {length} s, or ended fewer than {operations} operations: caution; a load or
-copy of less than {load}, or a load with fewer requests than slots to send them through: caution. A note
-where fewer than {beyond} values of an operation lie beyond its p99.9. What to do: lengthen the phase, to minutes where
-the store writes: caches, flushes and compactions have barely begun.",
-        length = LONG_ENOUGH_NS / 1e9,
-        load = duration(LOAD_NS),
-        operations = count(ENOUGH_OPERATIONS as u64),
-        beyond = ENOUGH_BEYOND
-    )
-}
+pub(super) const ENOUGH_BEYOND: f64 = 100.0;
 
 /// Whether the phase was long enough for its figures.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

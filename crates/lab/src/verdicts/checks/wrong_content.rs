@@ -1,27 +1,13 @@
 //! `wrong-content`: were the documents read back those that were written?
 
 use crate::human::count;
-use crate::verdicts::check::{Check, Finding, Group, Looks, Scene};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check {
-    name: "wrong-content",
-    short: "contents were wrong",
-    group: Group::Answers,
-    page,
-    looks: &[Looks::Phase(look)],
-    warm_ups: true,
-    of_the_answer: false,
-};
+pub(super) const CHECK: Check =
+    Check::new("wrong-content", "contents were wrong", &[Looks::Phase(look)]).and_of_warm_ups();
 
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
-
-fn page() -> String {
-    "One document that differs from what was written: invalid, exit code 1. A note where
-nothing that was read was compared (`check = 0`, too few reads, a store that returns nothing, documents that
-Storebench did not make)."
-        .to_owned()
-}
 
 /// Whether documents read back were the documents written.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
