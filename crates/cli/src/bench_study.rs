@@ -5,10 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use storebench_core::store::OpKind;
 use storebench_core::units::{ByteSize, Count, Range, Span};
 use storebench_core::workload::{
-    BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, OpName, Phase, RateSpec, Size,
-    Stores, Streams, Study, did_you_mean,
+    BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,
+    Streams, Study, did_you_mean,
 };
 use storebench_lab::results::{redact, without_password};
 
@@ -40,8 +41,8 @@ impl FromStr for MixText {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
             let (name, weight) = (name.trim(), weight.trim());
-            if OpName::find(name).is_none() {
-                let names = OpName::ALL.iter().map(|(name, _)| *name);
+            if OpKind::find(name).is_none() {
+                let names = OpKind::IN_MIX.iter().copied();
                 return Err(match did_you_mean(name, names.clone()) {
                     Some(near) => format!("`{name}` is no operation; did you mean `{near}`?"),
                     None => format!("`{name}` is no operation; there are: {}", names.collect::<Vec<_>>().join(", ")),

@@ -17,3 +17,4 @@ pub mod schedule;
 pub mod store;
 pub mod units;
 pub mod workload;
+mod written;

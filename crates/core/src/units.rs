@@ -225,29 +225,7 @@ impl fmt::Display for Count {
 /// Values read from a number or a text with a unit.
 macro_rules! number_or_text {
     ($type:ident, $schema:literal, $expecting:literal, $from_u64:expr, $as_wire:expr) => {
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct V;
-                impl Visitor<'_> for V {
-                    type Value = $type;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($expecting)
-                    }
-                    fn visit_u64<E: de::Error>(self, n: u64) -> Result<$type, E> {
-                        ($from_u64)(n).map_err(|e: UnitError| E::custom(e))
-                    }
-                    fn visit_i64<E: de::Error>(self, n: i64) -> Result<$type, E> {
-                        u64::try_from(n)
-                            .map_err(|_| E::custom(format!("{n} is negative; expected {}", $expecting)))
-                            .and_then(|n| self.visit_u64(n))
-                    }
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
-                        text.parse().map_err(E::custom)
-                    }
-                }
-                deserializer.deserialize_any(V)
-            }
-        }
+        $crate::written::written_as!($type, $expecting, whole = $from_u64, text = str::parse::<$type>);
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 ($as_wire)(self, serializer)

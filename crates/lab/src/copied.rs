@@ -9,8 +9,8 @@ use storebench_core::store::{AnyStore, Capabilities, Support};
 use crate::environment::Environment;
 use crate::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
 use crate::results::{
-    CollectionResult, FORMAT, FolderError, Pass, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult,
-    UseSamples, gather_phase,
+    CollectionResult, FORMAT, FolderError, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples,
+    gather_phase,
 };
 use crate::verdicts::judge;
 
@@ -87,16 +87,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         body: "json".to_owned(),
         ..CollectionResult::default()
     }];
-    let frame = PhaseFrame {
-        documents: &collections,
-        capabilities: &capabilities,
-        limits: None,
-        planned_rate: None,
-        query_plans: &[],
-        calibrated_ns_per_op: None,
-        settings: &IndexMap::new(),
-    };
-    let phase = gather_phase(record, &frame);
+    let phase = gather_phase(record, &collections, &capabilities, None);
     let began = phase.began.clone();
     let mut notes: Vec<String> = capabilities.notes.iter().map(|note| (*note).to_owned()).collect();
     if copied.before > 0 {
@@ -174,11 +165,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         environment: Environment::here(&[folder.to_owned()]),
         documents: collections,
         trials: vec![trial],
-        arms: Vec::new(),
-        sweeps: Vec::new(),
-        claims: Vec::new(),
-        cost: None,
-        verdicts: Vec::new(),
+        ..RunResult::default()
     };
     result.verdicts = judge(&result).into_iter().filter(|verdict| JUDGED.contains(&verdict.check.as_str())).collect();
     result

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
@@ -396,24 +395,10 @@ fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
     if phase.loads() {
         return documents.map(|n| n.div_ceil(phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into()));
     }
-    match (&phase.operations, phase.duration, &phase.rate) {
+    match (phase.operations, phase.duration, phase.scheduled()) {
         (Some(n), ..) => Some(n.0),
-        (None, Some(duration), Some(rate)) => Some((mean_rate(rate, duration.0) * duration.0.as_secs_f64()) as u64),
+        (None, Some(duration), Some(rate)) => Some(rate.expected(duration.ns()).round() as u64),
         _ => None,
-    }
-}
-
-/// Operations per second over a phase of this length, on average.
-fn mean_rate(rate: &RateSpec, length: Duration) -> f64 {
-    match rate {
-        RateSpec::Constant(per_s) => *per_s,
-        RateSpec::Ramp(from, to) => (from + to) / 2.0,
-        RateSpec::Steps { steps, each } => {
-            let (length, each) = (length.as_secs_f64(), each.0.as_secs_f64());
-            let sent: f64 =
-                steps.iter().enumerate().map(|(n, per_s)| per_s * (length - n as f64 * each).clamp(0.0, each)).sum();
-            if length > 0.0 { sent / length } else { 0.0 }
-        }
     }
 }
 
@@ -511,17 +496,11 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
     let (mut least_load_s, mut most_load_s) = (0.0, 0.0);
     for (phase, of) in phases.iter().zip(&study.phases) {
         let known = phase.duration_ns.map(|ns| ns as f64 / 1e9);
-        let (fast, slow) = match (known, phase.documents, phase.operations, &of.rate) {
+        let (fast, slow) = match (known, phase.documents, phase.operations, of.scheduled()) {
             (Some(s), ..) => (s, s + of.drain.0.as_secs_f64()),
             (None, Some(documents), _, _) => (documents as f64 / LOAD_PER_S.1, documents as f64 / LOAD_PER_S.0),
-            (None, None, Some(n), Some(spec)) => {
-                let once = match spec {
-                    RateSpec::Steps { steps, each } => {
-                        each.0.saturating_mul(u32::try_from(steps.len()).unwrap_or(u32::MAX))
-                    }
-                    _ => Duration::from_secs(1),
-                };
-                let s = n as f64 / mean_rate(spec, once).max(1e-9);
+            (None, None, Some(n), Some(rate)) => {
+                let s = rate.due_time_ns(n) as f64 / 1e9;
                 (s, s)
             }
             (None, None, Some(n), None) => (n as f64 / OPERATIONS_PER_S.1, n as f64 / OPERATIONS_PER_S.0),
@@ -683,8 +662,11 @@ popularity = "zipf:0.99"
 "#;
 
     fn plan(repeats: u32) -> Plan {
-        let text = STUDY.replace("repeats = 3", &format!("repeats = {repeats}"));
-        let study = Study::parse(&text, Path::new("books.toml"), &[]).unwrap();
+        plan_of(&STUDY.replace("repeats = 3", &format!("repeats = {repeats}")))
+    }
+
+    fn plan_of(text: &str) -> Plan {
+        let study = Study::parse(text, Path::new("books.toml"), &[]).unwrap();
         let compiled = crate::run::compile_documents(&study, 2.0, Path::new("."), None).unwrap();
         let at = |scheme: &'static str| Description { scheme, url: format!("{scheme}:x"), version: "1".into() };
         let names = ["a", "b", "c", "d"];
@@ -704,6 +686,12 @@ popularity = "zipf:0.99"
     #[test]
     fn steps_that_are_cut_off_count_as_far_as_they_last() {
         assert_eq!(plan(1).phases[1].operations, Some(5 * 100 + 3 * 300));
+    }
+
+    #[test]
+    fn the_last_step_goes_on_where_the_phase_outlasts_it() {
+        let longer = plan_of(&STUDY.replace("duration = \"8s\"", "duration = \"20s\""));
+        assert_eq!(longer.phases[1].operations, Some(5 * 100 + 15 * 300));
     }
 
     #[test]

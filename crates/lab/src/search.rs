@@ -32,8 +32,6 @@
 //! Every probe should draw other keys and arrivals than the last (a seed of its own): with the same ones the
 //! probes that confirm are copies and confirm nothing.
 
-use std::fmt;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,32 +114,25 @@ pub(crate) enum SearchError {
 }
 
 /// Why a rate is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Why {
+pub enum Why {
     /// It is the first.
+    #[default]
+    #[serde(rename = "the first")]
     First,
     /// The limits held at half of it (or near `to`).
+    #[serde(rename = "it held below")]
     Grow,
     /// It lies in the middle of the bracket.
+    #[serde(rename = "between held and failed")]
     Bisect,
     /// It is the bracket's lower end, and must hold again.
+    #[serde(rename = "does it hold again?")]
     ConfirmHolds,
     /// It is the bracket's upper end, and must fail again.
+    #[serde(rename = "does it fail again?")]
     ConfirmFails,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::First => "the first",
-            Self::Grow => "it held below",
-            Self::Bisect => "between held and failed",
-            Self::ConfirmHolds => "does it hold again?",
-            Self::ConfirmFails => "does it fail again?",
-        })
-    }
 }
 
 /// What to do next.

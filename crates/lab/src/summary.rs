@@ -452,7 +452,7 @@ mod tests {
         let mut result = fixture::run_of(&[phase]);
         result.run.interrupted = true;
         result.trials[0].failure = Some(crate::results::Failure {
-            kind: "failed".into(),
+            kind: crate::results::FailureKind::Failed,
             during: "steady".into(),
             message: "the disk is full".into(),
         });

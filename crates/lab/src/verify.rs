@@ -14,7 +14,7 @@ use storebench_core::store::{
     AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Namespace, Op, OpError, OpKind,
     PhaseStart, Prepare, Request, SessionOptions, StoreError,
 };
-use storebench_core::workload::{Body, OpName, Study, collection_of};
+use storebench_core::workload::{Body, Study, does};
 
 /// The name of the format of a [`VerifyReport`].
 pub const VERIFY_FORMAT: &str = "storebench-verify/1";
@@ -188,27 +188,20 @@ fn layout(study: &Study) -> Layout {
 
 /// What of the study makes documents other than a generator can tell.
 fn notes(study: &Study) -> Vec<String> {
-    let does = |names: &[OpName], collection: &str| {
-        study.phases.iter().any(|phase| {
-            phase.mix.iter().any(|(label, entry)| {
-                let op = entry.op.or_else(|| OpName::find(label));
-                op.is_some_and(|op| names.contains(&op)) && collection_of(study, phase, label) == Some(collection)
-            })
-        })
-    };
+    let does = |ops: &[OpKind], collection: &str| does(study, &study.phases, ops, collection);
     let mut notes = Vec::new();
     for name in study.collections.keys() {
-        if does(&[OpName::Delete, OpName::Touch], name) {
+        if does(&[OpKind::Delete, OpKind::Touch], name) {
             notes.push(format!(
                 "the study deletes documents of `{name}` or lets them expire: some may be missing rightly"
             ));
         }
-        if does(&[OpName::Append, OpName::Prepend, OpName::Merge], name) {
+        if does(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch], name) {
             notes.push(format!(
                 "the study changes parts of documents of `{name}`: what that leaves cannot be told, so they count as wrong"
             ));
         }
-        if does(&[OpName::Insert], name) {
+        if does(&[OpKind::Insert], name) {
             notes.push(format!("the study inserts documents into `{name}`: those beyond the loaded ones are not read"));
         }
     }

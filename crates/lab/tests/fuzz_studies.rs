@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use storebench_core::engine::PhasePlan;
+use storebench_core::engine::ResolvedPhase;
 use storebench_core::store::{AnyStore, Durability, MemoryStore};
 use storebench_core::units::{ByteSize, Count, Span};
 use storebench_core::workload::{LimitPath, Override, Popularity, Study};
@@ -320,7 +320,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
             return;
         }
         for phase in &study.phases {
-            let _ = PhasePlan::resolve(&study, phase, &documents.catalog, &can).map_err(|error| error.to_string());
+            let _ = ResolvedPhase::of(&study, phase, &documents.catalog, &can).map_err(|error| error.to_string());
         }
         requests.push(ArmRequest {
             store_name: "memory".into(),

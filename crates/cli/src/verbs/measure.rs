@@ -133,7 +133,11 @@ mod tests {
 
     #[test]
     fn a_run_that_was_cut_short_says_why_and_blames_no_verdict() {
-        let failure = Ended { kind: "cut-short".into(), during: "steady".into(), message: "no key was left".into() };
+        let failure = Ended {
+            kind: storebench_lab::results::FailureKind::CutShort,
+            during: "steady".into(),
+            message: "no key was left".into(),
+        };
         let trial = TrialResult { store: "redis".into(), failure: Some(failure), ..TrialResult::default() };
         assert_eq!(trouble(&[trial], &[], INVALID).unwrap(), "store `redis` ended early, in steady: no key was left");
     }

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use storebench_core::engine::PhasePlan;
+use storebench_core::engine::ResolvedPhase;
 use storebench_core::store::Description;
 use storebench_lab::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_lab::plan::{Outline, Plan};
@@ -102,11 +102,12 @@ fn promises(arms: &[ArmRequest]) -> Result<Vec<Promised>, Failure> {
         let can = arm.store.capabilities();
         let mut promises = Vec::new();
         for phase in &arm.study.phases {
-            let plan = PhasePlan::resolve(&arm.study, phase, &arm.documents.catalog, &can)
-                .map_err(|error| Failure::bad_input(format!("store `{}`: {error}", arm.name())))?;
+            let plan = ResolvedPhase::of(&arm.study, phase, &arm.documents.catalog, &can)
+                .map_err(|error| Failure::bad_input(format!("store `{}`: {error}", arm.name())))?
+                .promises();
             promises.push(Promised {
                 store: arm.store_name.clone(),
-                phase: plan.name,
+                phase: phase.name.clone(),
                 durability: plan.durability.to_string(),
                 durability_means: plan.durability_means,
                 consistency: plan.consistency.to_string(),

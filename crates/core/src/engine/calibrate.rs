@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::RealClock;
-use super::plan::{Amount, PhasePlan};
+use super::plan::{Amount, PhasePlan, Promises};
 use super::run::{PhaseContext, Written, run_phase};
 use super::stop::Stop;
 use crate::documents::Catalog;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};
+use crate::workload::Phase;
 
 /// How long each label is measured.
 const EACH: Duration = Duration::from_millis(60);
@@ -33,13 +34,11 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
     for recipe in &plan.recipes {
         let plan = PhasePlan {
             recipes: vec![recipe.clone()],
-            workers: 1,
-            connections: 1,
-            in_flight: 1,
+            phase: Phase { workers: 1, connections: 1, in_flight: 1, ..plan.phase.clone() },
             rate: None,
             think_ns: 0,
             ledger: false,
-            durability: Durability::MEMORY,
+            promises: Promises { durability: Durability::MEMORY, ..plan.promises },
             amount: match plan.amount {
                 Amount::Load => Amount::Load,
                 _ => Amount::Duration(EACH.as_nanos() as u64),

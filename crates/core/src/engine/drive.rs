@@ -107,8 +107,8 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
 fn options(job: &WorkerJob) -> SessionOptions {
     let plan = &job.plan;
     SessionOptions {
-        durability: plan.durability,
-        consistency: plan.consistency,
+        durability: plan.promises.durability,
+        consistency: plan.promises.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
         in_flight: plan.in_flight,
         clock: Arc::new(job.team.clock.clone()),

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::plan::{Amount, PhasePlan, Recipe};
+use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
 use crate::documents::Catalog;
 use crate::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen, mix64};
 use crate::ledger::{Floor, Ledger, State};
-use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, ViewRows};
+use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
 use crate::workload::{Draw, Popularity, Streams};
 
 /// So many draws in a row may give keys that a batch has already. It comes to that where the keys that are left get less than
@@ -478,8 +478,16 @@ impl Maker {
         let (index, version) = (task.index, task.version);
         self.key.clear();
         self.body.clear();
-        match kind {
-            OpKind::BulkInsert | OpKind::BulkUpsert => {
+        match (&recipe.ask, kind) {
+            (Ask::Prefix(upto, _), _) => documents.write_key_prefix(index, upto.as_deref(), &mut self.key),
+            (Ask::Page(field, _), _) => {
+                self.value = documents.index_value(index, field).unwrap_or_default().to_string();
+            }
+            (Ask::View(_, Rows::By(field), _), _) => {
+                self.value = format!("[{}]", documents.index_value(index, field).unwrap_or_default());
+            }
+            (Ask::View(..), _) => {}
+            (_, OpKind::BulkInsert | OpKind::BulkUpsert) => {
                 self.batch.clear();
                 for index in task.indexes(indexes) {
                     self.batch.push_with(
@@ -488,32 +496,20 @@ impl Maker {
                     );
                 }
             }
-            OpKind::BulkRead | OpKind::BulkDelete => {
+            (_, OpKind::BulkRead | OpKind::BulkDelete) => {
                 self.batch.clear();
                 for index in task.indexes(indexes) {
                     self.batch.push_with(|key| documents.write_key(index, key), |_| {});
                 }
             }
-            OpKind::Page => {
-                let value = documents.index_value(index, &recipe.field).unwrap_or_default();
-                self.value = value.to_string();
-            }
-            OpKind::Prefix => documents.write_key_prefix(index, recipe.upto.as_deref(), &mut self.key),
-            OpKind::View if recipe.field.is_empty() => {}
-            OpKind::View => {
-                let value = documents.index_value(index, &recipe.field).unwrap_or_default();
-                self.value = format!("[{value}]");
-            }
             _ => documents.write_key(index, &mut self.key),
         }
-        match (kind, stage) {
-            (OpKind::Insert | OpKind::Upsert | OpKind::Replace, _) | (OpKind::CompareAndSwap, Stage::Swap) => {
+        match (&recipe.ask, kind, stage) {
+            (Ask::Grow(bytes), ..) => self.body.resize(usize::try_from(*bytes).unwrap_or(usize::MAX), b'+'),
+            (_, OpKind::Insert | OpKind::Upsert | OpKind::Replace, _) | (_, OpKind::CompareAndSwap, Stage::Swap) => {
                 documents.write_document(index, version, &mut self.body);
             }
-            (OpKind::Append | OpKind::Prepend, _) => {
-                self.body.resize(usize::try_from(recipe.size_bytes).unwrap_or(usize::MAX), b'+');
-            }
-            (OpKind::MergePatch, _) => {
+            (_, OpKind::MergePatch, _) => {
                 use std::io::Write;
                 // A Vec takes every byte.
                 let _ = write!(self.body, "{{\"patched\":{version}}}");
@@ -521,32 +517,30 @@ impl Maker {
             _ => {}
         }
         let (key, body) = (text(&self.key), &self.body[..]);
-        let limit = recipe.limit;
-        let op = match (kind, stage) {
-            (OpKind::CompareAndSwap, Stage::Swap) => Op::CompareAndSwap { key, expected: revision, body },
-            (OpKind::CompareAndSwap, _) => Op::Read { key },
-            (OpKind::Insert, _) => Op::Insert { key, body },
-            (OpKind::Upsert, _) => Op::Upsert { key, body },
-            (OpKind::Replace, _) => Op::Replace { key, body },
-            (OpKind::Append, _) => Op::Append { key, bytes: body },
-            (OpKind::Prepend, _) => Op::Prepend { key, bytes: body },
-            (OpKind::Read, _) => Op::Read { key },
-            (OpKind::Exists, _) => Op::Exists { key },
-            (OpKind::Delete, _) => Op::Delete { key },
-            (OpKind::Touch, _) => Op::Touch { key, expiry: std::time::Duration::from_nanos(recipe.expiry_ns) },
-            (OpKind::Counter, _) => Op::Counter { key, delta: recipe.delta, initial: 0 },
-            (OpKind::MergePatch, _) => Op::MergePatch { key, patch: body },
-            (OpKind::BulkInsert, _) => Op::BulkWrite { kind: BulkWrite::Insert, items: self.batch.as_batch() },
-            (OpKind::BulkUpsert, _) => Op::BulkWrite { kind: BulkWrite::Upsert, items: self.batch.as_batch() },
-            (OpKind::BulkRead, _) => Op::BulkRead { keys: self.batch.as_batch() },
-            (OpKind::BulkDelete, _) => Op::BulkDelete { keys: self.batch.as_batch() },
-            (OpKind::Page, _) => Op::Page { field: &recipe.field, value: &self.value, limit },
-            (OpKind::Prefix, _) => Op::Prefix { prefix: key, limit },
-            (OpKind::Scan, _) => Op::Scan { start: key, end: None, limit },
-            (OpKind::View, _) => {
-                let rows = if recipe.field.is_empty() { recipe.rows.asked() } else { ViewRows::Keys(&self.value) };
-                Op::View { view: &recipe.view, rows, skip: 0, limit }
+        let op = match (&recipe.ask, kind) {
+            (Ask::Count(delta), _) => Op::Counter { key, delta: *delta, initial: 0 },
+            (Ask::Live(expiry), _) => Op::Touch { key, expiry: *expiry },
+            (Ask::Page(field, limit), _) => Op::Page { field, value: &self.value, limit: *limit },
+            (Ask::Prefix(_, limit), _) => Op::Prefix { prefix: key, limit: *limit },
+            (Ask::Scan(limit), _) => Op::Scan { start: key, end: None, limit: *limit },
+            (Ask::View(view, rows, limit), _) => {
+                Op::View { view, rows: rows.asked(&self.value), skip: 0, limit: *limit }
             }
+            (Ask::Grow(_), OpKind::Prepend) => Op::Prepend { key, bytes: body },
+            (Ask::Grow(_), _) => Op::Append { key, bytes: body },
+            (_, OpKind::CompareAndSwap) if stage == Stage::Swap => Op::CompareAndSwap { key, expected: revision, body },
+            (_, OpKind::Insert) => Op::Insert { key, body },
+            (_, OpKind::Upsert) => Op::Upsert { key, body },
+            (_, OpKind::Replace) => Op::Replace { key, body },
+            (_, OpKind::Exists) => Op::Exists { key },
+            (_, OpKind::Delete) => Op::Delete { key },
+            (_, OpKind::MergePatch) => Op::MergePatch { key, patch: body },
+            (_, OpKind::BulkInsert) => Op::BulkWrite { kind: BulkWrite::Insert, items: self.batch.as_batch() },
+            (_, OpKind::BulkUpsert) => Op::BulkWrite { kind: BulkWrite::Upsert, items: self.batch.as_batch() },
+            (_, OpKind::BulkRead) => Op::BulkRead { keys: self.batch.as_batch() },
+            (_, OpKind::BulkDelete) => Op::BulkDelete { keys: self.batch.as_batch() },
+            // Also the look before a compare-and-swap.
+            (Ask::Document, _) => Op::Read { key },
         };
         Request {
             collection: CollectionId(recipe.label.collection as u16),

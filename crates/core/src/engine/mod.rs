@@ -43,7 +43,7 @@ pub use copies::CopyPlan;
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, explain_queries};
-pub use plan::{Amount, DEFAULT_LOAD_BATCH, PhasePlan, Recipe, WorkerJob};
+pub use plan::{Amount, Ask, DEFAULT_LOAD_BATCH, PhasePlan, Promises, Recipe, ResolvedPhase, Rows, WorkerJob};
 pub use run::{PhaseContext, Written, run_phase};
 pub use stop::Stop;
 pub use team::{Member, Outbox, Snapshot};

@@ -1,18 +1,17 @@
 //! A phase with every default filled in and every promise checked against the store.
 
+use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::documents::Catalog;
 use crate::ledger::first_version;
 use crate::measure::Label;
 use crate::schedule::{Arrival, Rate};
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
-use crate::workload::{
-    ArrivalSpec, Body, Draw, MixEntry, OnDisconnect, OpName, Pacing, Phase, Popularity, RateSpec, Retry, Streams,
-    Study, collection_of,
-};
+use crate::workload::{ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, Streams, Study, collection_of, does};
 
-use super::copies::{CopyPlan, copy_of};
+use super::copies::CopyPlan;
 
 /// Documents in one bulk operation of a load, where the study does not say.
 pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
@@ -24,27 +23,58 @@ pub struct Recipe {
     pub label: Label,
     /// How often, relative to the others of the mix.
     pub weight: f64,
-    /// `page`: the indexed field; `view`: the field that is its key, where one is asked for by it.
-    pub field: String,
     /// Whether documents are drawn, or parents that have any.
     pub draw: Draw,
-    /// `page`, `prefix`, `scan`, `view`: at most so many documents.
-    pub limit: u32,
-    /// `prefix`: the placeholder the key is cut before; none for the last one.
-    pub upto: Option<String>,
-    /// `append`, `prepend`: bytes added.
-    pub size_bytes: u64,
-    /// `counter`: what is added.
-    pub delta: i64,
-    /// `touch`: how long the document lives from then on, in ns.
-    pub expiry_ns: u64,
-    /// `view`: `design/view`.
-    pub view: String,
-    /// `view`: which rows, where no field tells.
-    pub rows: Rows,
     /// Whether what is read can be compared with what it should be: nothing in the study changes
     /// these documents in a way that a generator cannot repeat.
     pub checkable: bool,
+    /// What is asked beyond a document.
+    pub ask: Ask,
+}
+
+/// What an operation asks beyond a document, by its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Nothing: its key, or its contents, are all.
+    Document,
+    /// `append`, `prepend`: so many bytes are added.
+    Grow(u64),
+    /// `counter`: what is added.
+    Count(i64),
+    /// `touch`: how long the document lives from then on.
+    Live(Duration),
+    /// `page`: the indexed field, and at most so many documents.
+    Page(String, u32),
+    /// `prefix`: the placeholder the key is cut before, none for the last one, and at most so many documents.
+    Prefix(Option<String>, u32),
+    /// `scan`: at most so many documents.
+    Scan(u32),
+    /// `view`: `design/view`, which of its rows, and at most so many of them.
+    View(String, Rows, u32),
+}
+
+impl Ask {
+    fn of(kind: OpKind, entry: &MixEntry) -> Self {
+        let limit = entry.limit.unwrap_or(10);
+        match kind {
+            OpKind::Append | OpKind::Prepend => Self::Grow(entry.size.map_or(16, |s| s.0)),
+            OpKind::Counter => Self::Count(entry.delta.unwrap_or(1)),
+            OpKind::Touch => Self::Live(entry.expiry.map_or(Duration::from_secs(3_600), |e| e.0)),
+            OpKind::Page => Self::Page(entry.field.clone().unwrap_or_default(), limit),
+            OpKind::Prefix => Self::Prefix(entry.upto.clone(), limit),
+            OpKind::Scan => Self::Scan(limit),
+            OpKind::View => Self::View(entry.view.clone().unwrap_or_default(), Rows::of(entry), limit),
+            _ => Self::Document,
+        }
+    }
+
+    /// The field whose value is asked for, if one is.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::Page(field, _) | Self::View(_, Rows::By(field), _) => Some(field),
+            _ => None,
+        }
+    }
 }
 
 /// Rows of a view that a study asks for; JSON texts.
@@ -56,24 +86,28 @@ pub enum Rows {
     Keys(String),
     /// From the first to the second key, both included.
     Range(Option<String>, Option<String>),
+    /// Those whose key is this field's value in a document that is drawn.
+    By(String),
 }
 
 impl Rows {
     fn of(entry: &MixEntry) -> Self {
         let text = |value: &serde_json::Value| value.to_string();
-        match (&entry.keys, &entry.start, &entry.end) {
-            (Some(keys), ..) => Self::Keys(serde_json::Value::from(keys.clone()).to_string()),
-            (None, None, None) => Self::All,
-            (None, start, end) => Self::Range(start.as_ref().map(text), end.as_ref().map(text)),
+        match (&entry.field, &entry.keys, &entry.start, &entry.end) {
+            (Some(field), ..) => Self::By(field.clone()),
+            (None, Some(keys), ..) => Self::Keys(serde_json::Value::from(keys.clone()).to_string()),
+            (None, None, None, None) => Self::All,
+            (None, None, start, end) => Self::Range(start.as_ref().map(text), end.as_ref().map(text)),
         }
     }
 
-    /// As a store is asked for them.
-    pub fn asked(&self) -> ViewRows<'_> {
+    /// As a store is asked for them; `drawn` are the keys of a drawn document.
+    pub fn asked<'a>(&'a self, drawn: &'a str) -> ViewRows<'a> {
         match self {
             Self::All => ViewRows::All,
             Self::Keys(keys) => ViewRows::Keys(keys),
             Self::Range(start, end) => ViewRows::Range { start: start.as_deref(), end: end.as_deref() },
+            Self::By(_) => ViewRows::Keys(drawn),
         }
     }
 }
@@ -87,65 +121,127 @@ pub enum Amount {
     Operations(u64),
     /// As many as fit into this time, in ns.
     Duration(u64),
-    /// Every document of a collection, once, between store and files. The engine runs no such phase.
-    Copy,
 }
 
-/// A phase as it will run on one store.
-#[derive(Debug, Clone)]
-pub struct PhasePlan {
-    /// The phase's name.
-    pub name: String,
-    /// Its position in the study: part of the seed of what it draws.
-    pub number: u64,
-    /// Versions that its writes carry are above this one.
-    pub versions_above: u64,
-    /// Whether it only warms up.
-    pub warm_up: bool,
-    /// What it does. Loads have one recipe for each collection, copies one.
-    pub recipes: Vec<Recipe>,
-    /// What it copies, where it does.
-    pub copy: Option<CopyPlan>,
-    /// How much.
-    pub amount: Amount,
-    /// Which keys are asked for more often.
-    pub popularity: Popularity,
-    /// Whether workers share the key space.
-    pub streams: Streams,
-    /// Threads.
-    pub workers: u32,
-    /// Connections of each worker.
-    pub connections: u32,
-    /// Operations in flight on each connection.
-    pub in_flight: u32,
-    /// Open loop: when operations are due.
-    pub rate: Option<(Rate, Arrival)>,
-    /// How workers wait.
-    pub pacing: Pacing,
-    /// Closed loop: pause between operations, in ns.
-    pub think_ns: u64,
+/// What a store promises a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promises {
     /// What acknowledged writes survive.
     pub durability: Durability,
     /// What the store sets for it, in its own words.
     pub durability_means: &'static str,
     /// How fresh reads are.
     pub consistency: ReadConsistency,
+}
+
+impl Promises {
+    /// What the phase asks for, else the strongest that the store has.
+    pub(super) fn resolve(study: &Study, phase: &Phase, can: &Capabilities) -> Result<Self, StoreError> {
+        let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
+        if !can.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
+            return refuse("the study asks for a secondary index, which this store cannot make; remove `index`".into());
+        }
+        let promised = |d: Durability| can.promises(d).map(|means| (d, means));
+        let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), promised) else {
+            let Some(asked) = phase.durability else {
+                return refuse("this store declares no durability at all".into());
+            };
+            let can: Vec<_> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
+            return refuse(format!("this store cannot promise durability `{asked}`; it can: {}", can.join("; ")));
+        };
+        let consistency = phase.consistency.unwrap_or_else(|| can.default_consistency());
+        if phase.consistency.is_some() && !can.consistency.iter().any(|(have, _)| *have == consistency) {
+            let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
+            return refuse(format!("this store cannot promise `{consistency}` reads; it can: {}", can.join(", ")));
+        }
+        Ok(Self { durability, durability_means, consistency })
+    }
+}
+
+/// What becomes of a phase of a study on one store.
+#[derive(Debug, Clone)]
+pub enum ResolvedPhase {
+    /// Operations, which the engine runs; of a phase that rests, none.
+    Operations(PhasePlan),
+    /// A copy, which it does not.
+    Copy(CopyPlan),
+}
+
+impl ResolvedPhase {
+    /// Fills in what the study leaves open and refuses what the store cannot do.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
+    pub fn of(study: &Study, phase: &Phase, catalog: &Catalog, can: &Capabilities) -> Result<Self, StoreError> {
+        match phase.copy {
+            Some(direction) => CopyPlan::resolve(study, phase, direction, catalog, can).map(Self::Copy),
+            None => PhasePlan::resolve(study, phase, catalog, can).map(Self::Operations),
+        }
+    }
+
+    /// Its operations, where it is no copy.
+    pub fn operations(&self) -> Option<&PhasePlan> {
+        match self {
+            Self::Operations(plan) => Some(plan),
+            Self::Copy(_) => None,
+        }
+    }
+
+    /// Its copy, where it is one.
+    pub fn copy(&self) -> Option<&CopyPlan> {
+        match self {
+            Self::Copy(plan) => Some(plan),
+            Self::Operations(_) => None,
+        }
+    }
+
+    /// What the store promises it.
+    pub fn promises(&self) -> Promises {
+        match self {
+            Self::Operations(plan) => plan.promises,
+            Self::Copy(plan) => plan.promises,
+        }
+    }
+}
+
+/// The operations of a phase as they will run on one store: what the study says, and what that leaves open.
+#[derive(Debug, Clone)]
+pub struct PhasePlan {
+    /// The phase. Whether it warms up is also said of one that rests: nothing of it is a figure of operations.
+    pub phase: Phase,
+    /// Its position in the study: part of the seed of what it draws.
+    pub number: u64,
+    /// Versions that its writes carry are above this one.
+    pub versions_above: u64,
+    /// What it does. Loads have one recipe for each collection.
+    pub recipes: Vec<Recipe>,
+    /// How much.
+    pub amount: Amount,
+    /// Open loop: when operations are due.
+    pub rate: Option<(Rate, Arrival)>,
+    /// Closed loop: pause between operations, in ns.
+    pub think_ns: u64,
+    /// What the store promises it.
+    pub promises: Promises,
     /// How long one try may take, in ns.
     pub timeout_ns: u64,
-    /// What follows a temporary failure.
-    pub retry: Retry,
-    /// What a lost connection does to the phase.
-    pub on_disconnect: OnDisconnect,
     /// How long operations that were due are still sent and awaited after the end, in ns.
     pub drain_ns: u64,
-    /// Share of the reads whose contents are compared.
-    pub check: f64,
     /// Whether acknowledged versions are kept and read back.
     pub ledger: bool,
 }
 
+impl Deref for PhasePlan {
+    type Target = Phase;
+
+    fn deref(&self) -> &Phase {
+        &self.phase
+    }
+}
+
 impl PhasePlan {
-    /// Fills in what the study leaves open and refuses what the store cannot do.
+    /// Fills in what the study leaves open and refuses what the store cannot do. A phase that copies is no plan of
+    /// operations: see [`ResolvedPhase::of`].
     ///
     /// # Errors
     /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
@@ -155,18 +251,22 @@ impl PhasePlan {
         catalog: &Catalog,
         capabilities: &Capabilities,
     ) -> Result<Self, StoreError> {
-        let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
-        let copy = copy_of(study, phase, catalog, capabilities)
-            .map_err(|what| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)))?;
-        let recipes = match &copy {
-            Some(copy) => Ok(vec![Recipe::plain(copy.label(phase.batch))]),
-            None if phase.rests() => Ok(Vec::new()),
-            None if phase.loads() => load_recipes(phase, catalog),
-            None => mix_recipes(study, phase, catalog),
-        }
-        .map_err(|what| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)))?;
-        // A copy was looked at as a whole: some stores give it rows by other means than operations.
-        for recipe in recipes.iter().filter(|_| copy.is_none()) {
+        let refused = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
+        let refuse = |what: String| Err(refused(what));
+        let (recipes, amount) = match (phase.kind(), phase.duration, phase.operations) {
+            (Some(PhaseKind::Rest), ..) => (Ok(Vec::new()), Amount::Operations(0)),
+            (Some(PhaseKind::Load(_)), ..) => (load_recipes(phase, catalog), Amount::Load),
+            (Some(PhaseKind::Mix(_)), Some(for_so_long), _) => {
+                (mix_recipes(study, phase, catalog), Amount::Duration(for_so_long.ns()))
+            }
+            (Some(PhaseKind::Mix(_)), None, Some(n)) => (mix_recipes(study, phase, catalog), Amount::Operations(n.0)),
+            (Some(PhaseKind::Mix(_)), None, None) => {
+                return refuse("it has neither `duration` nor `operations`".into());
+            }
+            (Some(PhaseKind::Copy(_)) | None, ..) => return refuse("it runs no operations".into()),
+        };
+        let recipes = recipes.map_err(refused)?;
+        for recipe in &recipes {
             let kind = recipe.label.kind;
             if capabilities.supports(kind).is_none() {
                 let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
@@ -180,84 +280,27 @@ impl PhasePlan {
                 return refuse("compare-and-swap needs read, which this store cannot do".into());
             }
         }
-        if !capabilities.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
-            return refuse("the study asks for a secondary index, which this store cannot make; remove `index`".into());
-        }
-        let promised = |d: Durability| capabilities.promises(d).map(|means| (d, means));
-        let (durability, durability_means) = match phase.durability {
-            Some(d) => match promised(d) {
-                Some(found) => found,
-                None => {
-                    let can: Vec<_> = capabilities.durability.iter().map(|(d, _)| d.to_string()).collect();
-                    return refuse(format!("this store cannot promise durability `{d}`; it can: {}", can.join("; ")));
-                }
-            },
-            None => match capabilities.default_durability() {
-                Some(found) => found,
-                None => return refuse("this store declares no durability at all".into()),
-            },
+        let promises = Promises::resolve(study, phase, capabilities)?;
+        let arrival = match phase.arrival {
+            ArrivalSpec::Constant => Arrival::Constant,
+            ArrivalSpec::Poisson => Arrival::Poisson,
         };
-        let consistency = match phase.consistency {
-            Some(c) if capabilities.consistency.iter().any(|(have, _)| *have == c) => c,
-            Some(c) => {
-                let can: Vec<_> = capabilities.consistency.iter().map(|(c, _)| c.to_string()).collect();
-                return refuse(format!("this store cannot promise `{c}` reads; it can: {}", can.join(", ")));
-            }
-            None => capabilities.default_consistency(),
-        };
-        let amount = match (phase.loads(), phase.duration, phase.operations) {
-            _ if copy.is_some() => Amount::Copy,
-            _ if phase.rests() => Amount::Operations(0),
-            (true, ..) => Amount::Load,
-            (_, Some(duration), _) => Amount::Duration(duration.ns()),
-            (_, None, Some(operations)) => Amount::Operations(operations.0),
-            (_, None, None) => return refuse("it has neither `duration` nor `operations`".into()),
-        };
-        let rate = phase.rate.as_ref().map(|spec| {
-            let rate = match spec {
-                RateSpec::Constant(per_s) => Rate::Constant(*per_s),
-                RateSpec::Ramp(from, to) => {
-                    Rate::Ramp { from: *from, to: *to, over_ns: phase.duration.unwrap_or_default().ns() }
-                }
-                RateSpec::Steps { steps, each } => Rate::Steps(steps.iter().map(|r| (each.ns(), *r)).collect()),
-            };
-            let arrival = match phase.arrival {
-                ArrivalSpec::Constant => Arrival::Constant,
-                ArrivalSpec::Poisson => Arrival::Poisson,
-            };
-            (rate, arrival)
-        });
-        if let Some((rate, _)) = &rate
-            && let Err(e) = rate.check()
-        {
-            return refuse(e.to_string());
+        let rate = phase.scheduled();
+        if let Some(Err(error)) = rate.as_ref().map(Rate::check) {
+            return refuse(error.to_string());
         }
         let number = study.phases.iter().position(|p| p.name == phase.name).unwrap_or(0) as u64;
         let plan = Self {
-            name: phase.name.clone(),
+            phase: Phase { warm_up: phase.warm_up || phase.rests(), ..phase.clone() },
             number,
             versions_above: first_version(number),
-            // Nothing of it is a figure of operations.
-            warm_up: phase.warm_up || phase.rests(),
             recipes,
-            copy,
             amount,
-            popularity: phase.popularity,
-            streams: phase.streams,
-            workers: phase.copy.map_or(phase.workers, |_| phase.copy_tasks()),
-            connections: phase.connections,
-            in_flight: phase.in_flight,
-            rate,
-            pacing: phase.pacing,
+            rate: rate.map(|rate| (rate, arrival)),
             think_ns: phase.think.unwrap_or_default().ns(),
-            durability,
-            durability_means,
-            consistency,
+            promises,
             timeout_ns: phase.timeout.ns(),
-            retry: phase.retry,
-            on_disconnect: phase.on_disconnect,
             drain_ns: phase.drain.ns(),
-            check: phase.check,
             ledger: phase.ledger.is_kept(),
         };
         plan.has_documents(catalog, false)?;
@@ -270,7 +313,7 @@ impl PhasePlan {
     /// # Errors
     /// [`StoreError::NotSupported`], naming the phase and the collection.
     pub fn has_documents(&self, catalog: &Catalog, sampled: bool) -> Result<(), StoreError> {
-        if matches!(self.amount, Amount::Load | Amount::Copy) {
+        if self.amount == Amount::Load {
             return Ok(());
         }
         let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
@@ -316,7 +359,7 @@ impl PhasePlan {
             ),
             (Amount::Operations(n), _) => Some(n),
             (Amount::Duration(ns), Some((rate, _))) => Some(rate.expected(ns).round() as u64),
-            (Amount::Duration(_), None) | (Amount::Copy, _) => None,
+            (Amount::Duration(_), None) => None,
         }
     }
 
@@ -344,28 +387,15 @@ fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String>
                 _ => OpKind::BulkInsert,
             };
             let batch = if kind == OpKind::BulkInsert { batch } else { 1 };
-            Ok(Recipe::plain(Label { name: name.clone(), kind, collection, batch }))
+            Ok(Recipe {
+                label: Label { name: name.clone(), kind, collection, batch },
+                weight: 1.0,
+                draw: Draw::Documents,
+                checkable: false,
+                ask: if kind == OpKind::Counter { Ask::Count(0) } else { Ask::Document },
+            })
         })
         .collect()
-}
-
-impl Recipe {
-    fn plain(label: Label) -> Self {
-        Self {
-            label,
-            weight: 1.0,
-            field: String::new(),
-            draw: Draw::Documents,
-            limit: 10,
-            upto: None,
-            size_bytes: 16,
-            delta: 0,
-            expiry_ns: 3_600_000_000_000,
-            view: String::new(),
-            rows: Rows::All,
-            checkable: false,
-        }
-    }
 }
 
 fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
@@ -373,8 +403,7 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
         .mix
         .iter()
         .map(|(name, entry)| {
-            let op = entry.op.or_else(|| OpName::find(name)).ok_or_else(|| format!("`{name}` is no operation"))?;
-            let kind = op.kind(entry.batch.is_some()).ok_or_else(|| format!("`{name}` has no bulk form"))?;
+            let kind = entry.kind(name).ok_or_else(|| format!("`{name}` is no operation, or has no bulk form"))?;
             let collection_name =
                 collection_of(study, phase, name).ok_or_else(|| format!("`{name}` does not say its collection"))?;
             let collection =
@@ -388,35 +417,18 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                      index = [[\"{field}\"]]"
                 ));
             }
-            let done = |kinds: &[OpKind]| changes(study, collection_name, kinds);
+            let changes = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch];
             Ok(Recipe {
                 label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
                 weight: entry.weight,
-                field: entry.field.clone().unwrap_or_default(),
                 draw: entry.draw,
-                limit: entry.limit.unwrap_or(10),
-                upto: entry.upto.clone(),
-                size_bytes: entry.size.map_or(16, |s| s.0),
-                delta: entry.delta.unwrap_or(1),
-                expiry_ns: entry.expiry.map_or(3_600_000_000_000, |e| e.ns()),
-                view: entry.view.clone().unwrap_or_default(),
-                rows: Rows::of(entry),
+                ask: Ask::of(kind, entry),
                 checkable: catalog.get(collection).body() != Body::Counter
                     && !catalog.get(collection).is_existing()
-                    && !done(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch]),
+                    && !does(study, &study.phases, &changes, collection_name),
             })
         })
         .collect()
-}
-
-/// Whether any phase of the study does one of these to a collection.
-fn changes(study: &Study, collection: &str, kinds: &[OpKind]) -> bool {
-    study.phases.iter().any(|phase| {
-        phase.mix.iter().any(|(name, entry)| {
-            let kind = entry.op.or_else(|| OpName::find(name)).and_then(|op| op.kind(entry.batch.is_some()));
-            kind.is_some_and(|k| kinds.contains(&k)) && collection_of(study, phase, name) == Some(collection)
-        })
-    })
 }
 
 /// One worker's part of a phase.

@@ -63,7 +63,7 @@ pub(super) fn read_back(
     book: &mut Book,
 ) -> LedgerReport {
     let options = SessionOptions {
-        durability: plan.durability,
+        durability: plan.promises.durability,
         consistency: strongest(&**store),
         timeout: Duration::from_nanos(plan.timeout_ns),
         in_flight: IN_FLIGHT,
@@ -148,8 +148,8 @@ pub(super) fn read_back(
         }
         std::thread::sleep(BETWEEN_TRIES);
     }
-    report.unreadable = left.len() as u64;
-    report.keys += report.unreadable;
+    report.unverifiable = left.len() as u64;
+    report.keys += report.unverifiable;
     broken.sort_by_key(|(key, ..)| *key);
     let named = |(collection, index): Key| {
         let mut key = Vec::new();

@@ -20,7 +20,7 @@ use crate::measure::{
     Asking, Interval, LedgerReads, LedgerReport, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler,
     StatsSampler, StoreStats, Tally, WorkerUse,
 };
-use crate::schedule::{Arrival, Rate};
+use crate::schedule::Arrival;
 use crate::store::{AnyStore, PhaseStart, StoreError};
 
 /// What a phase needs besides its plan and its store.
@@ -72,10 +72,6 @@ pub fn run_phase(
     plan: &PhasePlan,
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
-    if plan.copy.is_some() {
-        let what = format!("phase `{}` copies, which the engine does not", plan.name);
-        return Err(StoreError::NotSupported(what));
-    }
     let PhaseContext { catalog, clock, stop, seed, interval, written, companions, gone, observer } = context;
     let Written { inserted, book } = written;
     inserted.resize(catalog.iter().count(), 0);
@@ -258,16 +254,6 @@ fn last_due_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
     (0..workers.min(operations)).filter_map(last).max().unwrap_or(1).max(1)
 }
 
-/// When so many operations have become due, in ns from the start: the rate's integral turned round.
-fn due_time_ns(rate: &Rate, operations: u64) -> u64 {
-    let (mut low, mut high) = (1, u64::MAX / 2);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if rate.expected(middle) >= operations as f64 { high = middle } else { low = middle + 1 }
-    }
-    low
-}
-
 /// Intervals that are kept open for a worker that is behind the others.
 const MOST_OPEN: u64 = 60;
 
@@ -380,7 +366,7 @@ impl Gathered {
                 let due = self.total.ops.iter().map(|t| t.ended() + t.censored).sum();
                 let over_ns = match arrival {
                     Arrival::Poisson if due <= WALKED => last_due_ns(plan, seed, due),
-                    _ => due_time_ns(rate, due),
+                    _ => rate.due_time_ns(due),
                 };
                 (due, over_ns)
             }
@@ -398,8 +384,8 @@ impl Gathered {
             workers: plan.workers,
             connections: plan.connections,
             in_flight: plan.in_flight,
-            durability: plan.durability,
-            consistency: plan.consistency,
+            durability: plan.promises.durability,
+            consistency: plan.promises.consistency,
             total: self.total,
             intervals: self.done,
             worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),

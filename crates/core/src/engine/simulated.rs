@@ -138,7 +138,7 @@ pub(super) fn simulate_until<S: Session>(
     phase_start.begin(clock.now_ns());
     let options = SessionOptions {
         durability: crate::store::Durability::MEMORY,
-        consistency: plan.consistency,
+        consistency: plan.promises.consistency,
         timeout: Duration::from_nanos(plan.timeout_ns),
         in_flight: plan.in_flight,
         clock: Arc::new(clock.clone()),

@@ -314,7 +314,7 @@ impl<C: Clock> WorkerCore<C> {
                 let (n, w, workers) = (n, u64::from(number), u64::from(plan.workers));
                 (u64::MAX, n / workers + u64::from(w < n % workers))
             }
-            Amount::Load | Amount::Copy => (u64::MAX, u64::MAX),
+            Amount::Load => (u64::MAX, u64::MAX),
         };
         slots.begin(start_ns);
         Self {

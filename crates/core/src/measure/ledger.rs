@@ -1,51 +1,71 @@
 //! What the ledger found, during a phase and when it read everything back.
 
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::ledger::Fate;
 
-/// What became of what was acknowledged.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What the ledger found when it read back what was acknowledged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LedgerReport {
-    /// Keys that were read back: those that were written since the trial began and are followed, and those that were loaded
-    /// and never written (at most a sample of them).
+    /// Keys read back: those written since the trial began and followed, and those that were loaded and never written (at
+    /// most a sample of them).
     pub keys: u64,
-    /// Of them: loaded, and never written since.
+    /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
+    pub confirmed: u64,
+    /// Not as they must be: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. What the durability that
+    /// was promised allows to be lost is among them.
+    pub lost: u64,
+    /// Could not be read.
+    pub unverifiable: u64,
+    /// Some of the lost and unverifiable.
+    pub examples: Vec<String>,
+    /// Of `keys`: loaded, and never written since.
+    #[serde(default)]
     pub loaded: u64,
     /// Share of all keys that is followed, 0 to 1.
+    #[serde(default)]
     pub share: f64,
-    /// What was acknowledged last is there.
-    pub kept: u64,
-    /// A write of unknown outcome was done after all.
+    /// Of `confirmed`: a write of unknown outcome was done after all.
+    #[serde(default)]
     pub happened: u64,
-    /// A write of unknown outcome was not done.
+    /// Of `confirmed`: a write of unknown outcome was not done.
+    #[serde(default)]
     pub not_happened: u64,
-    /// A document was acknowledged, and there is none.
-    pub lost: u64,
-    /// An older version than the acknowledged one.
+    /// Of `lost`: a document was acknowledged, and there is none.
+    #[serde(default)]
+    pub gone: u64,
+    /// Of `lost`: an older version than the acknowledged one.
+    #[serde(default)]
     pub stale: u64,
-    /// Torn, foreign or changed content.
+    /// Of `lost`: torn, foreign or changed content.
+    #[serde(default)]
     pub torn: u64,
-    /// Deleted, and yet there.
+    /// Of `lost`: deleted, and yet there. Older results count it in `never_written`.
+    #[serde(default)]
     pub resurrected: u64,
-    /// Never written or refused, and yet there.
+    /// Of `lost`: never written or refused, and yet there.
+    #[serde(default)]
     pub never_written: u64,
-    /// Could not be read.
-    pub unreadable: u64,
-    /// Some of those that are not as they should be, by key.
-    pub examples: Vec<String>,
-    /// What reads found during the phase.
+    /// What reads found of followed keys while the phase ran.
+    #[serde(default)]
     pub reads: LedgerReads,
 }
 
-/// What reads of followed keys found during the phase.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What reads found of followed keys while a phase ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LedgerReads {
-    /// Reads that had to find a version that is known, or a later one.
+    /// Reads that had to find a known version, or a later one.
     pub followed: u64,
-    /// Of them: did not find what had been acknowledged before they were sent.
+    /// Of them: did not find what had been acknowledged to the same client before they were sent.
     pub stale: u64,
-    /// Of them: found an older version than an earlier read had.
+    /// Of them: found an older version than an earlier read of the same client had.
     pub backwards: u64,
-    /// Of both: after a fault that may have taken what was acknowledged or read.
+    /// Of both: of keys that were written last before a fault.
+    #[serde(default)]
     pub after_fault: u64,
     /// Some of both.
     pub examples: Vec<String>,
@@ -54,29 +74,19 @@ pub struct LedgerReads {
 impl LedgerReport {
     /// Counts a key that was read.
     pub fn count(&mut self, fate: Fate) {
-        let of = match fate {
-            Fate::Kept => &mut self.kept,
-            Fate::Happened => &mut self.happened,
-            Fate::NotHappened => &mut self.not_happened,
-            Fate::Lost => &mut self.lost,
-            Fate::Stale => &mut self.stale,
-            Fate::Torn => &mut self.torn,
-            Fate::Resurrected => &mut self.resurrected,
-            Fate::NeverWritten => &mut self.never_written,
+        match fate {
+            Fate::Kept => {}
+            Fate::Happened => self.happened += 1,
+            Fate::NotHappened => self.not_happened += 1,
+            Fate::Lost => self.gone += 1,
+            Fate::Stale => self.stale += 1,
+            Fate::Torn => self.torn += 1,
+            Fate::Resurrected => self.resurrected += 1,
+            Fate::NeverWritten => self.never_written += 1,
             Fate::Unknown => return,
-        };
-        *of += 1;
+        }
+        *(if fate.is_broken() { &mut self.lost } else { &mut self.confirmed }) += 1;
         self.keys += 1;
-    }
-
-    /// Keys that are not as they must be, of those that could be read.
-    pub fn broken(&self) -> u64 {
-        self.lost + self.stale + self.torn + self.resurrected + self.never_written
-    }
-
-    /// Keys that are as they may be.
-    pub fn confirmed(&self) -> u64 {
-        self.kept + self.happened + self.not_happened
     }
 }
 

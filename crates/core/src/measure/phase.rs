@@ -1,5 +1,7 @@
 //! The whole measurement of one phase.
 
+use serde::{Deserialize, Serialize};
+
 use super::ledger::LedgerReport;
 use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
@@ -95,7 +97,8 @@ pub enum PartialCause {
 }
 
 /// One worker's use of its processor over a phase, in ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerUse {
     /// Processor time of its thread.
     pub cpu_ns: u64,

@@ -133,6 +133,16 @@ impl Rate {
         }
     }
 
+    /// When so many operations have become due, in ns from the start: the integral turned round.
+    pub fn due_time_ns(&self, operations: u64) -> u64 {
+        let (mut low, mut high) = (1, u64::MAX / 2);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.expected(middle) >= operations as f64 { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+
     /// The highest rate that is ever reached, in operations a second over all workers.
     pub fn peak_per_s(&self) -> f64 {
         match self {

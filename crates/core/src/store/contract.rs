@@ -407,7 +407,8 @@ pub struct Explanation {
 }
 
 /// What happened to a session beyond its operations. Counts only grow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionCounters {
     /// How often a connection was lost after it had been made.
     pub disconnects: u64,

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 #[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::written::written_as;
 
 /// Durability is not one ladder: how many nodes have the write, and on how many of them it has
 /// reached which kind of storage, are separate promises.
@@ -130,33 +131,20 @@ fn one() -> u32 {
     1
 }
 
-impl<'de> Deserialize<'de> for Durability {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = Durability;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"none\", \"os\", \"fsync\", \"majority\" or a table")
+written_as!(
+    Durability,
+    "\"none\", \"os\", \"fsync\", \"majority\" or a table",
+    text = str::parse::<Durability>,
+    table = |t: Table| {
+        let on = if t.persisted == Persisted::None { 0 } else { t.on };
+        match t.acknowledged_by {
+            Acknowledged::Nodes(n) if on > n => {
+                Err(format!("persisted on {on} nodes but acknowledged by {n}; a node that persists also acknowledges"))
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Durability, E> {
-                text.parse().map_err(E::custom)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Durability, A::Error> {
-                let t = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                let on = if t.persisted == Persisted::None { 0 } else { t.on };
-                if let Acknowledged::Nodes(n) = t.acknowledged_by
-                    && on > n
-                {
-                    return Err(de::Error::custom(format!(
-                        "persisted on {on} nodes but acknowledged by {n}; a node that persists also acknowledges"
-                    )));
-                }
-                Ok(Durability { acknowledged_by: t.acknowledged_by, persisted: t.persisted, on })
-            }
+            acknowledged_by => Ok(Durability { acknowledged_by, persisted: t.persisted, on }),
         }
-        deserializer.deserialize_any(V)
-    }
-}
+    },
+);
 
 impl Serialize for Durability {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -179,34 +167,18 @@ impl JsonSchema for Durability {
     }
 }
 
-impl<'de> Deserialize<'de> for Acknowledged {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl Visitor<'_> for V {
-            type Value = Acknowledged;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of nodes or \"majority\"")
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Acknowledged, E> {
-                u32::try_from(n)
-                    .ok()
-                    .filter(|n| *n > 0)
-                    .map(Acknowledged::Nodes)
-                    .ok_or_else(|| E::custom(format!("{n} is no number of nodes; use 1 or more")))
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Acknowledged, E> {
-                self.visit_i64(i64::try_from(n).unwrap_or(-1))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Acknowledged, E> {
-                match text {
-                    "majority" => Ok(Acknowledged::Majority),
-                    other => Err(E::custom(format!("`{other}` is neither a number of nodes nor \"majority\""))),
-                }
-            }
-        }
-        deserializer.deserialize_any(V)
-    }
-}
+written_as!(
+    Acknowledged,
+    "a number of nodes or \"majority\"",
+    whole = |n| match u32::try_from(n) {
+        Ok(n) if n > 0 => Ok(Acknowledged::Nodes(n)),
+        _ => Err(format!("{n} is no number of nodes; use 1 or more")),
+    },
+    text = |text| match text {
+        "majority" => Ok(Acknowledged::Majority),
+        other => Err(format!("`{other}` is neither a number of nodes nor \"majority\"")),
+    },
+);
 
 impl Serialize for Acknowledged {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

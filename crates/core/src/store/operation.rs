@@ -1,9 +1,11 @@
 //! Operations: what a session is asked to do. One meaning for each name on every store.
 
-use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::Batch;
+use crate::written::names;
 
 /// Number of a collection in the [`Layout`](super::Layout), in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -230,54 +232,34 @@ pub enum OpKind {
     View,
 }
 
+names! { OpKind:
+    Insert "insert", Upsert "upsert", Replace "replace", Append "append", Prepend "prepend", Read "read",
+    Exists "exists", Delete "delete", Touch "touch", Counter "counter", CompareAndSwap "cas", MergePatch "merge",
+    BulkInsert "bulk-insert", BulkUpsert "bulk-upsert", BulkRead "bulk-read", BulkDelete "bulk-delete",
+    Page "page", Prefix "prefix", Scan "scan", View "view",
+}
+
 impl OpKind {
-    /// Every kind, in the order tables show them.
-    pub const ALL: [OpKind; 20] = [
-        OpKind::Insert,
-        OpKind::Upsert,
-        OpKind::Replace,
-        OpKind::Append,
-        OpKind::Prepend,
-        OpKind::Read,
-        OpKind::Exists,
-        OpKind::Delete,
-        OpKind::Touch,
-        OpKind::Counter,
-        OpKind::CompareAndSwap,
-        OpKind::MergePatch,
-        OpKind::BulkInsert,
-        OpKind::BulkUpsert,
-        OpKind::BulkRead,
-        OpKind::BulkDelete,
-        OpKind::Page,
-        OpKind::Prefix,
-        OpKind::Scan,
-        OpKind::View,
+    /// Names that a mix may use: of single operations, whose bulk forms `batch` makes. `update` is another name of `upsert`.
+    pub const IN_MIX: &'static [&'static str] = &[
+        "insert", "upsert", "update", "replace", "append", "prepend", "read", "exists", "delete", "touch", "counter",
+        "cas", "merge", "page", "prefix", "scan", "view",
     ];
 
-    /// The name in study files, tables and results.
-    pub fn name(self) -> &'static str {
+    /// The single operation of this name in a mix.
+    pub fn find(name: &str) -> Option<Self> {
+        let name = Self::IN_MIX.iter().find(|known| **known == name)?;
+        Self::ALL.into_iter().find(|kind| kind.name() == *name).or(Some(Self::Upsert))
+    }
+
+    /// Its bulk form; none where there is none.
+    pub fn bulk(self) -> Option<Self> {
         match self {
-            OpKind::Insert => "insert",
-            OpKind::Upsert => "upsert",
-            OpKind::Replace => "replace",
-            OpKind::Append => "append",
-            OpKind::Prepend => "prepend",
-            OpKind::Read => "read",
-            OpKind::Exists => "exists",
-            OpKind::Delete => "delete",
-            OpKind::Touch => "touch",
-            OpKind::Counter => "counter",
-            OpKind::CompareAndSwap => "cas",
-            OpKind::MergePatch => "merge",
-            OpKind::BulkInsert => "bulk-insert",
-            OpKind::BulkUpsert => "bulk-upsert",
-            OpKind::BulkRead => "bulk-read",
-            OpKind::BulkDelete => "bulk-delete",
-            OpKind::Page => "page",
-            OpKind::Prefix => "prefix",
-            OpKind::Scan => "scan",
-            OpKind::View => "view",
+            Self::Insert => Some(Self::BulkInsert),
+            Self::Upsert => Some(Self::BulkUpsert),
+            Self::Read => Some(Self::BulkRead),
+            Self::Delete => Some(Self::BulkDelete),
+            _ => None,
         }
     }
 
@@ -316,9 +298,30 @@ impl OpKind {
     }
 }
 
-impl fmt::Display for OpKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+impl Serialize for OpKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Reads the name of a single operation, as a mix says it.
+impl<'de> Deserialize<'de> for OpKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::find(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, Self::IN_MIX))
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for OpKind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OpName".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "enum": Self::IN_MIX,
+            "description": "Name of an operation that a mix may hold: a single operation, whose bulk form `batch` makes."
+        })
     }
 }
 

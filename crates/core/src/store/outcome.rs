@@ -1,11 +1,11 @@
 //! How an operation ended.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Token};
+use crate::written::names;
 
 /// Why an operation did not do what was asked. The difference decides who may retry, and what the
 /// ledger may believe.
@@ -25,34 +25,9 @@ pub enum ErrorKind {
     OutcomeUnknown,
 }
 
-impl ErrorKind {
-    /// Every kind, in the order tables show them.
-    pub const ALL: [ErrorKind; 6] = [
-        ErrorKind::Refused,
-        ErrorKind::NotFound,
-        ErrorKind::Conflict,
-        ErrorKind::Temporary,
-        ErrorKind::Failed,
-        ErrorKind::OutcomeUnknown,
-    ];
-
-    /// The name in tables and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Refused => "refused",
-            ErrorKind::NotFound => "not-found",
-            ErrorKind::Conflict => "conflict",
-            ErrorKind::Temporary => "temporary",
-            ErrorKind::Failed => "failed",
-            ErrorKind::OutcomeUnknown => "outcome-unknown",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+names! { ErrorKind:
+    Refused "refused", NotFound "not-found", Conflict "conflict", Temporary "temporary", Failed "failed",
+    OutcomeUnknown "outcome-unknown",
 }
 
 /// A failed operation: its kind and what the store said. Making a *not found* allocates nothing.

@@ -4,7 +4,7 @@ use strsim::damerau_levenshtein;
 
 use super::collections::{Body, Field};
 use super::factors::Database;
-use super::phases::{Draw, MixEntry, OpName, Phase, RateSpec, Streams};
+use super::phases::{Draw, Phase, RateSpec, Streams};
 use super::study::Study;
 use crate::store::OpKind;
 
@@ -101,10 +101,9 @@ impl Checker<'_> {
         }
         if self.study.database == Database::Kept {
             for (position, phase) in self.study.phases.iter().enumerate() {
-                let op = |(name, entry): (&String, &MixEntry)| entry.op.or_else(|| OpName::find(name));
-                let changes =
-                    [OpName::Insert, OpName::Delete, OpName::Append, OpName::Prepend, OpName::Counter, OpName::Touch];
-                if phase.mix.iter().filter_map(op).any(|op| changes.contains(&op)) {
+                use OpKind::{Append, Counter, Delete, Insert, Prepend, Touch};
+                let changes = [Insert, Delete, Append, Prepend, Counter, Touch];
+                if phase.mix.iter().any(|(name, entry)| entry.single(name).is_some_and(|op| changes.contains(&op))) {
                     self.say(
                         &["phases", &position.to_string(), "mix"],
                         "with database = \"kept\" another trial measures what this phase leaves: it may read, upsert, \
@@ -240,8 +239,8 @@ impl Checker<'_> {
 
     fn phase(&mut self, position: usize, phase: &Phase) {
         let position = position.to_string();
-        let at = |key: &'static str| ["phases".to_owned(), position.clone(), key.to_owned()];
-        let mut say = |key: &'static str, message: String| {
+        let at = |key: &str| ["phases".to_owned(), position.clone(), key.to_owned()];
+        let mut say = |key: &str, message: String| {
             self.problems.push(Problem { path: at(key).to_vec(), message });
         };
         if phase.name.is_empty() || phase.name.chars().any(|c| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
@@ -252,18 +251,15 @@ impl Checker<'_> {
             say("name", format!("two phases are called `{}`; results could not tell them apart", phase.name));
         }
         let copies = phase.copy.is_some();
-        match (phase.loads(), phase.mix.is_empty()) {
-            // What a copy may hold is checked with the copies.
-            _ if copies => {}
-            (true, false) => say("mix", "a phase either loads or runs a mix; make two phases".into()),
-            (false, true) if !phase.rests() => say(
-                "name",
-                format!(
-                    "the phase `{}` needs `load`, `mix`, `copy`, or one of `settle`, `compact` and `restart`",
-                    phase.name
-                ),
-            ),
-            _ => {}
+        if phase.kind().is_none() {
+            let message = format!(
+                "the phase `{}` needs `load`, `mix`, `copy`, or one of `settle`, `compact` and `restart`",
+                phase.name
+            );
+            say("name", message);
+        }
+        for (key, why) in super::kinds::unfit(phase) {
+            say(key, why);
         }
         for (key, value, most) in [
             ("workers", phase.workers, 1_024),
@@ -281,9 +277,6 @@ impl Checker<'_> {
         if phase.batch.is_some_and(|b| b == 0 || b > 1_000_000) {
             say("batch", "use 1 to 1,000,000 documents".into());
         }
-        if phase.batch.is_some() && !phase.loads() && !copies {
-            say("batch", "`batch` here is for loads; in a mix write { op = \"insert\", batch = 100 }".into());
-        }
         if phase.timeout.0.is_zero() {
             say("timeout", "a timeout of 0 gives up everything; use more".into());
         }
@@ -299,30 +292,7 @@ impl Checker<'_> {
         if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
             say("ledger", "a share is above 0 and at most 1".into());
         }
-        if phase.loads() && !copies {
-            for (key, given) in [
-                ("duration", phase.duration.is_some()),
-                ("operations", phase.operations.is_some()),
-                ("think", phase.think.is_some()),
-                ("ledger", phase.ledger.is_kept()),
-            ] {
-                if given {
-                    say(key, format!("`{key}` has no meaning for a load, which writes every document once"));
-                }
-            }
-        } else if phase.rests() {
-            for (key, given) in [
-                ("duration", phase.duration.is_some()),
-                ("operations", phase.operations.is_some()),
-                ("rate", phase.rate.is_some()),
-                ("ledger", phase.ledger.is_kept()),
-                ("faults", !phase.faults.is_empty() || phase.random_faults.is_some()),
-            ] {
-                if given {
-                    say(key, format!("`{key}` has no meaning for a phase that sends nothing; add a `mix`"));
-                }
-            }
-        } else if !copies {
+        if !phase.loads() && !phase.rests() && !copies {
             match (phase.duration, phase.operations) {
                 (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
                 (None, None) => say("name", format!("the phase `{}` needs `duration` or `operations`", phase.name)),
@@ -360,15 +330,14 @@ impl Checker<'_> {
         let study = self.study;
         let entry = &phase.mix[label];
         let at = ["phases", position, "mix", label];
-        let Some(op) = entry.op.or_else(|| OpName::find(label)) else {
-            let names = OpName::ALL.iter().map(|(name, _)| *name);
-            let message = match did_you_mean(label, names) {
+        if entry.single(label).is_none() {
+            let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
                 Some(name) => format!("`{label}` is no operation; did you mean `{name}`?"),
                 None => format!("`{label}` is no operation; say which it is: {label} = {{ op = \"read\", … }}"),
             };
             return self.say(&at, message);
-        };
-        let Some(kind) = op.kind(entry.batch.is_some()) else {
+        }
+        let Some(kind) = entry.kind(label) else {
             return self.say(&at, "this operation has no bulk form; remove `batch`");
         };
         let Some(collection) = collection_of(study, phase, label) else {
@@ -388,11 +357,6 @@ impl Checker<'_> {
             _ => None,
         };
         if let Some(body) = needs.filter(|b| *b != c.body) {
-            let body = match body {
-                Body::Json => "json",
-                Body::Bytes => "bytes",
-                Body::Counter => "counter",
-            };
             self.say(&at, format!("`{kind}` works on collections with body = \"{body}\"; `{collection}` is another"));
         }
         if matches!(kind, OpKind::Insert | OpKind::BulkInsert) && (c.from.is_some() || c.per.is_some()) {
@@ -482,6 +446,16 @@ impl Checker<'_> {
 fn ledger_follows(kind: OpKind) -> bool {
     use OpKind::{BulkDelete, BulkInsert, BulkUpsert, CompareAndSwap, Delete, Insert, Replace, Upsert};
     matches!(kind, Insert | BulkInsert | Upsert | BulkUpsert | Replace | CompareAndSwap | Delete | BulkDelete)
+}
+
+/// Whether phases of a study do one of these operations to a collection, single or in bulk.
+pub fn does(study: &Study, phases: &[Phase], ops: &[OpKind], collection: &str) -> bool {
+    phases.iter().any(|phase| {
+        phase.mix.iter().any(|(label, entry)| {
+            entry.single(label).is_some_and(|op| ops.contains(&op))
+                && collection_of(study, phase, label) == Some(collection)
+        })
+    })
 }
 
 /// The collection that an entry of a mix works on, if it can be told.

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Visitor};
+use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::existing::ExistingDocuments;
 use super::popularity::Popularity;
-use crate::units::{ByteSize, Count, Range};
+use crate::units::{ByteSize, Count, Range, UnitError};
+use crate::written::{is_default, names, written_as};
 
 /// One collection of documents (a table, bucket collection, partition or key prefix of the store).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -53,6 +53,7 @@ pub struct Collection {
     pub from: Option<PathBuf>,
     /// Documents that are in the store already, put there by somebody else. Such a study only reads.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<super::existing::ExistingWire>"))]
     pub existing: Option<ExistingDocuments>,
     /// `existing`: how many keys are sampled from the store; default 100,000.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,10 +62,6 @@ pub struct Collection {
     /// and counted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bad_lines: BadLines,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// What a document of a collection is.
@@ -81,16 +78,7 @@ pub enum Body {
     Counter,
 }
 
-impl Body {
-    /// Its name in a study, and in the marks of most stores.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Bytes => "bytes",
-            Self::Counter => "counter",
-        }
-    }
-}
+names! { Body: Json "json", Bytes "bytes", Counter "counter" }
 
 /// What to do with a line of the user's file that is not a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -158,53 +146,40 @@ enum SizeWire {
     Table(SizeTable),
 }
 
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = Size;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(
-                    "a size (\"2KiB\"), a range ([\"1KiB\", \"4KiB\"]), { lognormal = … } or { like = \"file\" }",
-                )
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                text.parse().map(|s| Size::Uniform(Range::exactly(s))).map_err(E::custom)
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Size, E> {
-                let n = u64::try_from(n).map_err(|_| E::custom(format!("{n} is no size")))?;
-                Ok(Size::Uniform(Range::exactly(ByteSize(n))))
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Size, E> {
-                Ok(Size::Uniform(Range::exactly(ByteSize(n))))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<Size, A::Error> {
-                Range::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Size::Uniform)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Size, A::Error> {
-                let table = SizeTable::deserialize(MapAccessDeserializer::new(map))?;
-                match (table.lognormal, table.like) {
-                    (Some(l), None) => {
-                        if !(l.sigma.is_finite() && l.sigma >= 0.0 && l.sigma <= 5.0) {
-                            return Err(de::Error::custom(format!("sigma is {}; use 0 to 5", l.sigma)));
-                        }
-                        let (min, max) = (l.min.unwrap_or(ByteSize(64)), l.max.unwrap_or(ByteSize(16 << 20)));
-                        if !(min <= l.median && l.median <= max) {
-                            return Err(de::Error::custom(format!(
-                                "the median {} is outside {min} to {max}; set `min` and `max` around it",
-                                l.median
-                            )));
-                        }
-                        Ok(Size::Lognormal { median: l.median, sigma: l.sigma, min, max })
-                    }
-                    (None, Some(path)) => Ok(Size::Like(path)),
-                    _ => Err(de::Error::custom("a size table holds exactly one of `lognormal` and `like`")),
+impl Size {
+    fn exactly(bytes: ByteSize) -> Self {
+        Self::Uniform(Range::exactly(bytes))
+    }
+
+    fn of_table(table: SizeTable) -> Result<Self, String> {
+        match (table.lognormal, table.like) {
+            (Some(l), None) => {
+                if !(l.sigma.is_finite() && l.sigma >= 0.0 && l.sigma <= 5.0) {
+                    return Err(format!("sigma is {}; use 0 to 5", l.sigma));
                 }
+                let (min, max) = (l.min.unwrap_or(ByteSize(64)), l.max.unwrap_or(ByteSize(16 << 20)));
+                if !(min <= l.median && l.median <= max) {
+                    return Err(format!(
+                        "the median {} is outside {min} to {max}; set `min` and `max` around it",
+                        l.median
+                    ));
+                }
+                Ok(Self::Lognormal { median: l.median, sigma: l.sigma, min, max })
             }
+            (None, Some(path)) => Ok(Self::Like(path)),
+            _ => Err("a size table holds exactly one of `lognormal` and `like`".into()),
         }
-        deserializer.deserialize_any(V)
     }
 }
+
+written_as!(
+    Size,
+    "a size (\"2KiB\"), a range ([\"1KiB\", \"4KiB\"]), { lognormal = … } or { like = \"file\" }",
+    text = |text| text.parse().map(Size::exactly).map_err(|e: UnitError| e),
+    whole = |n| Ok::<_, String>(Size::exactly(ByteSize(n))),
+    list = |range| Ok::<_, String>(Size::Uniform(range)),
+    table = Size::of_table,
+);
 
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -274,43 +249,25 @@ enum FanOutWire {
     Table(BinsTable),
 }
 
-impl<'de> Deserialize<'de> for FanOut {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = FanOut;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a number of children, a range [least, greatest] or { bins = […], total = … }")
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<FanOut, E> {
-                let n = u64::try_from(n).map_err(|_| E::custom(format!("{n} is no number of children")))?;
-                self.visit_u64(n)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<FanOut, E> {
-                Ok(FanOut::Uniform(Range::exactly(n)))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<FanOut, A::Error> {
-                Range::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(FanOut::Uniform)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FanOut, A::Error> {
-                let table = BinsTable::deserialize(MapAccessDeserializer::new(map))?;
-                let bins = table
-                    .bins
-                    .iter()
-                    .map(|row| match row[..] {
-                        [n, parents] => Ok(Bin { least: n, below: n.saturating_add(1), parents }),
-                        [least, below, parents] if least < below => Ok(Bin { least, below, parents }),
-                        _ => Err(de::Error::custom(format!(
-                            "the bin {row:?} is neither [children, parents] nor [least, below, parents]"
-                        ))),
-                    })
-                    .collect::<Result<_, A::Error>>()?;
-                Ok(FanOut::Bins { bins, total: table.total.map(|t| t.0) })
-            }
-        }
-        deserializer.deserialize_any(V)
+impl FanOut {
+    fn of_table(table: BinsTable) -> Result<Self, String> {
+        let bin = |row: Vec<u64>| match row[..] {
+            [n, parents] => Ok(Bin { least: n, below: n.saturating_add(1), parents }),
+            [least, below, parents] if least < below => Ok(Bin { least, below, parents }),
+            _ => Err(format!("the bin {row:?} is neither [children, parents] nor [least, below, parents]")),
+        };
+        let bins = table.bins.into_iter().map(bin).collect::<Result<_, _>>()?;
+        Ok(Self::Bins { bins, total: table.total.map(|t| t.0) })
     }
 }
+
+written_as!(
+    FanOut,
+    "a number of children, a range [least, greatest] or { bins = […], total = … }",
+    whole = |n| Ok::<_, String>(FanOut::Uniform(Range::exactly(n))),
+    list = |range| Ok::<_, String>(FanOut::Uniform(range)),
+    table = FanOut::of_table,
+);
 
 impl Serialize for FanOut {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -476,33 +433,19 @@ enum TextLength {
     Bytes(Range<ByteSize>),
 }
 
-impl<'de> Deserialize<'de> for TextLength {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = TextLength;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("\"fill\", a size (\"200B\") or a range of sizes")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<TextLength, E> {
-                if text == "fill" {
-                    return Ok(TextLength::Fill);
-                }
-                text.parse()
-                    .map(|s| TextLength::Bytes(Range::exactly(s)))
-                    .map_err(|e| E::custom(format!("{e}; or \"fill\" for the rest of the document")))
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<TextLength, E> {
-                let n = u64::try_from(n).map_err(|_| E::custom(format!("{n} is no size")))?;
-                Ok(TextLength::Bytes(Range::exactly(ByteSize(n))))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<TextLength, A::Error> {
-                Range::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(TextLength::Bytes)
-            }
-        }
-        deserializer.deserialize_any(V)
-    }
-}
+written_as!(
+    TextLength,
+    "\"fill\", a size (\"200B\") or a range of sizes",
+    text = |text| match text {
+        "fill" => Ok(TextLength::Fill),
+        size => size
+            .parse()
+            .map(|s| TextLength::Bytes(Range::exactly(s)))
+            .map_err(|e: UnitError| format!("{e}; or \"fill\" for the rest of the document")),
+    },
+    whole = |n| Ok::<_, String>(TextLength::Bytes(Range::exactly(ByteSize(n)))),
+    list = |range| Ok::<_, String>(TextLength::Bytes(range)),
+);
 
 impl Serialize for TextLength {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -527,32 +470,23 @@ impl JsonSchema for TextLength {
 /// `["a", "b"]` (equally likely) or `{ a = 3, b = 1 }` (weights).
 struct Choices(IndexMap<String, f64>);
 
-impl<'de> Deserialize<'de> for Choices {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = Choices;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a list of texts or a table of texts and weights")
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Choices, A::Error> {
-                let mut all = IndexMap::new();
-                while let Some(text) = seq.next_element::<String>()? {
-                    *all.entry(text).or_insert(0.0) += 1.0;
-                }
-                Ok(Choices(all))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Choices, A::Error> {
-                IndexMap::deserialize(MapAccessDeserializer::new(map)).map(Choices)
-            }
-        }
-        let choices = deserializer.deserialize_any(V)?;
-        if choices.0.is_empty() || choices.0.values().any(|w| !(w.is_finite() && *w > 0.0)) {
-            return Err(de::Error::custom("a choice needs at least one text, each with a weight above 0"));
-        }
-        Ok(choices)
+impl Choices {
+    fn checked(self) -> Result<Self, String> {
+        let fits = !self.0.is_empty() && self.0.values().all(|w| w.is_finite() && *w > 0.0);
+        fits.then_some(self).ok_or("a choice needs at least one text, each with a weight above 0".into())
     }
 }
+
+written_as!(
+    Choices,
+    "a list of texts or a table of texts and weights",
+    list = |texts: Vec<String>| {
+        let mut all = IndexMap::new();
+        texts.into_iter().for_each(|text| *all.entry(text).or_insert(0.0) += 1.0);
+        Choices(all).checked()
+    },
+    table = |weights| Choices(weights).checked(),
+);
 
 impl Serialize for Choices {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -697,24 +631,12 @@ impl Field {
     }
 }
 
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = Field;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a template (\"{user}\") or a table with a kind ({ words = 2 })")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Field, E> {
-                Ok(Field::Template(text.to_owned()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Field, A::Error> {
-                FieldTable::deserialize(MapAccessDeserializer::new(map))?.into_field().map_err(de::Error::custom)
-            }
-        }
-        deserializer.deserialize_any(V)
-    }
-}
+written_as!(
+    Field,
+    "a template (\"{user}\") or a table with a kind ({ words = 2 })",
+    text = |text: &str| Ok::<_, String>(Field::Template(text.to_owned())),
+    table = FieldTable::into_field,
+);
 
 impl Serialize for Field {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

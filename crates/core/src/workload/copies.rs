@@ -79,78 +79,21 @@ impl Phase {
     }
 }
 
-/// What is wrong with phases that copy, and with keys of theirs in others.
+/// What is wrong with phases that copy.
 pub(super) fn check(study: &Study) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (position, phase) in study.phases.iter().enumerate() {
+    for (position, phase) in study.phases.iter().enumerate().filter(|(_, phase)| phase.copy.is_some()) {
         let position = position.to_string();
         let mut say = |key: &str, message: String| {
             let path = ["phases", position.as_str(), key].map(str::to_owned).to_vec();
             problems.push(Problem { path, message });
         };
-        match phase.copy {
-            Some(direction) => copy(study, phase, direction, &mut say),
-            None => {
-                let given = [("tasks", phase.tasks.is_some()), ("parts", phase.parts.is_some())];
-                for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-                    say(key, format!("`{key}` is of phases that copy; add copy = \"in\" or \"out\", or remove it"));
-                }
-                if phase.view.is_some() {
-                    let remedy = "`view` here is of phases that copy; in a mix write { op = \"view\", view = \"…\" }";
-                    say("view", remedy.to_owned());
-                }
-            }
-        }
+        copy(study, phase, &mut say);
     }
     problems
 }
 
-fn copy(study: &Study, phase: &Phase, direction: CopyDirection, say: &mut dyn FnMut(&str, String)) {
-    let usual = Phase::named("");
-    for (key, given) in [("load", !phase.load.is_empty()), ("mix", !phase.mix.is_empty())] {
-        if given {
-            say(key, "a phase either copies, or loads, or runs a mix; make two phases".to_owned());
-        }
-    }
-    for (key, given) in [("workers", phase.workers != usual.workers), ("connections", phase.connections != 1)] {
-        if given {
-            say(key, format!("the threads of a copy are its `tasks`, each with one connection; remove `{key}`"));
-        }
-    }
-    for (key, given) in [
-        ("rate", phase.rate.is_some()),
-        ("arrival", phase.arrival != usual.arrival),
-        ("pacing", phase.pacing != usual.pacing),
-        ("think", phase.think.is_some()),
-        ("duration", phase.duration.is_some()),
-        ("operations", phase.operations.is_some()),
-        ("popularity", phase.popularity != usual.popularity),
-        ("streams", phase.streams != usual.streams),
-        ("consistency", phase.consistency.is_some()),
-        ("retry", phase.retry != usual.retry),
-        ("on_disconnect", phase.on_disconnect != usual.on_disconnect),
-        ("drain", phase.drain != usual.drain),
-        ("check", phase.check.to_bits() != usual.check.to_bits()),
-        ("ledger", phase.ledger.is_kept()),
-    ] {
-        if given {
-            say(key, format!("`{key}` has no meaning for a copy, which moves every document once; remove it"));
-        }
-    }
-    let only = |other: CopyDirection| format!("goes only with copy = \"{other}\"; remove it");
-    if direction == CopyDirection::Out {
-        for (key, given) in [
-            ("batch", phase.batch.is_some()),
-            ("durability", phase.durability.is_some()),
-            ("in_flight", phase.in_flight != usual.in_flight),
-        ] {
-            if given {
-                say(key, format!("`{key}` is of writing into a store and {}", only(CopyDirection::In)));
-            }
-        }
-    } else if phase.view.is_some() {
-        say("view", format!("a view is read: it {}", only(CopyDirection::Out)));
-    }
+fn copy(study: &Study, phase: &Phase, say: &mut dyn FnMut(&str, String)) {
     if phase.tasks.is_some_and(|n| n == 0 || n > MOST_TASKS) {
         say("tasks", "use 1 to 1,024 tasks".to_owned());
     }

@@ -1,17 +1,13 @@
 //! Collections of documents that are in the store already, put there by somebody else: only read.
 
-use std::fmt;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::check::{Problem, collection_of};
-use super::phases::OpName;
 use super::study::Study;
 use crate::units::Count;
+use crate::written::written_as;
 
 /// Keys that are sampled where the study does not say.
 pub const DEFAULT_SAMPLE: Count = Count(100_000);
@@ -20,36 +16,27 @@ const MOST_SAMPLED: u64 = 10_000_000;
 
 /// Where the store keeps documents of somebody else. Written as the name of their table, bucket,
 /// database, collection or key prefix, or as a table: `{ name = "orders", key = "id", body = "doc" }`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(with = "ExistingWire"))]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct ExistingDocuments {
     /// What the store calls them.
     pub name: String,
     /// The field or column that holds the key, in stores where that is not fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The field or column that holds the document, in stores where that is not fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-struct ExistingTable {
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    body: Option<String>,
 }
 
 #[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
-enum ExistingWire {
+pub(super) enum ExistingWire {
     Name(String),
-    Table(ExistingTable),
+    Table(ExistingDocuments),
 }
 
 impl ExistingDocuments {
@@ -65,35 +52,19 @@ impl From<&ExistingDocuments> for crate::store::Existing {
     }
 }
 
-impl<'de> Deserialize<'de> for ExistingDocuments {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = ExistingDocuments;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "what the store calls the documents (\"orders\") or { name = \"orders\", key = \"id\", body = \"doc\" }",
-                )
-            }
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<ExistingDocuments, E> {
-                Ok(ExistingDocuments::named(name))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ExistingDocuments, A::Error> {
-                let ExistingTable { name, key, body } = ExistingTable::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(ExistingDocuments { name, key, body })
-            }
-        }
-        deserializer.deserialize_any(V)
-    }
-}
+written_as!(
+    ExistingDocuments,
+    "what the store calls the documents (\"orders\") or { name = \"orders\", key = \"id\", body = \"doc\" }",
+    text = |name| Ok::<_, String>(ExistingDocuments::named(name)),
+    fields = ExistingDocuments::deserialize,
+);
 
 impl Serialize for ExistingDocuments {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { name, key, body } = self.clone();
-        if key.is_none() && body.is_none() {
-            return serializer.serialize_str(&name);
+        if self.key.is_none() && self.body.is_none() {
+            return serializer.serialize_str(&self.name);
         }
-        ExistingTable { name, key, body }.serialize(serializer)
+        Self::serialize(self, serializer)
     }
 }
 
@@ -175,8 +146,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             say(at("ledger"), format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
         }
         for (label, entry) in &phase.mix {
-            let kind = entry.op.or_else(|| OpName::find(label)).and_then(|op| op.kind(entry.batch.is_some()));
-            if let Some(kind) = kind.filter(|kind| kind.writes()) {
+            if let Some(kind) = entry.kind(label).filter(|kind| kind.writes()) {
                 let path = at("mix").into_iter().chain([label.clone()]).collect();
                 let on = collection_of(study, phase, label).map(|c| format!(" in `{c}`")).unwrap_or_default();
                 let does = if kind.name() == label { String::new() } else { format!(", which does {kind}") };

@@ -13,6 +13,7 @@ use super::phases::Phase;
 use super::study::Study;
 use crate::keys::mix64;
 use crate::units::{ByteSize, Count, Span};
+use crate::written::{is_default, names};
 
 /// Something that is done to a store's server, or to the link to it, while a phase runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -90,10 +91,6 @@ pub struct Fault {
     pub command: Option<String>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// What is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -124,42 +121,15 @@ pub enum FaultKind {
     Run,
 }
 
-impl FaultKind {
-    /// Every kind.
-    pub const ALL: [Self; 11] = [
-        Self::Kill,
-        Self::Restart,
-        Self::RollingRestart,
-        Self::Pause,
-        Self::PowerCut,
-        Self::DiskFull,
-        Self::Limit,
-        Self::Link,
-        Self::Reset,
-        Self::Partition,
-        Self::Run,
-    ];
+names! { FaultKind:
+    Kill "kill", Restart "restart", RollingRestart "rolling-restart", Pause "pause", PowerCut "power-cut",
+    DiskFull "disk-full", Limit "limit", Link "link", Reset "reset", Partition "partition", Run "run",
+}
 
+impl FaultKind {
     /// Whether the store may not answer meanwhile, by plan.
     pub fn silences(self) -> bool {
         !matches!(self, Self::Limit)
-    }
-
-    /// The name in studies and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Restart => "restart",
-            Self::RollingRestart => "rolling-restart",
-            Self::Pause => "pause",
-            Self::PowerCut => "power-cut",
-            Self::DiskFull => "disk-full",
-            Self::Limit => "limit",
-            Self::Link => "link",
-            Self::Reset => "reset",
-            Self::Partition => "partition",
-            Self::Run => "run",
-        }
     }
 
     /// Whether it is done to the disk, which is made for it then.

@@ -4,12 +4,12 @@ use std::fmt;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::check::no_such;
 use super::study::Study;
 use crate::units::Span;
+use crate::written::written_as;
 
 /// The most of a time or of a share of errors. Written `"200ms"`, `0.001` or `"0.1%"`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -24,36 +24,18 @@ pub enum Limit {
     Percent(Percent),
 }
 
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl Visitor<'_> for V {
-            type Value = Limit;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time such as \"200ms\", or a share such as 0.001 or \"0.1%\"")
-            }
-            fn visit_f64<E: de::Error>(self, share: f64) -> Result<Limit, E> {
-                Ok(Limit::Share(share))
-            }
-            fn visit_i64<E: de::Error>(self, share: i64) -> Result<Limit, E> {
-                Ok(Limit::Share(share as f64))
-            }
-            fn visit_u64<E: de::Error>(self, share: u64) -> Result<Limit, E> {
-                Ok(Limit::Share(share as f64))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Limit, E> {
-                if text.trim_end().ends_with('%') {
-                    return Percent::try_from(text.to_owned()).map(Limit::Percent).map_err(E::custom);
-                }
-                let wrong = |_| {
-                    E::custom(format!("`{text}` is no limit; write a time as \"200ms\", a share as 0.001 or \"0.1%\""))
-                };
-                text.parse().map(Limit::Time).map_err(wrong)
-            }
+written_as!(
+    Limit,
+    "a time such as \"200ms\", or a share such as 0.001 or \"0.1%\"",
+    number = |share| Ok::<_, String>(Limit::Share(share)),
+    text = |text: &str| {
+        if text.trim_end().ends_with('%') {
+            return Percent::try_from(text.to_owned()).map(Limit::Percent);
         }
-        deserializer.deserialize_any(V)
-    }
-}
+        let wrong = |_| format!("`{text}` is no limit; write a time as \"200ms\", a share as 0.001 or \"0.1%\"");
+        text.parse().map(Limit::Time).map_err(wrong)
+    },
+);
 
 /// A share written in percent: `"0.1%"`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

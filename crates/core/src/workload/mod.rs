@@ -9,6 +9,7 @@ mod existing;
 mod factors;
 mod faults;
 mod hosts;
+mod kinds;
 mod limits;
 mod load;
 mod phases;
@@ -17,7 +18,7 @@ mod presets;
 mod servers;
 mod study;
 
-pub use check::{Problem, collection_of, did_you_mean};
+pub use check::{Problem, collection_of, did_you_mean, does};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
@@ -26,11 +27,11 @@ pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_name, short_names, shown_level};
 pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use hosts::{at_host, leaves_host_open};
+pub use kinds::PhaseKind;
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;
 pub use phases::{
-    ArrivalSpec, Draw, LedgerSample, LedgerSpec, MixEntry, OnDisconnect, OpName, Pacing, Phase, RateSpec, Retry,
-    Streams,
+    ArrivalSpec, Draw, LedgerSample, LedgerSpec, MixEntry, OnDisconnect, Pacing, Phase, RateSpec, Retry, Streams,
 };
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};

@@ -1,20 +1,20 @@
 //! Phases: what is done to the documents, how fast, and under which promises.
 
-use std::fmt;
-
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Visitor};
+use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::copies::CopyDirection;
 use super::faults::{Fault, RandomFaults};
+use super::kinds::PhaseKind;
 use super::popularity::Popularity;
 use super::servers::RestartSpec;
+use crate::schedule::Rate;
 use crate::store::{Durability, OpKind, ReadConsistency};
 use crate::units::{ByteSize, Count, Span};
+use crate::written::{is_default, written_as};
 
 /// One phase. It loads collections, runs a mix of operations, copies a collection, or has the store restart, rest or compact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,7 @@ pub struct Phase {
     pub load: Vec<String>,
     /// Operations by weight: `{ read = 50, update = { op = "upsert", weight = 50 } }`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, MixWire>"))]
     pub mix: IndexMap<String, MixEntry>,
     /// Copies a collection in bulk: `"in"` from files into the store, `"out"` from the store into files.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,10 +132,6 @@ pub struct Phase {
     pub settle: Option<Span>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 fn one() -> u32 {
     1
 }
@@ -192,10 +189,20 @@ impl Phase {
         }
     }
 
+    /// The schedule of its rate; none in closed loop.
+    pub fn scheduled(&self) -> Option<Rate> {
+        self.rate.as_ref().map(|rate| match rate {
+            RateSpec::Constant(per_s) => Rate::Constant(*per_s),
+            RateSpec::Ramp(from, to) => {
+                Rate::Ramp { from: *from, to: *to, over_ns: self.duration.unwrap_or_default().ns() }
+            }
+            RateSpec::Steps { steps, each } => Rate::Steps(steps.iter().map(|r| (each.ns(), *r)).collect()),
+        })
+    }
+
     /// Whether it sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
     pub fn rests(&self) -> bool {
-        let asks = !self.load.is_empty() || !self.mix.is_empty() || self.copy.is_some();
-        !asks && (self.settle.is_some() || self.compact || self.restart.is_some())
+        self.kind() == Some(PhaseKind::Rest)
     }
 
     /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.
@@ -357,59 +364,39 @@ struct RateTable {
     each: Option<Span>,
 }
 
-impl<'de> Deserialize<'de> for RateSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        fn positive<E: de::Error>(rate: f64) -> Result<f64, E> {
-            if rate.is_finite() && (0.0..=1e8).contains(&rate) {
-                Ok(rate)
-            } else {
-                Err(E::custom(format!("a rate of {rate} per second; use a number above 0, up to 1e8")))
-            }
+fn checked_rate(rate: f64) -> Result<f64, String> {
+    let fits = rate.is_finite() && (0.0..=1e8).contains(&rate);
+    fits.then_some(rate).ok_or_else(|| format!("a rate of {rate} per second; use a number above 0, up to 1e8"))
+}
+
+impl RateSpec {
+    fn constant(rate: f64) -> Result<Self, String> {
+        if rate <= 0.0 {
+            return Err(format!("a rate of {rate} per second never sends anything; use more than 0"));
         }
-        impl<'de> Visitor<'de> for V {
-            type Value = RateSpec;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "operations per second (250), { ramp = [100, 1000] } or { steps = [100, 200], each = \"10s\" }",
-                )
+        checked_rate(rate).map(Self::Constant)
+    }
+
+    fn of_table(t: RateTable) -> Result<Self, String> {
+        match (t.ramp, t.steps, t.each) {
+            (Some((from, to)), None, None) if from + to > 0.0 => Ok(Self::Ramp(checked_rate(from)?, checked_rate(to)?)),
+            (None, Some(steps), Some(each)) if steps.iter().any(|r| *r > 0.0) && !each.0.is_zero() => {
+                steps.iter().try_for_each(|r| checked_rate(*r).map(drop))?;
+                Ok(Self::Steps { steps, each })
             }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<RateSpec, E> {
-                self.visit_f64(n as f64)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<RateSpec, E> {
-                self.visit_f64(n as f64)
-            }
-            fn visit_f64<E: de::Error>(self, n: f64) -> Result<RateSpec, E> {
-                if n <= 0.0 {
-                    return Err(E::custom(format!("a rate of {n} per second never sends anything; use more than 0")));
-                }
-                positive(n).map(RateSpec::Constant)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<RateSpec, E> {
-                let count: Count = text.parse().map_err(E::custom)?;
-                self.visit_f64(count.0 as f64)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RateSpec, A::Error> {
-                let t = RateTable::deserialize(MapAccessDeserializer::new(map))?;
-                match (t.ramp, t.steps, t.each) {
-                    (Some((from, to)), None, None) if from + to > 0.0 => {
-                        Ok(RateSpec::Ramp(positive(from)?, positive(to)?))
-                    }
-                    (None, Some(steps), Some(each)) if steps.iter().any(|r| *r > 0.0) && !each.0.is_zero() => {
-                        steps.iter().try_for_each(|r| positive(*r).map(drop))?;
-                        Ok(RateSpec::Steps { steps, each })
-                    }
-                    (None, Some(_), None) => Err(de::Error::custom("`steps` needs `each`, the length of one step")),
-                    _ => Err(de::Error::custom(
-                        "write { ramp = [from, to] } or { steps = [rates], each = \"10s\" }, with a rate above 0",
-                    )),
-                }
-            }
+            (None, Some(_), None) => Err("`steps` needs `each`, the length of one step".into()),
+            _ => Err("write { ramp = [from, to] } or { steps = [rates], each = \"10s\" }, with a rate above 0".into()),
         }
-        deserializer.deserialize_any(V)
     }
 }
+
+written_as!(
+    RateSpec,
+    "operations per second (250), { ramp = [100, 1000] } or { steps = [100, 200], each = \"10s\" }",
+    number = RateSpec::constant,
+    text = |text| text.parse::<Count>().map_err(|e| e.to_string()).and_then(|n| RateSpec::constant(n.0 as f64)),
+    table = RateSpec::of_table,
+);
 
 impl Serialize for RateSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -434,41 +421,69 @@ impl JsonSchema for RateSpec {
 }
 
 /// One kind of operation in a mix. Written as its weight, or as a table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(with = "MixWire"))]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct MixEntry {
     /// The operation; the entry's own name when it is left out.
-    pub op: Option<OpName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub op: Option<OpKind>,
     /// How often, relative to the others; default 1.
+    #[serde(default = "weight_one")]
     pub weight: f64,
     /// The collection; default: the phase's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
     /// `page`: the indexed field; `view`: the field that is the key of the view. The value asked for is
     /// that of a document drawn by popularity.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
     pub field: Option<String>,
-    /// Whether documents are drawn, or parents that have any; default: documents.
+    /// For collections with `per`: whether documents are drawn, or parents that have any; default: documents.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub draw: Draw,
     /// `page`, `prefix`, `scan`, `view`: at most so many documents; default 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Makes it the bulk form of so many documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
     /// `prefix`: the key is cut before this placeholder of the key template; default: the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub upto: Option<String>,
     /// `append`, `prepend`: bytes added; default 16 B.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<ByteSize>,
     /// `counter`: what is added; default 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delta: Option<i64>,
     /// `touch`: how long the document lives from then on; default 1 h.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Span>,
     /// `view`: `design/view`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
     /// `view`: the keys asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<serde_json::Value>>,
     /// `view`: the first key asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<serde_json::Value>,
     /// `view`: the last key asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<serde_json::Value>,
+}
+
+fn weight_one() -> f64 {
+    1.0
+}
+
+#[cfg(feature = "schema")]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum MixWire {
+    Weight(f64),
+    Table(Box<MixEntry>),
 }
 
 impl MixEntry {
@@ -492,216 +507,41 @@ impl MixEntry {
             end: None,
         }
     }
-}
 
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-struct MixTable {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    op: Option<OpName>,
-    #[serde(default = "weight_one")]
-    weight: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    collection: Option<String>,
-    /// `page`: the indexed field; `view`: the field that is the view's key.
-    #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
-    field: Option<String>,
-    /// For collections with `per`: whether documents are drawn, or parents that have any.
-    #[serde(default, skip_serializing_if = "is_default")]
-    draw: Draw,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    upto: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size: Option<ByteSize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delta: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiry: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    view: Option<String>,
-    /// `view`: the keys asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keys: Option<Vec<serde_json::Value>>,
-    /// `view`: the first key asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<serde_json::Value>,
-    /// `view`: the last key asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end: Option<serde_json::Value>,
-}
+    /// The single operation of an entry of this name, whose bulk form `batch` makes.
+    pub fn single(&self, name: &str) -> Option<OpKind> {
+        self.op.or_else(|| OpKind::find(name))
+    }
 
-fn weight_one() -> f64 {
-    1.0
-}
+    /// What an entry of this name does, in bulk or not; none where it is no operation, or one that has no bulk form.
+    pub fn kind(&self, name: &str) -> Option<OpKind> {
+        let single = self.single(name)?;
+        if self.batch.is_some() { single.bulk() } else { Some(single) }
+    }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum MixWire {
-    Weight(f64),
-    Table(Box<MixTable>),
-}
+    fn checked(self) -> Result<Self, String> {
+        let fits = self.weight.is_finite() && self.weight > 0.0;
+        let wrong = format!("a weight of {}; use a number above 0, or leave the operation out", self.weight);
+        fits.then_some(self).ok_or(wrong)
+    }
 
-fn checked_weight<E: de::Error>(weight: f64) -> Result<f64, E> {
-    if weight.is_finite() && weight > 0.0 {
-        Ok(weight)
-    } else {
-        Err(E::custom(format!("a weight of {weight}; use a number above 0, or leave the operation out")))
+    fn of_fields<'de, D: Deserializer<'de>>(fields: D) -> Result<Self, D::Error> {
+        Self::deserialize(fields)?.checked().map_err(de::Error::custom)
     }
 }
 
-impl<'de> Deserialize<'de> for MixEntry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = MixEntry;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a weight (50) or a table ({ op = \"read\", weight = 50 })")
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<MixEntry, E> {
-                self.visit_f64(n as f64)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<MixEntry, E> {
-                self.visit_f64(n as f64)
-            }
-            fn visit_f64<E: de::Error>(self, n: f64) -> Result<MixEntry, E> {
-                checked_weight(n).map(MixEntry::weighing)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MixEntry, A::Error> {
-                let t = MixTable::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(MixEntry {
-                    op: t.op,
-                    weight: checked_weight(t.weight)?,
-                    collection: t.collection,
-                    field: t.field,
-                    draw: t.draw,
-                    limit: t.limit,
-                    batch: t.batch,
-                    upto: t.upto,
-                    size: t.size,
-                    delta: t.delta,
-                    expiry: t.expiry,
-                    view: t.view,
-                    keys: t.keys,
-                    start: t.start,
-                    end: t.end,
-                })
-            }
-        }
-        deserializer.deserialize_any(V)
-    }
-}
+written_as!(
+    MixEntry,
+    "a weight (50) or a table ({ op = \"read\", weight = 50 })",
+    number = |weight| MixEntry::weighing(weight).checked(),
+    fields = MixEntry::of_fields,
+);
 
 impl Serialize for MixEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if *self == Self::weighing(self.weight) {
             return serializer.serialize_f64(self.weight);
         }
-        let m = self.clone();
-        MixTable {
-            op: m.op,
-            weight: m.weight,
-            collection: m.collection,
-            field: m.field,
-            draw: m.draw,
-            limit: m.limit,
-            batch: m.batch,
-            upto: m.upto,
-            size: m.size,
-            delta: m.delta,
-            expiry: m.expiry,
-            view: m.view,
-            keys: m.keys,
-            start: m.start,
-            end: m.end,
-        }
-        .serialize(serializer)
-    }
-}
-
-/// Name of an operation that a mix may hold: a single operation, whose bulk form `batch` makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
-pub enum OpName {
-    Insert,
-    Upsert,
-    /// The same as `upsert`.
-    Update,
-    Replace,
-    Append,
-    Prepend,
-    Read,
-    Exists,
-    Delete,
-    Touch,
-    Counter,
-    Cas,
-    Merge,
-    Page,
-    Prefix,
-    Scan,
-    View,
-}
-
-impl OpName {
-    /// Every name a mix may use.
-    pub const ALL: [(&'static str, OpName); 17] = [
-        ("insert", OpName::Insert),
-        ("upsert", OpName::Upsert),
-        ("update", OpName::Update),
-        ("replace", OpName::Replace),
-        ("append", OpName::Append),
-        ("prepend", OpName::Prepend),
-        ("read", OpName::Read),
-        ("exists", OpName::Exists),
-        ("delete", OpName::Delete),
-        ("touch", OpName::Touch),
-        ("counter", OpName::Counter),
-        ("cas", OpName::Cas),
-        ("merge", OpName::Merge),
-        ("page", OpName::Page),
-        ("prefix", OpName::Prefix),
-        ("scan", OpName::Scan),
-        ("view", OpName::View),
-    ];
-
-    /// The operation of this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, op)| *op)
-    }
-
-    /// The kind of operation, in its bulk form or not; none where there is no bulk form.
-    pub fn kind(self, bulk: bool) -> Option<OpKind> {
-        Some(match (self, bulk) {
-            (OpName::Insert, true) => OpKind::BulkInsert,
-            (OpName::Upsert | OpName::Update, true) => OpKind::BulkUpsert,
-            (OpName::Read, true) => OpKind::BulkRead,
-            (OpName::Delete, true) => OpKind::BulkDelete,
-            (_, true) => return None,
-            (OpName::Insert, false) => OpKind::Insert,
-            (OpName::Upsert | OpName::Update, false) => OpKind::Upsert,
-            (OpName::Replace, false) => OpKind::Replace,
-            (OpName::Append, false) => OpKind::Append,
-            (OpName::Prepend, false) => OpKind::Prepend,
-            (OpName::Read, false) => OpKind::Read,
-            (OpName::Exists, false) => OpKind::Exists,
-            (OpName::Delete, false) => OpKind::Delete,
-            (OpName::Touch, false) => OpKind::Touch,
-            (OpName::Counter, false) => OpKind::Counter,
-            (OpName::Cas, false) => OpKind::CompareAndSwap,
-            (OpName::Merge, false) => OpKind::MergePatch,
-            (OpName::Page, false) => OpKind::Page,
-            (OpName::Prefix, false) => OpKind::Prefix,
-            (OpName::Scan, false) => OpKind::Scan,
-            (OpName::View, false) => OpKind::View,
-        })
+        Self::serialize(self, serializer)
     }
 }

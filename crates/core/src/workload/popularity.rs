@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 #[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+
+use crate::written::written_as;
 
 /// The distribution of operations over keys. Written as one text: `uniform`, `zipf:0.99`,
 /// `hotspot:10%:90%`, `latest:0.99`, `sequential`, `working-set:20%:80%`.
@@ -105,21 +106,7 @@ impl fmt::Display for Popularity {
     }
 }
 
-impl<'de> Deserialize<'de> for Popularity {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl Visitor<'_> for V {
-            type Value = Popularity;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a popularity such as \"zipf:0.99\"")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Popularity, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(V)
-    }
-}
+written_as!(Popularity, "a popularity such as \"zipf:0.99\"", text = str::parse::<Popularity>);
 
 impl Serialize for Popularity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{Problem, no_such};
 use super::study::Study;
 use crate::units::{ByteSize, Span};
+use crate::written::is_default;
 
 /// The server of a store. Its commands are given to `sh -c`, with `{data}`, `{port}` and `{name}` filled in; they are run only
 /// with `--manage-servers`.
@@ -73,10 +74,6 @@ pub struct ServerSpec {
     /// How long it may take to stop in order; default 60 s.
     #[serde(default = "a_minute")]
     pub stop_within: Span,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn a_minute() -> Span {

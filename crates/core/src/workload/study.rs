@@ -1,12 +1,9 @@
 //! The study: the root of the file.
 
-use std::fmt;
-
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::de::{self, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::claims::Claim;
 use super::collections::Collection;
@@ -15,6 +12,8 @@ use super::limits::{Limit, RateSearch};
 use super::phases::Phase;
 use super::presets::{Flaw, Preset};
 use super::servers::{LinkSpec, ServerSpec};
+use crate::store::{CollectionLayout, Layout};
+use crate::written::{is_default, written_as};
 
 /// A study file: what documents there are, on which stores, and what is done to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,12 +85,21 @@ fn one_repeat() -> u32 {
     1
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 fn is_one(n: &u32) -> bool {
     *n == 1
+}
+
+impl Study {
+    /// The collections as stores are to hold them.
+    pub fn layout(&self) -> Layout {
+        let of = |(name, c): (&String, &Collection)| CollectionLayout {
+            name: name.clone(),
+            body: c.body,
+            indexes: c.index.clone(),
+            existing: c.existing.as_ref().map(Into::into),
+        };
+        Layout { collections: self.collections.iter().map(of).collect() }
+    }
 }
 
 /// The stores of a study, by name. A list of URLs gets its schemes as names.
@@ -120,28 +128,12 @@ impl Stores {
     }
 }
 
-impl<'de> Deserialize<'de> for Stores {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = Stores;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of store URLs or a table of names and URLs")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Stores, A::Error> {
-                let mut urls = Vec::new();
-                while let Some(url) = seq.next_element::<String>()? {
-                    urls.push(url);
-                }
-                Ok(Stores::from_urls(urls))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Stores, A::Error> {
-                IndexMap::deserialize(de::value::MapAccessDeserializer::new(map)).map(Stores)
-            }
-        }
-        deserializer.deserialize_any(V)
-    }
-}
+written_as!(
+    Stores,
+    "a list of store URLs or a table of names and URLs",
+    list = |urls: Vec<String>| Ok::<_, String>(Stores::from_urls(urls)),
+    table = |named| Ok::<_, String>(Stores(named)),
+);
 
 impl Serialize for Stores {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

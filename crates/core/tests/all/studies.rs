@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use storebench_core::documents::{Catalog, CatalogOptions};
-use storebench_core::engine::PhasePlan;
+use storebench_core::engine::ResolvedPhase;
 use storebench_core::store::{AnyStore, MemoryStore};
 use storebench_core::workload::{Size, Study};
 
@@ -83,7 +83,7 @@ fn every_phase_can_be_planned_on_a_store_that_does_everything() {
             phase.durability = None;
         }
         for phase in &study.phases {
-            PhasePlan::resolve(&study, phase, &catalog, &capabilities)
+            ResolvedPhase::of(&study, phase, &catalog, &capabilities)
                 .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         }
     }

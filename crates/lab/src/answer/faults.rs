@@ -1,6 +1,7 @@
 //! What became of servers that the study broke, and of what they had acknowledged.
 
 use indexmap::IndexSet;
+use storebench_core::workload::FaultKind;
 
 use super::listed;
 use crate::arms::arm_of;
@@ -24,7 +25,7 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         }
         arms.push(arm);
         // In the order in which they were done.
-        let what: IndexSet<&str> = done().map(|fault| in_words(&fault.what)).collect();
+        let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
         let silent = match longest {
             0 => "its clients were answered all the time".to_owned(),
@@ -44,20 +45,19 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
 }
 
 /// A fault as it is called among people.
-fn in_words(what: &str) -> &str {
+fn in_words(what: FaultKind) -> &'static str {
     match what {
-        "kill" => "a kill",
-        "restart" => "a restart",
-        "pause" => "a pause",
-        "power-cut" => "a power cut",
-        "disk-full" => "a full disk",
-        "rolling-restart" => "a rolling restart",
-        "limit" => "less of the machine",
-        "link" => "a bad link",
-        "reset" => "a reset of connections",
-        "partition" => "a partition",
-        "run" => "a command",
-        other => other,
+        FaultKind::Kill => "a kill",
+        FaultKind::Restart => "a restart",
+        FaultKind::Pause => "a pause",
+        FaultKind::PowerCut => "a power cut",
+        FaultKind::DiskFull => "a full disk",
+        FaultKind::RollingRestart => "a rolling restart",
+        FaultKind::Limit => "less of the machine",
+        FaultKind::Link => "a bad link",
+        FaultKind::Reset => "a reset of connections",
+        FaultKind::Partition => "a partition",
+        FaultKind::Run => "a command",
     }
 }
 
@@ -87,12 +87,12 @@ mod tests {
         assert!(broken(&run).is_empty());
         let phase = &mut run.trials[0].phases[1];
         let fault = FaultResult {
-            what: "kill".into(),
+            what: FaultKind::Kill,
             began_ns: Some(1),
             unavailable_ns: 700_000_000,
             ..FaultResult::default()
         };
-        phase.faults = vec![fault, FaultResult { what: "pause".into(), began_ns: Some(2), ..FaultResult::default() }];
+        phase.faults = vec![fault, FaultResult { what: FaultKind::Pause, began_ns: Some(2), ..FaultResult::default() }];
         phase.ledger = Some(LedgerResult { keys: 1_200, confirmed: 1_200, ..LedgerResult::default() });
         let text = broken(&run);
         assert_eq!(

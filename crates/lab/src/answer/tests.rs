@@ -212,8 +212,11 @@ fn what_did_not_end_is_said() {
     runs.run.ended = None;
     assert!(found(&runs).ends_with(" The run has not ended: this is of its first 2 of 3 trials."), "{}", found(&runs));
     for trial in &mut run.trials {
-        trial.failure =
-            Some(Failure { kind: "failed".into(), during: "load".into(), message: "the disk is full".into() });
+        trial.failure = Some(Failure {
+            kind: crate::results::FailureKind::Failed,
+            during: "load".into(),
+            message: "the disk is full".into(),
+        });
     }
     assert_eq!(found(&run), "No trial ended whole: a failed in load: the disk is full.");
     run.trials.clear();

@@ -363,7 +363,8 @@ fn one_trial_is_shown_and_cannot_be_judged() {
 #[test]
 fn what_is_partial_is_refused_by_name() {
     let mut b = run(DAY_2, &[("x", EVEN)]);
-    b.trials[1].failure = Some(Failure { kind: "failed".into(), during: "load".into(), message: "disk full".into() });
+    b.trials[1].failure =
+        Some(Failure { kind: crate::results::FailureKind::Failed, during: "load".into(), message: "disk full".into() });
     b.trials[4].phases[1].partial = Some("interrupted".into());
     b.run.interrupted = true;
     let runs = [source("a", run(DAY_1, &[("x", EVEN)])), source("b", b)];

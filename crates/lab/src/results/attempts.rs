@@ -1,5 +1,7 @@
 //! Percentiles over all attempts: what failed, or was not answered when the phase ended, took for ever.
 
+use std::borrow::Borrow;
+
 use hdrhistogram::Histogram;
 use storebench_core::measure::{PhaseRecord, Tally, histogram};
 
@@ -20,13 +22,24 @@ pub(super) fn of_op(tally: &Tally, answered: &Histogram<u64>) -> Option<Percenti
     over(answered, tally.attempts())
 }
 
-/// The percentiles of all operations of a phase together.
-pub(super) fn of_all(record: &PhaseRecord, pick: impl Fn(&Tally) -> Histogram<u64>) -> Option<Percentiles> {
-    let mut answered = histogram();
-    for tally in &record.total.ops {
-        answered.add(pick(tally)).expect("a histogram that grows takes every value");
+/// The times of several operations together.
+pub(super) fn merged<'a, H: Borrow<Histogram<u64>>>(
+    tallies: impl IntoIterator<Item = &'a Tally>,
+    pick: impl Fn(&'a Tally) -> H,
+) -> Histogram<u64> {
+    let mut all = histogram();
+    for tally in tallies {
+        all.add(pick(tally).borrow()).expect("a histogram that grows takes every value");
     }
-    over(&answered, record.total.ops.iter().map(Tally::attempts).sum())
+    all
+}
+
+/// The percentiles of all operations of a phase together.
+pub(super) fn of_all<'a, H: Borrow<Histogram<u64>>>(
+    record: &'a PhaseRecord,
+    pick: impl Fn(&'a Tally) -> H,
+) -> Option<Percentiles> {
+    over(&merged(&record.total.ops, pick), record.total.ops.iter().map(Tally::attempts).sum())
 }
 
 fn over(answered: &Histogram<u64>, attempts: u64) -> Option<Percentiles> {

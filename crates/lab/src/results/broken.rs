@@ -1,16 +1,18 @@
-//! What was done to a store's server, and what the ledger found behind it.
+//! What was done to a store's server.
 
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_core::workload::FaultKind;
+use storebench_machine::Forgotten;
 
 /// A fault: what was done to the store's server while a phase ran, and what clients saw of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FaultResult {
-    /// What was done: `kill`, `restart`, `rolling-restart`, `pause`, `power-cut`, `disk-full`, `limit`, `link`, `reset`, `run`.
-    pub what: String,
+    /// What was done.
+    pub what: FaultKind,
     /// Nodes of the store that it was done to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nodes: u32,
@@ -57,6 +59,12 @@ pub struct FaultResult {
     pub problem: Option<String>,
 }
 
+impl From<Forgotten> for ForgottenResult {
+    fn from(of: Forgotten) -> Self {
+        Self { files: of.files, bytes: of.bytes, names: of.names }
+    }
+}
+
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -85,68 +93,4 @@ pub struct RestartedResult {
     pub listening_ns: Option<u64>,
     /// From its start until it and the store answered, in ns.
     pub ready_ns: u64,
-}
-
-/// What the ledger found when it read back what was acknowledged.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct LedgerResult {
-    /// Keys read back: those written since the trial began and followed, and those that were loaded and never written.
-    pub keys: u64,
-    /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
-    pub confirmed: u64,
-    /// Not as they must be: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. What the durability that
-    /// was promised allows to be lost is among them.
-    pub lost: u64,
-    /// Could not be read.
-    pub unverifiable: u64,
-    /// Some of the lost and unverifiable.
-    pub examples: Vec<String>,
-    /// Of `keys`: loaded, and never written since.
-    #[serde(default)]
-    pub loaded: u64,
-    /// Share of all keys that is followed, 0 to 1.
-    #[serde(default)]
-    pub share: f64,
-    /// Of `confirmed`: a write of unknown outcome was done after all.
-    #[serde(default)]
-    pub happened: u64,
-    /// Of `confirmed`: a write of unknown outcome was not done.
-    #[serde(default)]
-    pub not_happened: u64,
-    /// Of `lost`: a document was acknowledged, and there is none.
-    #[serde(default)]
-    pub gone: u64,
-    /// Of `lost`: an older version than the acknowledged one.
-    #[serde(default)]
-    pub stale: u64,
-    /// Of `lost`: torn, foreign or changed content.
-    #[serde(default)]
-    pub torn: u64,
-    /// Of `lost`: deleted, and yet there. Older results count it in `never_written`.
-    #[serde(default)]
-    pub resurrected: u64,
-    /// Of `lost`: never written or refused, and yet there.
-    #[serde(default)]
-    pub never_written: u64,
-    /// What reads found of followed keys while the phase ran.
-    #[serde(default)]
-    pub reads: LedgerReadsResult,
-}
-
-/// What reads found of followed keys while a phase ran.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct LedgerReadsResult {
-    /// Reads that had to find a known version, or a later one.
-    pub followed: u64,
-    /// Of them: did not find what had been acknowledged to the same client before they were sent.
-    pub stale: u64,
-    /// Of them: found an older version than an earlier read of the same client had.
-    pub backwards: u64,
-    /// Of both: of keys that were written last before a fault.
-    #[serde(default)]
-    pub after_fault: u64,
-    /// Some of both.
-    pub examples: Vec<String>,
 }

@@ -5,7 +5,7 @@ use storebench_core::measure::{
 };
 use storebench_core::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
 
-use super::gather::{PhaseFrame, gather_phase};
+use super::gather::gather_phase;
 use super::model::{CollectionResult, CompressionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};
 use crate::conclude::conclude;
 use crate::environment::Environment;
@@ -173,21 +173,14 @@ pub(crate) fn documents() -> Vec<CollectionResult> {
 pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
     let documents = documents();
     let capabilities = capabilities();
-    let planned = serde_json::json!(1_000);
-    let settings = [("popularity".to_owned(), "uniform".into())].into();
     let phases = phases
         .iter()
         .map(|record| {
-            let frame = PhaseFrame {
-                documents: &documents,
-                capabilities: &capabilities,
-                query_plans: &[],
-                limits: None,
-                planned_rate: record.due.map(|_| &planned),
-                settings: &settings,
-                calibrated_ns_per_op: Some(&[400.0, 900.0][..record.labels.len()]),
-            };
-            gather_phase(record, &frame)
+            let calibrated = Some(&[400.0, 900.0][..record.labels.len()]);
+            let mut phase = gather_phase(record, &documents, &capabilities, calibrated);
+            phase.settings = [("popularity".to_owned(), "uniform".into())].into();
+            phase.rate.iter_mut().for_each(|rate| rate.planned = 1_000.into());
+            phase
         })
         .collect();
     RunResult {

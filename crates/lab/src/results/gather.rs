@@ -2,43 +2,19 @@
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_core::measure::{
-    Interval, Label, LedgerReport, PhaseRecord, Recorder, ResourceSample, Tally, histogram,
-};
+use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
 use storebench_core::store::{Capabilities, ErrorKind};
-use storebench_core::workload::Limit;
 
 use crate::stats::{Steadiness, steadiness};
 
-use super::attempts;
-use super::broken::{LedgerReadsResult, LedgerResult};
+use super::attempts::{self, merged};
 use super::model::{
-    AllOps, ClientUse, CollectionResult, ConnectionsResult, Message, OpResult, Percentiles, PhaseDocuments,
-    PhaseResult, Promise, QueryPlanResult, RateResult, WorkerUseResult,
+    AllOps, ClientUse, CollectionResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise,
+    RateResult,
 };
 
 /// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
 const ORDINARY_LATENESS_NS: u64 = 5_000_000;
-
-/// What a phase is read against.
-#[derive(Debug, Clone, Copy)]
-pub struct PhaseFrame<'a> {
-    /// The documents, in the order of the study.
-    pub documents: &'a [CollectionResult],
-    /// What the store can do: how it keeps its promises, and whether it is embedded.
-    pub capabilities: &'a Capabilities,
-    /// The study's limits, of whatever phase.
-    pub limits: Option<&'a IndexMap<String, Limit>>,
-    /// The rate as the study says it; none in closed loop.
-    pub planned_rate: Option<&'a serde_json::Value>,
-    /// How the store would answer the queries, by label; nothing where it does not tell.
-    pub query_plans: &'a [Option<QueryPlanResult>],
-    /// Embedded stores: the client's processor time for one operation on the null store, in ns, by
-    /// label.
-    pub calibrated_ns_per_op: Option<&'a [f64]>,
-    /// How it asked, by the study's keys.
-    pub settings: &'a IndexMap<String, serde_json::Value>,
-}
 
 impl Percentiles {
     /// Reads them from a histogram.
@@ -62,14 +38,21 @@ impl Percentiles {
     }
 }
 
-/// Gathers the result of a phase. `store_after` is left for the caller.
-pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult {
+/// Gathers the result of a phase, as far as the record tells it: the rest is left for the caller. `documents` are those of
+/// the study, in its order; `calibrated_ns_per_op` is the client's processor time for one operation on the null store, by
+/// label, of embedded stores.
+pub fn gather_phase(
+    record: &PhaseRecord,
+    documents: &[CollectionResult],
+    capabilities: &Capabilities,
+    calibrated_ns_per_op: Option<&[f64]>,
+) -> PhaseResult {
     let open = record.due.is_some();
-    let collection = |position: usize| frame.documents.get(position);
-    let name_of = |position| collection(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
+    let name_of =
+        |position: usize| documents.get(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
     let over_ns = answering_ns(record);
     let mut ops = IndexMap::new();
-    for (position, (label, tally)) in record.labels.iter().zip(&record.total.ops).enumerate() {
+    for (label, tally) in record.labels.iter().zip(&record.total.ops) {
         let mut name = label.name.clone();
         for n in 2.. {
             if !ops.contains_key(&name) {
@@ -77,15 +60,12 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
             }
             name = format!("{}-{n}", label.name);
         }
-        let query_plan = frame.query_plans.get(position).cloned().flatten();
-        let op = gather_op(label, tally, over_ns, open, name_of(label.collection));
-        ops.insert(name, OpResult { query_plan, ..op });
+        ops.insert(name, gather_op(label, tally, over_ns, open, name_of(label.collection)));
     }
     PhaseResult {
         name: record.name.clone(),
         loads: record.loads,
         warm_up: record.warm_up,
-        probe: None,
         began: rfc3339(record.began_unix_ns),
         sending_ns: record.sending_ns,
         elapsed_ns: record.elapsed_ns,
@@ -94,53 +74,42 @@ pub fn gather_phase(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> PhaseResult
         in_flight: record.in_flight,
         sessions: record.sessions(),
         slots: record.sessions().saturating_mul(record.in_flight.into()),
-        connection_events: ConnectionsResult {
-            disconnects: record.total.connections.disconnects,
-            splits: record.total.connections.splits,
-        },
+        connection_events: record.total.connections,
         slots_busy_share: slots_busy_share(record),
         durability: Promise {
             name: record.durability.to_string(),
-            means: frame.capabilities.promises(record.durability).map(str::to_owned),
+            means: capabilities.promises(record.durability).map(str::to_owned),
         },
         consistency: Promise {
             name: record.consistency.to_string(),
-            means: frame
-                .capabilities
+            means: capabilities
                 .consistency
                 .iter()
                 .find(|(c, _)| *c == record.consistency)
                 .map(|(_, text)| (*text).to_owned()),
         },
-        rate: record.due.map(|due| gather_rate(record, due, frame.planned_rate)),
-        settings: frame.settings.clone(),
+        rate: record.due.map(|due| gather_rate(record, due)),
         ops,
         all: AllOps {
-            response_ns: open.then(|| merged(record, |t| &t.response)),
+            response_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.response))),
             response_of_attempts_ns: open.then(|| attempts::of_all(record, Tally::answered)).flatten(),
-            service_ns: merged(record, |t| &t.service),
-            service_of_attempts_ns: attempts::of_all(record, |t| t.service.clone()),
-            slot_wait_ns: open.then(|| merged(record, |t| &t.slot_wait)),
+            service_ns: Percentiles::of(&merged(&record.total.ops, |t| &t.service)),
+            service_of_attempts_ns: attempts::of_all(record, |t| &t.service),
+            slot_wait_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.slot_wait))),
         },
-        client: gather_client(record, frame),
-        documents: gather_documents(record, frame, name_of),
+        client: gather_client(record, capabilities.embedded, calibrated_ns_per_op),
+        documents: gather_documents(record, documents, name_of),
         intervals: record.intervals.len() as u64,
         course_per_s: course(record),
         messages: record.messages.iter().map(|(m, n)| Message { message: m.clone(), count: *n }).collect(),
         wrong_examples: record.wrong_examples.clone(),
-        ledger: record.ledger.as_ref().map(gather_ledger),
-        faults: Vec::new(),
+        ledger: record.ledger.clone(),
         partial: record.partial.as_ref().map(|p| p.why.clone()),
-        resources: None,
-        bottleneck: None,
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
-        store_after: None,
-        restarted: None,
         steadiness: steadiness_of(record, |i| Some(per_second(answered(&i.record()), length(i)))),
         response_steadiness: open.then(|| steadiness_of(record, median_response_ns)).flatten(),
-        limits: frame.limits.map_or_else(Vec::new, |limits| super::limits::judge(record, limits)),
-        tasks: None,
+        ..PhaseResult::default()
     }
 }
 
@@ -182,10 +151,8 @@ fn length(interval: &Interval) -> u64 {
 }
 
 fn median_response_ns(interval: &Interval) -> Option<f64> {
-    let mut all = histogram();
-    for tally in &interval.record().ops {
-        all.add(&tally.response).expect("a histogram that grows takes every value");
-    }
+    let seen = interval.record();
+    let all = merged(&seen.ops, |tally| &tally.response);
     (!all.is_empty()).then(|| all.value_at_quantile(0.5) as f64)
 }
 
@@ -201,14 +168,6 @@ fn per_second(count: u64, ns: u64) -> f64 {
 /// A quotient, or 0 where there is nothing to divide by: JSON knows no infinity.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-fn merged(record: &PhaseRecord, pick: impl Fn(&Tally) -> &Histogram<u64>) -> Percentiles {
-    let mut all = histogram();
-    for tally in &record.total.ops {
-        all.add(pick(tally)).expect("a histogram that grows takes every value");
-    }
-    Percentiles::of(&all)
 }
 
 fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection: String) -> OpResult {
@@ -246,7 +205,7 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
     }
 }
 
-fn gather_rate(record: &PhaseRecord, due: u64, planned: Option<&serde_json::Value>) -> RateResult {
+fn gather_rate(record: &PhaseRecord, due: u64) -> RateResult {
     let due_over_ns = record.due_over_ns.unwrap_or(record.sending_ns);
     let due_per_s = per_second(due, due_over_ns);
     let achieved_per_s = share(answered(&record.total) as f64 * 1e9, answering_ns(record));
@@ -255,7 +214,7 @@ fn gather_rate(record: &PhaseRecord, due: u64, planned: Option<&serde_json::Valu
         due_per_s,
         achieved_per_s,
         held_share: share(achieved_per_s, due_per_s).min(1.0),
-        planned: planned.cloned().unwrap_or_default(),
+        planned: serde_json::Value::Null,
     }
 }
 
@@ -296,42 +255,15 @@ fn slots_busy_share(record: &PhaseRecord) -> f64 {
     share(busy_ns, slots * record.elapsed_ns as f64).min(1.0)
 }
 
-fn gather_ledger(l: &LedgerReport) -> LedgerResult {
-    LedgerResult {
-        keys: l.keys,
-        confirmed: l.confirmed(),
-        lost: l.broken(),
-        unverifiable: l.unreadable,
-        examples: l.examples.clone(),
-        loaded: l.loaded,
-        share: l.share,
-        happened: l.happened,
-        not_happened: l.not_happened,
-        gone: l.lost,
-        stale: l.stale,
-        torn: l.torn,
-        resurrected: l.resurrected,
-        never_written: l.never_written,
-        reads: LedgerReadsResult {
-            followed: l.reads.followed,
-            stale: l.reads.stale,
-            backwards: l.reads.backwards,
-            after_fault: l.reads.after_fault,
-            examples: l.reads.examples.clone(),
-        },
-    }
-}
-
-fn gather_client(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> ClientUse {
+fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Option<&[f64]>) -> ClientUse {
     let operations = record.operations();
     let documents: u64 = record.total.ops.iter().map(|t| t.documents).sum();
-    let sum = |pick: fn(&storebench_core::measure::WorkerUse) -> u64| record.worker_use.iter().map(pick).sum::<u64>();
+    let sum = |pick: fn(&WorkerUse) -> u64| record.worker_use.iter().map(pick).sum::<u64>();
     let (cpu_ns, spin_ns, run_queue_ns) = (sum(|w| w.cpu_ns), sum(|w| w.spin_ns), sum(|w| w.run_queue_ns));
     let process_cpu_ns = process_cpu_ns(&record.resources, record.elapsed_ns);
     let per_op_us = |ns: f64| (operations > 0).then(|| ns / operations as f64 / 1e3);
-    let (client_ns, cpu_source) = if frame.capabilities.embedded {
-        let calibrated = frame
-            .calibrated_ns_per_op
+    let (client_ns, cpu_source) = if embedded {
+        let calibrated = calibrated_ns_per_op
             .map(|ns| record.total.ops.iter().zip(ns).map(|(tally, ns)| tally.ended() as f64 * ns).sum::<f64>());
         (calibrated, "calibrated-on-null")
     } else {
@@ -354,16 +286,7 @@ fn gather_client(record: &PhaseRecord, frame: &PhaseFrame<'_>) -> ClientUse {
         starved_s: starved_ns(&record.resources) as f64 / 1e9,
         rss_max_bytes: record.resources.iter().map(|s| s.rss_bytes).max().unwrap_or(0),
         slip_ns: Percentiles::of(&record.total.slip),
-        worker_use: record
-            .worker_use
-            .iter()
-            .map(|w| WorkerUseResult {
-                cpu_ns: w.cpu_ns,
-                spin_ns: w.spin_ns,
-                run_queue_ns: w.run_queue_ns,
-                wall_ns: w.wall_ns,
-            })
-            .collect(),
+        worker_use: record.worker_use.clone(),
     }
 }
 
@@ -381,13 +304,17 @@ fn process_cpu_ns(samples: &[ResourceSample], elapsed_ns: u64) -> Option<f64> {
     (span > 0).then(|| last.cpu_ns.saturating_sub(first.cpu_ns) as f64 * elapsed_ns as f64 / span as f64)
 }
 
-fn gather_documents(record: &PhaseRecord, frame: &PhaseFrame<'_>, name_of: impl Fn(usize) -> String) -> PhaseDocuments {
+fn gather_documents(
+    record: &PhaseRecord,
+    documents: &[CollectionResult],
+    name_of: impl Fn(usize) -> String,
+) -> PhaseDocuments {
     let bytes_of = |tally: &Tally| tally.bytes_written + tally.bytes_read;
     // Ratios of several collections: weighted by the bytes each had in this phase.
     let weighted = |pick: fn(&super::model::CompressionResult) -> f64| {
         let (mut ratio, mut weight) = (0.0, 0.0);
         for (label, tally) in record.labels.iter().zip(&record.total.ops) {
-            let Some(found) = frame.documents.get(label.collection).and_then(|c| c.compression.as_ref()) else {
+            let Some(found) = documents.get(label.collection).and_then(|c| c.compression.as_ref()) else {
                 continue;
             };
             let bytes = bytes_of(tally) as f64;

@@ -1,18 +1,17 @@
 //! The study's limits, judged over all attempts of a phase: a store that fails its slow requests does not pass.
 
-use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_core::measure::{PhaseRecord, Tally, histogram};
+use storebench_core::measure::{PhaseRecord, Tally};
 use storebench_core::workload::{Limit, LimitOn, LimitPath};
 
-use super::attempts::{at_rank, rank};
+use super::attempts::{at_rank, merged, rank};
 use super::model::LimitResult;
 
 /// Judges every limit that is on this phase.
 ///
 /// What failed counts as infinitely slow, and so does what was not answered when the phase ended, whatever its age:
 /// give the phase a `drain` as long as the limit, and only what is slower is left unanswered.
-pub(super) fn judge(record: &PhaseRecord, limits: &IndexMap<String, Limit>) -> Vec<LimitResult> {
+pub(crate) fn judge(record: &PhaseRecord, limits: &IndexMap<String, Limit>) -> Vec<LimitResult> {
     let of_phase = limits.iter().filter_map(|(path, limit)| Some((path, limit, LimitPath::parse(path)?)));
     let mine = of_phase.filter(|(.., of)| of.phase == record.name);
     mine.map(|(path, limit, of)| LimitResult { path: path.clone(), ..one(record, *limit, &of) }).collect()
@@ -32,8 +31,8 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
             let share = if attempts == 0 { 1.0 } else { failed as f64 / attempts as f64 };
             return LimitResult { found: Some(share), held: share <= limit, ..found };
         }
-        LimitOn::Response(quantile) => (quantile, of_all(&tallies, Tally::answered)),
-        LimitOn::Service(quantile) => (quantile, of_all(&tallies, |t| t.service.clone())),
+        LimitOn::Response(quantile) => (quantile, merged(tallies.iter().copied(), Tally::answered)),
+        LimitOn::Service(quantile) => (quantile, merged(tallies.iter().copied(), |t| &t.service)),
     };
     if attempts == 0 {
         return found;
@@ -47,17 +46,9 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
     found
 }
 
-fn of_all(tallies: &[&Tally], pick: impl Fn(&Tally) -> Histogram<u64>) -> Histogram<u64> {
-    let mut all = histogram();
-    for tally in tallies {
-        all.add(pick(tally)).expect("a histogram that grows takes every value");
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::record as note;
+    use storebench_core::measure::{histogram, record as note};
     use storebench_core::store::ErrorKind;
 
     use super::*;

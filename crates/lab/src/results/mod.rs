@@ -22,18 +22,19 @@ mod secrets;
 mod store_figures;
 mod tables;
 
-pub use broken::{FaultResult, ForgottenResult, LedgerReadsResult, LedgerResult, RestartedResult};
+pub use broken::{FaultResult, ForgottenResult, RestartedResult};
 pub use disk::{DiskIdle, DiskResult};
 pub use elsewhere::{ElsewhereResult, Told};
 pub(crate) use folder::RESULT_FILE;
 pub use folder::{FolderError, RunFolder, log_name};
-pub use gather::{PhaseFrame, gather_phase};
+pub use gather::gather_phase;
 pub use hlog::histogram_log;
+pub(crate) use limits::judge as judge_limits;
 pub use model::{
-    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, ConnectionsResult, FORMAT, FactorSweep, Failure,
+    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, FORMAT, FactorSweep, Failure, FailureKind,
     FigureOverTrials, FigureResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
     ProbeResult, Promise, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, SearchResult, StoreAfter,
-    StoreStatsResult, TasksResult, TrialResult, WorkerUseResult,
+    StoreStatsResult, TasksResult, TrialResult,
 };
 pub(crate) use outage::{Course, When};
 pub use pass::Pass;
@@ -45,6 +46,8 @@ pub use resources::{
 };
 pub use secrets::Secrets;
 pub use tables::{Column, Table, lines_of, rows_of};
+
+pub use storebench_core::measure::{LedgerReads as LedgerReadsResult, LedgerReport as LedgerResult};
 
 /// The JSON Schema of `run.json`.
 #[cfg(feature = "schema")]

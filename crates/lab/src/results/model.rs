@@ -8,24 +8,27 @@ use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_core::measure::{LedgerReport, WorkerUse};
+use storebench_core::store::{SessionCounters, StoreError};
 
 use crate::bottleneck::Bottleneck;
 use crate::claims::ClaimResult;
 use crate::cost::CostResult;
 use crate::environment::Environment;
 use crate::plan::Plan;
+use crate::search::Why;
 use crate::stats::{Estimate, Steadiness};
 use crate::sweep::Sweep;
 use crate::verdicts::Verdict;
 
-use super::broken::{FaultResult, LedgerResult, RestartedResult};
+use super::broken::{FaultResult, RestartedResult};
 use super::resources::ResourcesResult;
 
 /// The name of the format that this version writes and reads.
 pub const FORMAT: &str = "storebench-run/1";
 
 /// A whole run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunResult {
     /// Always `storebench-run/1`.
@@ -238,12 +241,45 @@ pub struct SampledResult {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Failure {
-    /// Kind: `bad-url`, `not-ours`, `not-supported`, `unreachable`, `cut-short` (no key was left to write), `failed`.
-    pub kind: String,
+    /// In which way.
+    pub kind: FailureKind,
     /// Where: the name of a phase, or `prepare`, `close`.
     pub during: String,
     /// What happened.
     pub message: String,
+}
+
+/// In which way a trial ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The store's URL makes no sense.
+    BadUrl,
+    /// The place holds what Storebench did not make.
+    NotOurs,
+    /// The store cannot do what was asked.
+    NotSupported,
+    /// The store could not be reached, or its connection was lost.
+    Unreachable,
+    /// No key was left to write.
+    CutShort,
+    /// It failed otherwise.
+    #[default]
+    #[serde(other)]
+    Failed,
+}
+
+impl From<&StoreError> for FailureKind {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::BadUrl(_) => Self::BadUrl,
+            StoreError::NotOurs(_) => Self::NotOurs,
+            StoreError::NotSupported(_) => Self::NotSupported,
+            StoreError::Unreachable(_) => Self::Unreachable,
+            StoreError::Failed(_) => Self::Failed,
+        }
+    }
 }
 
 /// One phase on one store.
@@ -285,7 +321,7 @@ pub struct PhaseResult {
     pub settings: IndexMap<String, serde_json::Value>,
     /// What happened to the connections.
     #[serde(default)]
-    pub connection_events: ConnectionsResult,
+    pub connection_events: SessionCounters,
     /// Share of all slots (workers × connections × in flight) that were busy, on average.
     pub slots_busy_share: f64,
     /// What acknowledged writes survive, and how the store was set to promise it.
@@ -314,7 +350,7 @@ pub struct PhaseResult {
     /// Some checked documents that differed: key and difference.
     pub wrong_examples: Vec<String>,
     /// What the ledger found, if one was kept.
-    pub ledger: Option<LedgerResult>,
+    pub ledger: Option<LedgerReport>,
     /// What was done to the store's server meanwhile, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultResult>,
@@ -395,7 +431,7 @@ pub struct ProbeResult {
     /// Operations due per second.
     pub rate: f64,
     /// Why this one was tried.
-    pub why: String,
+    pub why: Why,
     /// Whether every limit held.
     pub held: bool,
     /// The limits.
@@ -476,16 +512,6 @@ pub struct FigureOverTrials {
     /// Trials that are unlike the others of the arm. They are in the figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlying_trials: Vec<u32>,
-}
-
-/// What happened to the connections of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct ConnectionsResult {
-    /// How often a connection was lost after it had been made.
-    pub disconnects: u64,
-    /// How often a bulk request was cut in two because the server found it too large.
-    pub splits: u64,
 }
 
 /// A promise by its name, and how this store was set to keep it.
@@ -665,21 +691,7 @@ pub struct ClientUse {
     /// Open loop: our own lateness, though a slot was free. Percentiles are null in closed loop.
     pub slip_ns: Percentiles,
     /// Each worker's use of its processor.
-    pub worker_use: Vec<WorkerUseResult>,
-}
-
-/// One worker's use of its processor.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct WorkerUseResult {
-    /// Processor time of its thread.
-    pub cpu_ns: u64,
-    /// Of it: active waiting.
-    pub spin_ns: u64,
-    /// Ready to run but not running.
-    pub run_queue_ns: u64,
-    /// From its start to its end.
-    pub wall_ns: u64,
+    pub worker_use: Vec<WorkerUse>,
 }
 
 /// The documents that a phase touched.

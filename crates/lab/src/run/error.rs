@@ -43,14 +43,3 @@ impl LabError {
         }
     }
 }
-
-/// The kind of a store's error, as results name it.
-pub(super) fn kind(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::BadUrl(_) => "bad-url",
-        StoreError::NotOurs(_) => "not-ours",
-        StoreError::NotSupported(_) => "not-supported",
-        StoreError::Unreachable(_) => "unreachable",
-        StoreError::Failed(_) => "failed",
-    }
-}

@@ -7,10 +7,11 @@ use storebench_core::engine::{Companion, Stop, Watch};
 use storebench_core::measure::StoreStats;
 use storebench_core::store::{AnyStore, StoreError};
 use storebench_core::workload::{Condition, Fault, FaultKind, Study};
-use storebench_machine::{Forgotten, run_command};
+use storebench_machine::run_command;
 
 use super::links::Links;
 use super::servers::{Managed, Started};
+use crate::results::FaultResult;
 
 /// How often the store is asked for a figure that a fault waits for.
 const ASK_EVERY_NS: u64 = 100_000_000;
@@ -19,33 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a command may take where the study does not say.
 const COMMAND_WITHIN: Duration = Duration::from_secs(3600);
 
-/// A fault as it happened. Times are in ns from the phase's start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Happened {
-    pub what: FaultKind,
-    /// Nodes of the store that it was done to, and all.
-    pub nodes: (u32, u32),
-    /// What more is to be said of it.
-    pub detail: String,
-    /// When it was done; none where the phase was over before.
-    pub began_ns: Option<u64>,
-    /// When the server was told to run again, or the command had ended.
-    pub mended_ns: Option<u64>,
-    /// When somebody listened on the server's port again.
-    pub listening_ns: Option<u64>,
-    /// When the store answered again.
-    pub ready_ns: Option<u64>,
-    /// What a power cut had the disk forget.
-    pub forgotten: Option<Forgotten>,
-    /// What was dropped from the system's cache.
-    pub dropped: Option<String>,
-    /// Why it could not be done, or mended.
-    pub problem: Option<String>,
-}
-
 /// What a store said that could not be asked about itself. Nothing where the study silenced it and it answered otherwise: that
 /// it could not be asked then was the plan.
-pub(super) fn untold<'a>(stats: &'a StoreStats, happened: &[Happened]) -> Option<&'a String> {
+pub(super) fn untold<'a>(stats: &'a StoreStats, happened: &[FaultResult]) -> Option<&'a String> {
     let planned = happened.iter().any(|fault| fault.began_ns.is_some() && fault.what.silences());
     stats.message.as_ref().filter(|_| !planned || stats.samples.is_empty())
 }
@@ -59,7 +36,8 @@ pub(super) struct Breaker<'a> {
     /// Set where the user does not wait: what is broken is mended at once.
     pub stop: Arc<Stop>,
     pub faults: Vec<Fault>,
-    pub happened: Vec<Happened>,
+    /// What was done, without what clients saw of it.
+    pub happened: Vec<FaultResult>,
 }
 
 impl Breaker<'_> {
@@ -73,7 +51,7 @@ impl Breaker<'_> {
         self.server.as_ref().ok_or_else(none)?.node(fault.server.as_deref())
     }
 
-    fn fault(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+    fn fault(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
         happened.began_ns = Some(watch.now_ns());
         let broken = self.begin(fault, watch, happened);
         // It is mended whatever went wrong: a server that stays away says nothing about the store.
@@ -81,7 +59,7 @@ impl Breaker<'_> {
         broken.and(mended)
     }
 
-    fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+    fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
         // Of what lasts nobody knows when in it something was lost: it may be found before it has ended.
         if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) {
             watch.fault_happened();
@@ -92,7 +70,7 @@ impl Breaker<'_> {
             FaultKind::RollingRestart => self.server(fault)?.roll(&*self.store),
             FaultKind::Pause => self.server(fault).and_then(Managed::pause),
             FaultKind::PowerCut => {
-                self.server(fault)?.cut_power(fault.keep).map(|forgotten| happened.forgotten = Some(forgotten))
+                self.server(fault)?.cut_power(fault.keep).map(|forgotten| happened.forgotten = Some(forgotten.into()))
             }
             FaultKind::DiskFull => self.server(fault)?.fill_disk(true),
             FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault)),
@@ -123,7 +101,7 @@ impl Breaker<'_> {
         }
     }
 
-    fn mend(&self, fault: &Fault, watch: &Watch, happened: &mut Happened) -> Result<(), StoreError> {
+    fn mend(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
         let mended_ns = watch.now_ns();
         happened.mended_ns = Some(mended_ns);
         match fault.what {
@@ -196,17 +174,12 @@ impl Companion for Breaker<'_> {
     fn accompany(&mut self, watch: &Watch) {
         let of = self.server.as_ref().map_or(1, Managed::count);
         for fault in &self.faults {
-            let mut happened = Happened {
+            let mut happened = FaultResult {
                 what: fault.what,
-                nodes: (if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) { of } else { 1 }, of),
+                nodes: if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) { of } else { 1 },
+                of_nodes: of,
                 detail: fault.detail(),
-                began_ns: None,
-                mended_ns: None,
-                listening_ns: None,
-                ready_ns: None,
-                forgotten: None,
-                dropped: None,
-                problem: None,
+                ..FaultResult::default()
             };
             happened.problem = match self.reached(fault, watch) {
                 Ok(true) => self.fault(fault, watch, &mut happened).err().map(|error| error.to_string()),
@@ -228,19 +201,8 @@ mod tests {
 
     use super::*;
 
-    fn happened(what: FaultKind, began_ns: Option<u64>) -> Happened {
-        Happened {
-            what,
-            nodes: (1, 1),
-            detail: String::new(),
-            began_ns,
-            mended_ns: None,
-            listening_ns: None,
-            ready_ns: None,
-            forgotten: None,
-            dropped: None,
-            problem: None,
-        }
+    fn happened(what: FaultKind, began_ns: Option<u64>) -> FaultResult {
+        FaultResult { what, began_ns, ..FaultResult::default() }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value;
 use storebench_core::documents::{Catalog, Documents, Sampled};
-use storebench_core::engine::{Caller, RealClock, Stop};
+use storebench_core::engine::{Ask, Caller, RealClock, Stop};
 use storebench_core::store::{
     BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
 };
@@ -81,7 +81,7 @@ pub(super) fn sample(
         );
         found.catalog = Arc::new(found.catalog.with_sampled(position, sampled));
     }
-    for plan in &arm.plans {
+    for plan in arm.operations() {
         plan.has_documents(&found.catalog, true)?;
     }
     Ok(found)
@@ -90,10 +90,11 @@ pub(super) fn sample(
 /// The fields that pages ask for, each once.
 fn page_fields(arm: &Arm, collection: usize) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
-    for recipe in arm.plans.iter().flat_map(|plan| &plan.recipes) {
-        let asks = recipe.label.kind == OpKind::Page && recipe.label.collection == collection;
-        if asks && !fields.contains(&recipe.field) {
-            fields.push(recipe.field.clone());
+    for recipe in arm.operations().flat_map(|plan| &plan.recipes).filter(|of| of.label.collection == collection) {
+        if let Ask::Page(field, _) = &recipe.ask
+            && !fields.contains(field)
+        {
+            fields.push(field.clone());
         }
     }
     fields
@@ -114,10 +115,10 @@ fn read(
     clock: &RealClock,
     stop: &Stop,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
-    let Some(plan) = arm.plans.first() else { return Ok(Vec::new()) };
+    let Some(plan) = arm.operations().next() else { return Ok(Vec::new()) };
     let options = SessionOptions {
-        durability: plan.durability,
-        consistency: plan.consistency,
+        durability: plan.promises.durability,
+        consistency: plan.promises.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
         in_flight: 1,
         clock: Arc::new(clock.clone()),

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storebench_core::documents::Documents;
-use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, Stop, Written};
+use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
 use storebench_core::ledger::version_at;
-use storebench_core::store::{AnyStore, Capabilities, Description, Namespace, Prepare, StoreError, copied, place_of};
-use storebench_core::workload::{Body, Claim, Collection, MixEntry, OpName, Study};
+use storebench_core::store::{
+    AnyStore, Capabilities, Description, Namespace, OpKind, Prepare, StoreError, copied, place_of,
+};
+use storebench_core::workload::{Body, Claim, Collection, Study};
 
 use super::around::sum;
 use super::error::LabError;
@@ -72,7 +74,7 @@ pub(super) struct Arm {
     /// What its database holds once it is loaded.
     pub(super) load_key: String,
     pub(super) capabilities: Capabilities,
-    pub(super) plans: Vec<PhasePlan>,
+    pub(super) plans: Vec<ResolvedPhase>,
     pub(super) prepare: Prepare,
     /// Whether its documents may be an earlier run's.
     pub(super) kept: bool,
@@ -89,10 +91,14 @@ impl Arm {
         self.name == planned.arm && self.request.host == planned.host
     }
 
+    /// The plans of phases that do not copy.
+    pub(super) fn operations(&self) -> impl Iterator<Item = &PhasePlan> {
+        self.plans.iter().filter_map(ResolvedPhase::operations)
+    }
+
     /// A phase as it runs now. On documents that were written before it (`kept`), its writes carry versions
     /// that nothing before them carried.
-    pub(super) fn plan(&self, position: usize, kept: bool) -> Cow<'_, PhasePlan> {
-        let plan = &self.plans[position];
+    pub(super) fn now<'a>(&self, plan: &'a PhasePlan, kept: bool) -> Cow<'a, PhasePlan> {
         if !(kept || self.kept) {
             return Cow::Borrowed(plan);
         }
@@ -213,13 +219,9 @@ fn run_with(
         plan,
         environment,
         documents: distinct(&arms, &session.documents),
-        trials: Vec::new(),
-        arms: Vec::new(),
-        sweeps: Vec::new(),
-        claims: Vec::new(),
         // The sheet stands from the first moment on, and the figures follow the trials.
         cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None, Work::Operations)),
-        verdicts: Vec::new(),
+        ..RunResult::default()
     };
     if let Some(before) = before {
         let (kept, of) = (before.trials.len(), result.plan.trials.len());
@@ -348,7 +350,7 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         .study
         .phases
         .iter()
-        .map(|phase| PhasePlan::resolve(&request.study, phase, &request.documents.catalog, &capabilities))
+        .map(|phase| ResolvedPhase::of(&request.study, phase, &request.documents.catalog, &capabilities))
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
     let mut description = store.describe();
@@ -429,12 +431,8 @@ pub(super) fn loads(study: &Study) -> bool {
 /// Whether the study has nothing to work on where nothing is: it loads nothing, and asks for
 /// documents. Its own inserts make up for it, unless what is there was said to be kept.
 fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
-    let op = |(name, entry): (&String, &MixEntry)| entry.op.or_else(|| OpName::find(name));
-    let mut ops = study.phases.iter().flat_map(|p| p.mix.iter()).map(op);
-    let makes = |op| {
-        let makes = [OpName::Insert, OpName::Upsert, OpName::Update, OpName::Counter];
-        matches!(op, Some(op) if makes.contains(&op))
-    };
+    let mut ops = study.phases.iter().flat_map(|p| &p.mix).map(|(name, entry)| entry.single(name));
+    let makes = |op| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
     let (any_makes, all_make) = (ops.clone().any(makes), ops.all(makes));
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
@@ -503,11 +501,6 @@ fn describe(
 ) -> CollectionResult {
     let study = arm.study();
     let of = study.collections.get(documents.name());
-    let body = match documents.body() {
-        Body::Json => "json",
-        Body::Bytes => "bytes",
-        Body::Counter => "counter",
-    };
     let measure = || {
         (documents.body() != Body::Counter && documents.count() > 0).then(|| {
             let found = documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES);
@@ -530,7 +523,7 @@ fn describe(
         mean_bytes: documents.mean_bytes(),
         existing: foreign::name_in_store(study, documents).map(str::to_owned),
         own: of.is_some_and(|c| c.from.is_some()),
-        body: body.to_owned(),
+        body: documents.body().name().to_owned(),
         skipped_lines: documents.skipped_lines(),
         compress_to: of.and_then(|c| c.compress_to),
         compression: measured.entry(key).or_insert_with(measure).clone(),

@@ -15,7 +15,7 @@ use storebench_core::store::{
 use storebench_core::workload::Study;
 
 use super::*;
-use crate::results::{RunResult, read_run};
+use crate::results::{FailureKind, RunResult, read_run};
 use crate::verdicts::Level;
 
 const PASSWORD: &str = "hush-p@ss/4711";
@@ -177,7 +177,7 @@ fn a_lost_connection_ends_the_trial_where_the_study_says_so() {
     assert_eq!(outcome.exit_code(), 3);
     let trial = &outcome.result.trials[0];
     let failure = trial.failure.as_ref().unwrap();
-    assert_eq!((failure.kind.as_str(), failure.during.as_str()), ("unreachable", "mixed"));
+    assert_eq!((failure.kind, failure.during.as_str()), (FailureKind::Unreachable, "mixed"));
     let mixed = &trial.phases[1];
     assert!(mixed.partial.as_ref().unwrap().contains("lost its connection 1 of 1"), "{mixed:?}");
     let operations: u64 = mixed.ops.values().map(|op| op.count).sum();

@@ -13,7 +13,7 @@ use storebench_core::workload::{CopyDirection, Study};
 
 use super::*;
 use crate::plan::{Outline, Plan};
-use crate::results::{TasksResult, fixture};
+use crate::results::{FailureKind, TasksResult, fixture};
 
 const STUDY: &str = r#"
 title = "Texts"
@@ -195,7 +195,7 @@ fn a_copy_that_loses_documents_fails_its_trial() {
         let (outcome, _) = ran(STUDY, by_hand);
         let trial = &outcome.result.trials[0];
         let failure = trial.failure.as_ref().unwrap();
-        assert_eq!((failure.kind.as_str(), failure.during.as_str()), ("failed", phase));
+        assert_eq!((failure.kind, failure.during.as_str()), (FailureKind::Failed, phase));
         assert!(failure.message.contains(said), "{}", failure.message);
         assert_eq!(trial.phases.last().unwrap().partial.as_ref(), Some(&failure.message));
         assert_eq!(outcome.exit_code(), 1);

@@ -8,14 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{Clock, CopyPlan, Event, Observer, PhasePlan, Stop};
+use storebench_core::engine::{Clock, CopyPlan, Event, Observer, Stop};
 use storebench_core::measure::{
     Asking, Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, StatsSampler, Tally,
 };
-use storebench_core::store::{AnyStore, CollectionId, Durability, SessionCounters, StoreError};
-use storebench_core::workload::{CopyDirection, OpName, collection_of};
+use storebench_core::store::{AnyStore, CollectionId, Durability, OpKind, SessionCounters, StoreError};
+use storebench_core::workload::{CopyDirection, does};
 
 use super::error::LabError;
 use super::observe::Journal;
@@ -23,7 +22,7 @@ use super::request::RunRequest;
 use super::runner::{Arm, Session};
 use crate::human::count;
 use crate::plan::PlannedTrial;
-use crate::results::{Pass, PhaseFrame, PhaseResult, TasksResult, UseSamples, gather_phase};
+use crate::results::{Pass, PhaseResult, TasksResult, UseSamples, gather_phase, judge_limits};
 
 /// Files of one collection, at most.
 const MOST_FILES: u32 = 16;
@@ -130,19 +129,19 @@ pub(super) fn write_files(
     observer: &mut dyn Observer,
 ) -> Result<Files, LabError> {
     let mut files = Files::default();
-    let copies = || arms.iter().flat_map(|arm| arm.plans.iter().map(move |plan| (arm, plan)));
-    let Some((_, first)) = copies().find(|(_, plan)| plan.copy.is_some()) else { return Ok(files) };
+    let copies = || arms.iter().flat_map(|arm| arm.plans.iter().filter_map(move |plan| Some((arm, plan.copy()?))));
+    let Some((_, first)) = copies().next() else { return Ok(files) };
     let Some(transfers) = &request.transfers else {
         let what = format!("phase `{}` copies, and nothing was given that copies", first.name);
         return Err(LabError::BadInput(what));
     };
     // By what is read: the parts that it is cut into, as arms have it.
     let mut wanted: BTreeMap<(*const Catalog, usize), (&Arm, u32)> = BTreeMap::new();
-    for (arm, copy) in copies().filter_map(|(arm, plan)| Some((arm, plan.copy.as_ref()?))) {
+    for (arm, copy) in copies() {
         if copy.direction == CopyDirection::In {
             let catalog = &arm.request.documents.catalog;
-            let common = &mut wanted.entry((Arc::as_ptr(catalog), copy.collection)).or_insert((arm, 0)).1;
-            *common = common_divisor(*common, copy.parts);
+            let common = &mut wanted.entry((Arc::as_ptr(catalog), copy.label.collection)).or_insert((arm, 0)).1;
+            *common = common_divisor(*common, copy.copy_parts());
         }
     }
     for (key, (arm, common)) in wanted {
@@ -204,17 +203,10 @@ fn expected(arm: &Arm, position: usize, copy: &CopyPlan, documents: &Documents) 
         return Expected::Unknown;
     }
     let study = arm.study();
-    let does = |ops: &[OpName]| {
-        study.phases[..position].iter().any(|phase| {
-            phase.mix.iter().any(|(label, entry)| {
-                let op = entry.op.or_else(|| OpName::find(label));
-                op.is_some_and(|op| ops.contains(&op)) && collection_of(study, phase, label) == Some(documents.name())
-            })
-        })
-    };
-    if does(&[OpName::Delete, OpName::Touch]) {
+    let does = |ops: &[OpKind]| does(study, &study.phases[..position], ops, documents.name());
+    if does(&[OpKind::Delete, OpKind::Touch]) {
         Expected::Unknown
-    } else if arm.kept || does(&[OpName::Insert]) {
+    } else if arm.kept || does(&[OpKind::Insert]) {
         // An earlier run may have inserted too.
         Expected::AtLeast(all)
     } else {
@@ -229,41 +221,41 @@ impl Session<'_> {
         arm: &Arm,
         planned: &PlannedTrial,
         position: usize,
-        plan: &PhasePlan,
         copy: &CopyPlan,
         journal: &mut Journal<'_>,
     ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
         let catalog = &arm.request.documents.catalog;
-        let documents = catalog.get(copy.collection);
+        let collection = copy.label.collection;
+        let documents = catalog.get(collection);
         let Some(transfers) = &self.request.transfers else {
             return Err(StoreError::NotSupported("nothing was given that copies".to_owned()));
         };
         // Removed when the phase was kept; a copy that is written out fills it.
         let (out, scratch) = (scratch()?, scratch()?);
         let files = match copy.direction {
-            CopyDirection::In => self.files.folder(catalog, copy.collection),
+            CopyDirection::In => self.files.folder(catalog, collection),
             CopyDirection::Out => Some(out.path()),
         };
         let files = files.ok_or_else(|| StoreError::Failed("there are no files to copy from".to_owned()))?;
         let request = TransferRequest {
             direction: copy.direction,
             store: &arm.store,
-            collection: CollectionId(u16::try_from(copy.collection).unwrap_or(u16::MAX)),
+            collection: CollectionId(u16::try_from(collection).unwrap_or(u16::MAX)),
             documents,
             files,
             scratch: scratch.path(),
-            tasks: copy.tasks,
-            parts: copy.parts,
+            tasks: copy.copy_tasks(),
+            parts: copy.copy_parts(),
             batch: copy.batch,
-            in_flight: plan.in_flight,
-            durability: plan.durability,
-            timeout: Duration::from_nanos(plan.timeout_ns),
+            in_flight: copy.in_flight,
+            durability: copy.promises.durability,
+            timeout: copy.timeout.0,
             view: copy.view.as_deref(),
             interval: self.request.interval,
             stop: &self.stop,
         };
-        journal.phase(plan.labels());
-        let began = Event::PhaseBegan { phase: &plan.name, loads: true, operations: None, duration_ns: None };
+        journal.phase(vec![copy.label.clone()]);
+        let began = Event::PhaseBegan { phase: &copy.name, loads: true, operations: None, duration_ns: None };
         journal.event(&began);
         let stats = StatsSampler::new(Arc::clone(&arm.store), Arc::new(self.clock.clone()), self.request.interval);
         let start_ns = self.clock.now_ns();
@@ -272,18 +264,18 @@ impl Session<'_> {
         let mut told = Told::default();
         let ended = transfers.transfer(&request, &mut |now| {
             let at_ns = self.clock.now_ns() - start_ns;
-            told.interval(plan, now, at_ns, self.request.interval, journal);
+            told.interval(&copy.name, now, at_ns, self.request.interval, journal);
         });
         let store_stats = stats.map(Asking::finish).unwrap_or_default();
         let Transferred { record, tasks, documents: moved, bytes: _, rejected, first_reject } = ended?;
-        let mut record = as_phase(record, plan, copy);
+        let mut record = as_phase(record, copy);
         record.store_stats = store_stats;
-        record.distinct_keys = vec![(copy.collection, moved)];
+        record.distinct_keys = vec![(collection, moved)];
         if record.partial.is_none() {
             record.partial = self.fault(arm, position, copy, (moved, rejected, first_reject), journal);
         }
         journal.event(&Event::PhaseEnded {
-            phase: &plan.name,
+            phase: &copy.name,
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
             connections: SessionCounters::default(),
@@ -291,16 +283,9 @@ impl Session<'_> {
         journal.keep(|folder| {
             folder.add_phase(planned.trial, &arm.request.store_name, Pass::Measured, &record, &UseSamples::default())
         });
-        let frame = PhaseFrame {
-            documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
-            capabilities: &arm.capabilities,
-            query_plans: &[],
-            limits: Some(&arm.study().limits),
-            planned_rate: None,
-            calibrated_ns_per_op: None,
-            settings: &IndexMap::new(),
-        };
-        let mut found = gather_phase(&record, &frame);
+        let documents = self.documents.get(arm.position).map_or(&[][..], Vec::as_slice);
+        let mut found = gather_phase(&record, documents, &arm.capabilities, None);
+        found.limits = judge_limits(&record, &arm.study().limits);
         found.tasks = Some(tasks);
         for op in found.ops.values_mut() {
             copy.direction.op_name().clone_into(&mut op.kind);
@@ -318,7 +303,7 @@ impl Session<'_> {
         (moved, rejected, first_reject): (u64, u64, Option<String>),
         journal: &mut Journal<'_>,
     ) -> Option<Partial> {
-        let documents = arm.request.documents.catalog.get(copy.collection);
+        let documents = arm.request.documents.catalog.get(copy.label.collection);
         let expected = expected(arm, position, copy, documents);
         if expected == Expected::Unknown && moved != documents.count() {
             journal.note(format!(
@@ -349,7 +334,7 @@ struct Told {
 impl Told {
     fn interval(
         &mut self,
-        plan: &PhasePlan,
+        phase: &str,
         now: TransferProgress,
         at_ns: u64,
         interval: Duration,
@@ -361,14 +346,14 @@ impl Told {
         let mut record = Recorder::new(1);
         record.ops[0].documents = now.documents.saturating_sub(self.before.documents);
         record.ops[0].bytes_written = now.bytes.saturating_sub(self.before.bytes);
-        journal.event(&Event::Interval { phase: &plan.name, number: self.number, to_ns: at_ns, record: &record });
+        journal.event(&Event::Interval { phase, number: self.number, to_ns: at_ns, record: &record });
         (self.number, self.to_ns, self.before) = (self.number + 1, at_ns, now);
     }
 }
 
 /// What was measured of a copy as one operation of a phase: requests to the store. A copy whose source tells of no
 /// requests is told by what it wrote.
-fn as_phase(record: PhaseRecord, plan: &PhasePlan, copy: &CopyPlan) -> PhaseRecord {
+fn as_phase(record: PhaseRecord, copy: &CopyPlan) -> PhaseRecord {
     let into = copy.direction == CopyDirection::In;
     let of_store = |label: &Label| into == label.kind.writes();
     let told = record.labels.iter().zip(&record.total.ops).any(|(label, tally)| of_store(label) && tally.ended() > 0);
@@ -389,12 +374,12 @@ fn as_phase(record: PhaseRecord, plan: &PhasePlan, copy: &CopyPlan) -> PhaseReco
     };
     let intervals = record.intervals.iter().map(|i| Interval::new(i.number, i.from_ns, i.to_ns, &one(&i.record())));
     PhaseRecord {
-        name: plan.name.clone(),
-        warm_up: plan.warm_up,
+        name: copy.name.clone(),
+        warm_up: copy.warm_up,
         loads: into,
-        labels: plan.labels(),
-        durability: plan.durability,
-        consistency: plan.consistency,
+        labels: vec![copy.label.clone()],
+        durability: copy.promises.durability,
+        consistency: copy.promises.consistency,
         intervals: intervals.collect(),
         total: one(&record.total),
         ..record

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{Companion, PhaseContext, PhasePlan, Written, calibrate, explain_queries, run_phase};
+use storebench_core::engine::{
+    Companion, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
+};
 use storebench_core::keys::mix64;
 use storebench_core::ledger::Book;
 use storebench_core::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_core::schedule::Rate;
-use storebench_core::store::{CollectionLayout, Layout, OpKind, Prepare, StoreError, Support};
-use storebench_core::workload::{Database, Limit, LimitPath, MixEntry, OpName, Phase, RateSearch, RateSpec};
+use storebench_core::store::{OpKind, Prepare, StoreError, Support};
+use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
-use super::error::kind;
-use super::faults::{Breaker, Happened, untold};
+use super::faults::{Breaker, untold};
 use super::foreign;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
@@ -27,9 +28,9 @@ use crate::environment::{is_here, port_of};
 use crate::human::count;
 use crate::plan::PlannedTrial;
 use crate::results::{
-    CollectionResult, Course, Failure, FaultResult, ForgottenResult, LimitedResult, Pass, PhaseFrame, PhaseResult,
-    ProbeResult, QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When,
-    gather_phase,
+    CollectionResult, Course, Failure, FailureKind, FaultResult, LimitedResult, Pass, PhaseResult, ProbeResult,
+    QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When, gather_phase,
+    judge_limits,
 };
 use crate::search::{Search, SearchSpec, Step};
 use crate::verdicts::spoiled;
@@ -78,44 +79,22 @@ fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
 /// The longest interval of a phase that breaks its server.
 const FAULT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was done to the server, with what clients saw of it.
-fn faults_of(record: &PhaseRecord, happened: Vec<Happened>) -> Vec<FaultResult> {
-    if happened.is_empty() {
-        return Vec::new();
-    }
+/// Adds what clients saw of what was done to the server.
+fn seen_by_clients(record: &PhaseRecord, faults: &mut [FaultResult]) {
     let course = Course::of(record);
-    let begins: Vec<Option<u64>> = happened.iter().map(|of| of.began_ns).collect();
-    happened
-        .into_iter()
-        .enumerate()
-        .map(|(nth, of)| {
-            let over = of.ready_ns.or(of.mended_ns);
-            let next_ns = begins[nth + 1..].iter().flatten().next().copied().unwrap_or(u64::MAX);
-            let when = |began_ns| When { began_ns, over_ns: over.unwrap_or(began_ns), next_ns };
-            let seen = of.began_ns.map(|began_ns| course.outage(when(began_ns))).unwrap_or_default();
-            let late_ns =
-                of.began_ns.zip(of.ready_ns).and_then(|(began, ready)| seen.late_ns(began, ready, record.sending_ns));
-            FaultResult {
-                clients_late_ns: late_ns,
-                what: of.what.name().to_owned(),
-                nodes: of.nodes.0,
-                of_nodes: of.nodes.1,
-                detail: of.detail,
-                began_ns: of.began_ns,
-                mended_ns: of.mended_ns,
-                listening_ns: of.listening_ns,
-                ready_ns: of.ready_ns,
-                unavailable_ns: seen.unavailable_ns,
-                unavailable_by_op_ns: seen.by_op,
-                first_answer_ns: seen.first_answer_ns,
-                first_answer_by_op_ns: seen.first_by_op,
-                recovered_ns: seen.recovered_ns,
-                forgotten: of.forgotten.map(|f| ForgottenResult { files: f.files, bytes: f.bytes, names: f.names }),
-                dropped: of.dropped,
-                problem: of.problem,
-            }
-        })
-        .collect()
+    for nth in 0..faults.len() {
+        let next_ns = faults[nth + 1..].iter().find_map(|of| of.began_ns).unwrap_or(u64::MAX);
+        let of = &mut faults[nth];
+        let Some(began_ns) = of.began_ns else { continue };
+        let over_ns = of.ready_ns.or(of.mended_ns).unwrap_or(began_ns);
+        let seen = course.outage(When { began_ns, over_ns, next_ns });
+        of.clients_late_ns = of.ready_ns.and_then(|ready| seen.late_ns(began_ns, ready, record.sending_ns));
+        of.unavailable_ns = seen.unavailable_ns;
+        of.unavailable_by_op_ns = seen.by_op;
+        of.first_answer_ns = seen.first_answer_ns;
+        of.first_answer_by_op_ns = seen.first_by_op;
+        of.recovered_ns = seen.recovered_ns;
+    }
 }
 
 /// Characters of a query's plan that are kept.
@@ -148,7 +127,7 @@ impl Session<'_> {
             ..describe(arm, planned, self.documents.get(arm.position).map_or(&[], Vec::as_slice))
         });
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
-            result.trials[at].failure.get_or_insert_with(|| failure(kind(error), during, error.to_string()));
+            result.trials[at].failure.get_or_insert_with(|| failure(error.into(), during, error.to_string()));
         };
         self.touched.insert(arm.location.clone(), arm.position);
         let start = |server: &Managed| server.limit(arm.study()).and_then(|()| server.start(&*arm.store));
@@ -174,7 +153,7 @@ impl Session<'_> {
                     }
                     let ended = self.phase(arm, planned, position, at, result, journal);
                     if let Err(error) = ended {
-                        fail(result, &arm.plans[position].name, &error);
+                        fail(result, &arm.study().phases[position].name, &error);
                     }
                     self.kept.soon(&self.request.study.published, journal, result);
                     if result.trials[at].failure.is_some() || result.run.interrupted {
@@ -222,14 +201,14 @@ impl Session<'_> {
         if let Err(error) = removed.and_then(|()| server.map_or(Ok(()), Managed::stop)) {
             journal.note(format!("what Storebench put into {} could not be removed: {error}", arm.name));
             if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.arm == arm.name) {
-                trial.failure.get_or_insert_with(|| failure(kind(&error), "remove", error.to_string()));
+                trial.failure.get_or_insert_with(|| failure((&error).into(), "remove", error.to_string()));
             }
         }
     }
 
     /// An empty ledger, where a phase of this arm keeps one.
     fn book(&self, arm: &Arm) -> Book {
-        if !arm.plans.iter().any(|plan| plan.ledger) {
+        if !arm.operations().any(|plan| plan.ledger) {
             return Book::default();
         }
         let catalog = self.catalog(arm);
@@ -248,18 +227,7 @@ impl Session<'_> {
         if how == Prepare::IntoExisting && !kept && loads(arm.study()) && !self.request.prepare.keeps() {
             arm.store.remove()?;
         }
-        let collections = arm
-            .study()
-            .collections
-            .iter()
-            .map(|(name, c)| CollectionLayout {
-                name: name.clone(),
-                body: c.body,
-                indexes: c.index.clone(),
-                existing: c.existing.as_ref().map(Into::into),
-            })
-            .collect();
-        arm.store.prepare(&Layout { collections }, how)
+        arm.store.prepare(&arm.study().layout(), how)
     }
 
     /// What a store holds of documents that Storebench did not make, sampled at its first trial: every
@@ -294,31 +262,32 @@ impl Session<'_> {
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
-        let plan = arm.plan(position, result.trials[at].database_kept);
-        let restarted = self.restart(arm, &arm.study().phases[position], journal)?;
-        let search = arm.study().search.as_ref().filter(|search| search.phase == plan.name);
-        let (mut found, partial) = match search {
-            Some(search) => {
+        let phase = &arm.study().phases[position];
+        let restarted = self.restart(arm, phase, journal)?;
+        let search = arm.study().search.as_ref().filter(|search| search.phase == phase.name);
+        let (mut found, partial) = match (&arm.plans[position], search) {
+            (ResolvedPhase::Copy(copy), _) => self.copy(arm, planned, position, copy, journal)?,
+            (ResolvedPhase::Operations(_), Some(search)) => {
                 let (search, found, partial) =
                     self.search(arm, planned, &result.trials[at], position, search, journal)?;
                 result.trials[at].searches.push(search);
                 (found, partial)
             }
-            None => match &plan.copy {
-                Some(copy) => self.copy(arm, planned, position, &plan, copy, journal)?,
-                None => self.measure(arm, planned, position, &plan, None, journal)?,
-            },
+            (ResolvedPhase::Operations(plan), None) => {
+                let plan = arm.now(plan, result.trials[at].database_kept);
+                self.measure(arm, planned, position, &plan, None, journal)?
+            }
         };
         match &partial {
             // Asked for by the user, as against a store that failed.
             Some(_) if self.stop.asked() => result.run.interrupted = true,
             Some(partial) => {
                 let kind = match partial.cause {
-                    PartialCause::Disconnected => "unreachable",
-                    PartialCause::NoKeys => "cut-short",
-                    PartialCause::Interrupted | PartialCause::Failed => "failed",
+                    PartialCause::Disconnected => FailureKind::Unreachable,
+                    PartialCause::NoKeys => FailureKind::CutShort,
+                    PartialCause::Interrupted | PartialCause::Failed => FailureKind::Failed,
                 };
-                result.trials[at].failure = Some(failure(kind, &plan.name, partial.why.clone()));
+                result.trials[at].failure = Some(failure(kind, &phase.name, partial.why.clone()));
             }
             None => {}
         }
@@ -386,7 +355,7 @@ impl Session<'_> {
             ));
             out.probes.push(ProbeResult {
                 rate,
-                why: why.to_string(),
+                why,
                 held,
                 limits: found.limits.clone(),
                 achieved_per_s: found.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
@@ -430,7 +399,7 @@ impl Session<'_> {
         phase.rate = Some(RateSpec::Constant(rate));
         let resolved = PhasePlan::resolve(study, &phase, &self.catalog(arm), &arm.capabilities)?;
         // Each rate writes over what the one before it wrote.
-        Ok(PhasePlan { versions_above: arm.plan(position, true).versions_above, ..resolved })
+        Ok(arm.now(&resolved, true).into_owned())
     }
 
     /// Runs one phase as planned, or as this probe of a search, and keeps it.
@@ -528,18 +497,17 @@ impl Session<'_> {
                 plan.name
             ));
         }
-        let rate = plan_rate(phase, plan);
-        let settings = settings_of(phase);
-        let frame = PhaseFrame {
-            documents: self.documents.get(arm.position).map_or(&[], Vec::as_slice),
-            capabilities: &arm.capabilities,
-            query_plans: &query_plans,
-            limits: Some(&arm.study().limits),
-            planned_rate: rate.as_ref(),
-            settings: &settings,
-            calibrated_ns_per_op: self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]),
-        };
-        let mut found = gather_phase(&record, &frame);
+        let documents = self.documents.get(arm.position).map_or(&[][..], Vec::as_slice);
+        let calibrated = self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]);
+        let mut found = gather_phase(&record, documents, &arm.capabilities, calibrated);
+        if let Some(rate) = &mut found.rate {
+            rate.planned = plan_rate(phase, plan).unwrap_or_default();
+        }
+        for (op, plan) in found.ops.values_mut().zip(query_plans) {
+            op.query_plan = plan;
+        }
+        found.settings = settings_of(phase);
+        found.limits = judge_limits(&record, &arm.study().limits);
         found.probe = probe;
         found.resources = ResourcesResult::of(&sampling.taken, &found, self.stored(arm, position));
         if let Some(used) = &mut found.resources {
@@ -547,7 +515,10 @@ impl Session<'_> {
         }
         found.bottleneck =
             Bottleneck::of(&found, arm.capabilities.embedded && arm.request.server.is_none(), processors());
-        found.faults = breaker.map(|breaker| faults_of(&record, breaker.happened)).unwrap_or_default();
+        found.faults = breaker.map(|breaker| breaker.happened).unwrap_or_default();
+        if !found.faults.is_empty() {
+            seen_by_clients(&record, &mut found.faults);
+        }
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
@@ -575,7 +546,8 @@ impl Session<'_> {
     fn stored(&self, arm: &Arm, position: usize) -> Option<(u64, f64)> {
         let study = arm.study();
         let so_far = &study.phases[..=position];
-        let kinds = arm.plans[..=position].iter().flat_map(|plan| &plan.recipes).map(|recipe| recipe.label.kind);
+        let plans = arm.plans[..=position].iter().filter_map(ResolvedPhase::operations);
+        let kinds = plans.flat_map(|plan| &plan.recipes).map(|recipe| recipe.label.kind);
         let changes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete | OpKind::Append | OpKind::Prepend);
         if kinds.into_iter().any(changes) || study.collections.values().any(|c| c.existing.is_some()) {
             return None;
@@ -607,7 +579,7 @@ impl Session<'_> {
             match told {
                 Ok(told) => {
                     plans[at] = told.map(|told| QueryPlanResult {
-                        field: (!recipe.field.is_empty()).then(|| recipe.field.clone()),
+                        field: recipe.ask.field().map(str::to_owned),
                         plan: told.plan.chars().take(QUERY_PLAN_CHARS).collect(),
                         full_scan: told.full_scan,
                     });
@@ -638,8 +610,8 @@ fn processors() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
 
-fn failure(kind: &str, during: &str, message: String) -> Failure {
-    Failure { kind: kind.to_owned(), during: during.to_owned(), message }
+fn failure(kind: FailureKind, during: &str, message: String) -> Failure {
+    Failure { kind, during: during.to_owned(), message }
 }
 
 fn describe(arm: &Arm, planned: &PlannedTrial, documents: &[CollectionResult]) -> TrialResult {
@@ -680,12 +652,9 @@ fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
             .map(|at| catalog.get(at).count())
             .fold(0, u64::saturating_add)
     };
-    let writes = |(name, entry): (&String, &MixEntry)| {
-        let op = entry.op.or_else(|| OpName::find(name));
-        op.and_then(|op| op.kind(entry.batch.is_some())).is_some_and(OpKind::writes)
-    };
     if phase.loads() {
         return documents() >= 3_000_000;
     }
-    phase.duration.is_some_and(|span| span.0 >= LONG) && phase.mix.iter().any(writes)
+    phase.duration.is_some_and(|span| span.0 >= LONG)
+        && phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
 }

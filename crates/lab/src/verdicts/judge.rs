@@ -5,7 +5,7 @@ use super::checks::CHECKS;
 use super::lost::loaded_and_gone;
 use super::model::{Level, Verdict};
 use super::promise::forbidden;
-use crate::results::{PhaseResult, RunResult, TrialResult};
+use crate::results::{FailureKind, PhaseResult, RunResult, TrialResult};
 
 /// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
 /// judged only for what they lost or found wrong.
@@ -53,11 +53,11 @@ pub(crate) fn exit_code(result: &RunResult) -> u8 {
         return 1;
     }
     if let Some(failure) = result.trials.iter().find_map(|t| t.failure.as_ref()) {
-        return match failure.kind.as_str() {
-            "bad-url" | "not-ours" | "not-supported" => 2,
-            "unreachable" => 3,
-            "cut-short" => 4,
-            _ => 1,
+        return match failure.kind {
+            FailureKind::BadUrl | FailureKind::NotOurs | FailureKind::NotSupported => 2,
+            FailureKind::Unreachable => 3,
+            FailureKind::CutShort => 4,
+            FailureKind::Failed => 1,
         };
     }
     if result.run.interrupted {
@@ -93,18 +93,18 @@ mod tests {
         result.run.interrupted = true;
         assert_eq!(exit_code(&result), 130);
         let codes = [
-            ("failed", 1),
-            ("unreachable", 3),
-            ("cut-short", 4),
-            ("not-ours", 2),
-            ("bad-url", 2),
-            ("not-supported", 2),
+            (FailureKind::Failed, 1),
+            (FailureKind::Unreachable, 3),
+            (FailureKind::CutShort, 4),
+            (FailureKind::NotOurs, 2),
+            (FailureKind::BadUrl, 2),
+            (FailureKind::NotSupported, 2),
         ];
         for (kind, code) in codes {
-            result.trials[0].failure = Some(Failure { kind: kind.into(), ..Default::default() });
-            assert_eq!(exit_code(&result), code, "{kind}");
+            result.trials[0].failure = Some(Failure { kind, ..Default::default() });
+            assert_eq!(exit_code(&result), code, "{kind:?}");
         }
-        result.trials[0].failure = Some(Failure { kind: "unreachable".into(), ..Default::default() });
+        result.trials[0].failure = Some(Failure { kind: FailureKind::Unreachable, ..Default::default() });
         result.trials[0].phases[0].ops[0].wrong = 1;
         assert_eq!(exit_code(&result), 1);
     }

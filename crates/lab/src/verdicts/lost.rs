@@ -40,6 +40,8 @@ pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use storebench_core::workload::FaultKind;
+
     use crate::results::{FaultResult, RunResult, SampledResult, fixture};
     use crate::verdicts::testing::{CAUTION, INVALID, level};
     use crate::verdicts::{exit_code, judge};
@@ -79,7 +81,7 @@ mod tests {
         assert_eq!(count(&|t| t.phases[1].settings["popularity"] = "latest".into()), 0);
         assert_eq!(count(&|t| t.phases[0].loads = false), 0);
         let killed = |t: &mut TrialResult, durability: &str| {
-            let fault = FaultResult { what: "kill".into(), began_ns: Some(1), ..FaultResult::default() };
+            let fault = FaultResult { what: FaultKind::Kill, began_ns: Some(1), ..FaultResult::default() };
             t.phases[1].faults = vec![fault];
             t.phases[0].durability.name = durability.into();
         };

@@ -47,10 +47,8 @@ fn writes(phase: &PhaseResult) -> bool {
 /// What was done to the store in a phase, and before it.
 fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
     let restarted = phase.restarted.as_ref().map(|_| Struck { fault: FaultKind::Restart, nodes: 1, of: 1 });
-    let faults = phase.faults.iter().filter(|fault| fault.began_ns.is_some()).filter_map(|fault| {
-        let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == fault.what)?;
-        Some(Struck { fault: kind, nodes: fault.nodes.max(1), of: fault.of_nodes.max(1) })
-    });
+    let faults = phase.faults.iter().filter(|fault| fault.began_ns.is_some());
+    let faults = faults.map(|of| Struck { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) });
     restarted.into_iter().chain(faults)
 }
 

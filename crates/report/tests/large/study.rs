@@ -9,7 +9,7 @@ use storebench_lab::conclude::conclude;
 use storebench_lab::environment::Environment;
 use storebench_lab::plan::Plan;
 use storebench_lab::results::{
-    FORMAT, Pass, PhaseFrame, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples, gather_phase,
+    FORMAT, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples, gather_phase,
 };
 
 /// Arms, each a trial in each block.
@@ -76,21 +76,14 @@ fn phase(trial: u32) -> PhaseRecord {
 /// Writes the run folder of such a study with this many trials.
 pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     let capabilities = Capabilities::default();
-    let settings = [("popularity".to_owned(), "uniform".into())].into();
-    let (planned, mut trials) = (serde_json::json!(120), Vec::new());
+    let mut trials = Vec::new();
     let mut out = RunFolder::at(folder.to_owned(), Secrets::default())?;
     for number in 1..=count {
         let record = phase(number);
         out.add_phase(number, "store", Pass::Measured, &record, &UseSamples::default())?;
-        let frame = PhaseFrame {
-            documents: &[],
-            capabilities: &capabilities,
-            query_plans: &[],
-            limits: None,
-            planned_rate: Some(&planned),
-            settings: &settings,
-            calibrated_ns_per_op: None,
-        };
+        let mut measured = gather_phase(&record, &[], &capabilities, None);
+        measured.settings = [("popularity".to_owned(), "uniform".into())].into();
+        measured.rate.iter_mut().for_each(|rate| rate.planned = 120.into());
         let workers = (number - 1) % ARMS + 1;
         trials.push(TrialResult {
             trial: number,
@@ -100,7 +93,7 @@ pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
             levels: [("phases.steady.workers".to_owned(), workers.into())].into(),
             scheme: "memory".into(),
             url: "memory:".into(),
-            phases: vec![gather_phase(&record, &frame)],
+            phases: vec![measured],
             ..TrialResult::default()
         });
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::marker::{index_table, index_tables};
 use super::{Collection, Database, Indexes, Opened, OrderedSession};
 use crate::store::{
-    Capabilities, Description, Durability, Explanation, Holdings, Layout, Op, OpKind, Prepare,
-    ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, Description, Durability, Explanation, Holdings, Layout, Op, OpKind, Prepare, ReadConsistency,
+    Request, SessionOptions, Stats, Store, StoreError, Support,
 };
 
 /// An engine that keeps its databases in files of this machine.

@@ -166,7 +166,9 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::results::{RunResult, WorkerUseResult};
+    use storebench_core::measure::WorkerUse;
+
+    use crate::results::RunResult;
     use crate::verdicts::testing::{CAUTION, INVALID, NOTE, PASS, closed, level, separate};
 
     fn embedded(scheme: &str, own_us: f64, all_us: f64, busy: f64) -> RunResult {
@@ -234,7 +236,7 @@ mod tests {
     fn client_saturated_when_workers_queue_for_processors() {
         let queued = |cpu_s: f64, queue_s: f64, process_s: f64| {
             separate(closed(|p| {
-                p.client.worker_use = vec![WorkerUseResult { wall_ns: 12_000_000_000, ..Default::default() }];
+                p.client.worker_use = vec![WorkerUse { wall_ns: 12_000_000_000, ..Default::default() }];
                 p.client.busiest_worker_share = 0.1;
                 (p.client.worker_cpu_s, p.client.run_queue_s) = (cpu_s, queue_s);
                 p.client.process_cpu_s = Some(process_s);

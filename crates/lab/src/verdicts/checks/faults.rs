@@ -1,5 +1,7 @@
 //! `faults`: what was done to the server, and what clients saw of it.
 
+use storebench_core::workload::FaultKind;
+
 use crate::human::{bytes, count, duration};
 use crate::results::{FaultResult, RestartedResult};
 use crate::verdicts::check::{Check, Finding, Looks, Scene};
@@ -67,7 +69,7 @@ fn started(of: &RestartedResult) -> String {
 pub(crate) fn told(fault: &FaultResult) -> String {
     let ns = |ns: u64| duration(ns as f64);
     let named = match fault.detail.as_str() {
-        "" => fault.what.clone(),
+        "" => fault.what.to_string(),
         detail => format!("{} ({detail})", fault.what),
     };
     let Some(began) = fault.began_ns else {
@@ -79,14 +81,14 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         silent => out += &format!("nobody was answered for {}", ns(silent)),
     }
     let since = |from: Option<u64>, to: Option<u64>| to.zip(from).map(|(to, from)| ns(to.saturating_sub(from)));
-    match fault.what.as_str() {
-        "kill" | "restart" | "power-cut" => {
+    match fault.what {
+        FaultKind::Kill | FaultKind::Restart | FaultKind::PowerCut => {
             if let Some(ready) = since(fault.mended_ns, fault.ready_ns) {
                 let cold = if fault.dropped.is_some() { " with cold caches" } else { "" };
                 out += &format!(", {ready} after it was told to run again{cold} the server answered");
             }
         }
-        "run" | "rolling-restart" => {
+        FaultKind::Run | FaultKind::RollingRestart => {
             out += &since(fault.began_ns, fault.ready_ns).map_or_else(String::new, |took| format!(", it took {took}"));
         }
         _ => {}
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn faults() {
         let kill = FaultResult {
-            what: "kill".into(),
+            what: FaultKind::Kill,
             began_ns: Some(3_000_000_000),
             mended_ns: Some(3_500_000_000),
             ready_ns: Some(3_600_000_000),
@@ -162,14 +164,14 @@ mod tests {
         let restarted = RestartedResult { stop_ns: 20_000_000, ready_ns: 50_000_000, ..RestartedResult::default() };
         assert_eq!(started(&restarted), "started again before it: stopped in 20.0 ms, ready after 50.0 ms");
         assert_eq!(level(&closed(|p| p.restarted = Some(restarted.clone())), "faults"), NOTE);
-        let slow = FaultResult { what: "link".into(), detail: "stalled".into(), unavailable_ns: 0, ..kill.clone() };
+        let slow = FaultResult { what: FaultKind::Link, detail: "stalled".into(), unavailable_ns: 0, ..kill.clone() };
         assert_eq!(
             told(&slow),
             "link (stalled) at 3.00 s: clients were answered all the time, 900 ms after the fault 95 % of the rate before \
              were reached"
         );
         let forgotten = Some(ForgottenResult { files: 2, bytes: 4_096, names: 3 });
-        let cut = told(&FaultResult { what: "power-cut".into(), forgotten, ..kill });
+        let cut = told(&FaultResult { what: FaultKind::PowerCut, forgotten, ..kill });
         assert!(cut.contains("the disk forgot 4.00 KiB of 2 files and 3 changes of names"), "{cut}");
     }
 }

@@ -118,7 +118,7 @@ mod tests {
             p.consistency.name = "strong".into();
             p.ops[0].kind = "upsert".into();
             p.faults = vec![FaultResult {
-                what: fault.into(),
+                what: serde_json::from_value(fault.into()).unwrap(),
                 began_ns: Some(1),
                 recovered_ns: Some(2),
                 ..FaultResult::default()

@@ -1,0 +1,94 @@
+//! What kinds of phases there are, and which keys each may have.
+
+use indexmap::IndexMap;
+
+use super::copies::CopyDirection;
+use super::phases::{MixEntry, Phase};
+
+/// What a phase does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PhaseKind<'a> {
+    /// Writes every document of these collections once.
+    Load(&'a [String]),
+    /// Runs these operations by weight.
+    Mix(&'a IndexMap<String, MixEntry>),
+    /// Copies a collection in bulk.
+    Copy(CopyDirection),
+    /// Sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
+    Rest,
+}
+
+impl Phase {
+    /// What it does; none where it says nothing.
+    pub fn kind(&self) -> Option<PhaseKind<'_>> {
+        match self.copy {
+            Some(direction) => Some(PhaseKind::Copy(direction)),
+            None if !self.load.is_empty() => Some(PhaseKind::Load(&self.load)),
+            None if !self.mix.is_empty() => Some(PhaseKind::Mix(&self.mix)),
+            None => (self.settle.is_some() || self.compact || self.restart.is_some()).then_some(PhaseKind::Rest),
+        }
+    }
+}
+
+type Unfit = (&'static [&'static str], &'static str);
+
+const OF_COPIES: [Unfit; 2] = [
+    (&["tasks", "parts"], "`{key}` is of phases that copy; add copy = \"in\" or \"out\", or remove it"),
+    (&["view"], "`view` here is of phases that copy; in a mix write { op = \"view\", view = \"…\" }"),
+];
+const NOT_BATCH: Unfit = (&["batch"], "`batch` here is for loads; in a mix write { op = \"insert\", batch = 100 }");
+const NOT_COPY: [Unfit; 3] = [
+    (&["load", "mix"], "a phase either copies, or loads, or runs a mix; make two phases"),
+    (&["workers", "connections"], "the threads of a copy are its `tasks`, each with one connection; remove `{key}`"),
+    (
+        &[
+            "rate",
+            "arrival",
+            "pacing",
+            "think",
+            "duration",
+            "operations",
+            "popularity",
+            "streams",
+            "consistency",
+            "retry",
+            "on_disconnect",
+            "drain",
+            "check",
+            "ledger",
+        ],
+        "`{key}` has no meaning for a copy, which moves every document once; remove it",
+    ),
+];
+const NOT_LOAD: [Unfit; 2] = [
+    (&["mix"], "a phase either loads or runs a mix; make two phases"),
+    (
+        &["duration", "operations", "think", "ledger"],
+        "`{key}` has no meaning for a load, which writes every document once",
+    ),
+];
+const NOT_REST: Unfit = (
+    &["duration", "operations", "rate", "ledger", "faults", "random_faults"],
+    "`{key}` has no meaning for a phase that sends nothing; add a `mix`",
+);
+const NOT_IN: Unfit = (&["view"], "a view is read: it goes only with copy = \"out\"; remove it");
+const NOT_OUT: Unfit = (
+    &["batch", "durability", "in_flight"],
+    "`{key}` is of writing into a store and goes only with copy = \"in\"; remove it",
+);
+
+/// The keys that a phase has and phases of its kind may not have, each with why.
+pub(super) fn unfit(phase: &Phase) -> Vec<(&'static str, String)> {
+    let refused: Vec<Unfit> = match phase.kind() {
+        Some(PhaseKind::Copy(CopyDirection::In)) => [&NOT_COPY[..], &[NOT_IN]].concat(),
+        Some(PhaseKind::Copy(CopyDirection::Out)) => [&NOT_COPY[..], &[NOT_OUT]].concat(),
+        Some(PhaseKind::Load(_)) => [&NOT_LOAD[..], &OF_COPIES].concat(),
+        Some(PhaseKind::Rest) => [&[NOT_BATCH, NOT_REST][..], &OF_COPIES].concat(),
+        Some(PhaseKind::Mix(_)) | None => [&[NOT_BATCH][..], &OF_COPIES].concat(),
+    };
+    // A key is given where it is not as in a phase that says nothing.
+    let as_json = |phase: &Phase| serde_json::to_value(phase).unwrap_or_default();
+    let (said, usual) = (as_json(phase), as_json(&Phase::named("")));
+    let each = refused.into_iter().flat_map(|(keys, why)| keys.iter().map(move |key| (*key, why)));
+    each.filter(|(key, _)| said.get(key) != usual.get(key)).map(|(key, why)| (key, why.replace("{key}", key))).collect()
+}
