@@ -33,14 +33,14 @@ check: ## Format, clippy, documentation, licences
 .PHONY: test
 test: ## Run every test, also on real servers; the last lines count them
 	servers/install all & $(CARGO) test --workspace --locked --no-run && wait $$!
-	RUST_TEST_THREADS=$(TEST_THREADS) python3 scripts/count-tests.py --stores $(CONFORMING) \
+	RUST_TEST_THREADS=$(TEST_THREADS) python3 scripts/count-tests.py --at-once 2 --stores $(CONFORMING) \
 		$(CARGO) test --workspace --locked
 
 # The stores on which the conformance suite has to run. A server that does not start fails the tests.
 CONFORMING = sqlite,fjall,redb,memory,postgres,redis,memcached,mongodb,couchdb,ravendb,couchbase
 
 # Most tests wait for servers: more at once than there are processors.
-TEST_THREADS ?= 6
+TEST_THREADS ?= 4
 
 .PHONY: report
 report: ## Build the script of the report, which is checked in

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs `cargo test` and counts what became of every test, over all test binaries.
 
-    scripts/count-tests.py [--stores sqlite,redis,…] [--patience 600] cargo test --workspace
+    scripts/count-tests.py [--stores sqlite,redis,…] [--patience 600] [--at-once 2] cargo test --workspace
 
-The output passes through. The last line is `N passed, N failed, N skipped`. Skipped are tests marked
+The binaries are built first. Then they run, the largest first, `--at-once` at a time (1), since tests mostly wait for
+servers; the output of each is shown when it ends. The last line is `N passed, N failed, N skipped`. Skipped are tests marked
 `#[ignore]`, and tests that end early with a line `skipped: why` because the machine lacks something:
 both are named. Exit code 1 when a test failed or the command did.
 
@@ -16,6 +17,7 @@ the tests that were still running are named, with what the kernel says that thei
 
 import contextlib
 import io
+import json
 import os
 import re
 import signal
@@ -24,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<outcome>ok|FAILED|ignored)(?P<why>, .*)?$")
@@ -85,22 +88,25 @@ class Counter:
             self.failures.append(test["name"])
         return True
 
-    def summary(self, code, conformance=(), missing=()):
-        """The closing lines and the exit code, given that of the command."""
-        lines = list(conformance)
-        lines += [f"skipped  {name}: {why}" for name, why in self.skipped]
-        lines += [f"failed   {name}" for name in self.failures]
-        if code != 0 and self.failed == 0:
-            lines.append(f"the command ended with code {code}: something failed to build, or a test binary was ended")
-            self.failed = 1
-        if self.passed == 0 and self.failed == 0:
-            lines.append("no test ran at all")
-            self.failed = 1
-        if missing:
-            lines.append(f"the conformance suite did not run to its end on {', '.join(missing)}")
-            self.failed += 1
-        lines.append(f"{self.passed} passed, {self.failed} failed, {len(self.skipped)} skipped")
-        return lines, int(self.failed > 0)
+
+def summary(counters, code, conformance=(), missing=()):
+    """The closing lines and the exit code, given the counters of all binaries and whether one ended with an error."""
+    passed, failed = (sum(getattr(each, what) for each in counters) for what in ("passed", "failed"))
+    skipped, failures = ([one for each in counters for one in getattr(each, what)] for what in ("skipped", "failures"))
+    lines = list(conformance)
+    lines += [f"skipped  {name}: {why}" for name, why in skipped]
+    lines += [f"failed   {name}" for name in failures]
+    if code != 0 and failed == 0:
+        lines.append(f"a command ended with code {code}: something failed to build, or a test binary was ended")
+        failed = 1
+    if passed == 0 and failed == 0:
+        lines.append("no test ran at all")
+        failed = 1
+    if missing:
+        lines.append(f"the conformance suite did not run to its end on {', '.join(missing)}")
+        failed += 1
+    lines.append(f"{passed} passed, {failed} failed, {len(skipped)} skipped")
+    return lines, int(failed > 0)
 
 
 def conformance(log, expected):
@@ -137,39 +143,59 @@ def still_running(binary, ended):
     return sorted(running)
 
 
-def give_up(parent, counter, patience):
-    """Kills the test binary that `parent` has started, and says which of its tests had not ended.
+def give_up(binary, counter, patience):
+    """Kills a test binary, and says which of its tests had not ended.
 
     Where not even that ends it (it waits in the kernel), nothing is waited for any longer."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            child = int((process / "stat").read_text().rpartition(")")[2].split()[1]) == parent
-            running = still_running(int(process.name), counter.ended) if child else []
-        except OSError:
-            continue
-        except subprocess.TimeoutExpired:
-            running = []
-        if child:
-            print(f"no test has ended for {patience} s; {process.name} is killed. Still running:", flush=True)
-            for name in running or ["none that has a thread of its own"]:
-                counter.failures.append(f"{name}, not ended after {patience} s of silence")
-                print(f"    {name}", flush=True)
-            os.kill(int(process.name), signal.SIGKILL)
-            began = time.monotonic()
-            while process.exists():
-                if time.monotonic() - began > 30:
-                    print("\n".join(["it cannot be killed", *counter.summary(1)[0]]), flush=True)
-                    os._exit(1)
-                time.sleep(0.1)
+    try:
+        running = still_running(binary, counter.ended)
+    except (OSError, subprocess.TimeoutExpired):
+        running = []
+    print(f"no test has ended for {patience} s; {binary} is killed. Still running:", flush=True)
+    for name in running or ["none that has a thread of its own"]:
+        counter.failures.append(f"{name}, not ended after {patience} s of silence")
+        print(f"    {name}", flush=True)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(binary, signal.SIGKILL)
+    began = time.monotonic()
+    while Path(f"/proc/{binary}/exe").exists():
+        if time.monotonic() - began > 30:
+            print("\n".join(["it cannot be killed", *summary([counter], 1)[0]]), flush=True)
+            os._exit(1)
+        time.sleep(0.1)
 
 
-def watch(parent, counter, patience, over):
+def watch(binary, counter, patience, over):
     """Waits in a thread of its own until all is over; no test binary is silent for ever."""
     while not over.wait(1):
         heard = counter.heard
         if heard is not None and time.monotonic() - heard > patience:
             counter.heard = None
-            give_up(parent, counter, patience)
+            give_up(binary, counter, patience)
+
+
+def run(command, folder, environment, patience):
+    """Runs a test binary to its end. Gives its name, its counter, its exit code, what is to be shown, and how long it took."""
+    counter, shown, over, began = Counter(), [], threading.Event(), time.monotonic()
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment) as process:
+        threading.Thread(target=watch, args=(process.pid, counter, patience, over), daemon=True).start()
+        for line in process.stdout:
+            if counter.line(line.rstrip("\n")):
+                shown.append(line)
+    over.set()
+    return counter, process.returncode, "".join(shown), time.monotonic() - began
+
+
+def binaries(cargo):
+    """Builds the tests. Gives each binary with the folder of its package, and cargo's exit code."""
+    found = []
+    command = [*cargo, "--no-run", "--message-format", "json-render-diagnostics"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            message = json.loads(line)
+            if message.get("executable") and message["profile"]["test"]:
+                found.append((message["executable"], Path(message["manifest_path"]).parent))
+    return sorted(found, key=lambda each: -os.path.getsize(each[0])), process.returncode
 
 
 def self_test():
@@ -208,10 +234,10 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         if counter.line(line)
     ]
     assert "some noise" not in shown and "skipped: no tmpfs here" in shown
-    lines, code = counter.summary(101)
+    lines, code = summary([counter], 101)
     assert lines[-1] == "2 passed, 1 failed, 2 skipped" and code == 1, lines
     assert "skipped  b: no tmpfs here" in lines and "skipped  soak_d: soak: takes an hour" in lines, lines
-    assert Counter().summary(101)[1] == 1 and Counter().summary(0)[1] == 1
+    assert summary([Counter()], 101)[1] == 1 and summary([Counter()], 0)[1] == 1
     log = "redb:/tmp/x?cache=1MiB\t5 passed, 0 failed, 1 not supported\nredb:/tmp/y\t6 passed, 0 failed, 0 not supported\n"
     table, missing = conformance(log, ["redis", "redb"])
     assert missing == ["redis"] and table == [
@@ -220,7 +246,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     ], (table, missing)
     counter = Counter()
     counter.passed = 3
-    lines, code = counter.summary(0, table, missing)
+    lines, code = summary([counter], 0, table, missing)
     assert lines[-2:] == ["the conformance suite did not run to its end on redis", "3 passed, 1 failed, 0 skipped"]
     assert code == 1 and lines[:2] == table
     # A child that says nothing is killed, and what waits for it goes on.
@@ -228,43 +254,48 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     assert counter.line("running 1 test") and counter.heard is not None
     assert counter.line("test a ... ok") and counter.ended == {"a"}
     counter.heard -= 10
-    with contextlib.redirect_stdout(io.StringIO()), subprocess.Popen(["sh", "-c", "sleep 60; exit 7"]) as parent:
+    with contextlib.redirect_stdout(io.StringIO()), subprocess.Popen(["sleep", "60"]) as child:
         over = threading.Event()
-        threading.Thread(target=watch, args=(parent.pid, counter, 5, over), daemon=True).start()
-        while parent.poll() is None:
+        threading.Thread(target=watch, args=(child.pid, counter, 5, over), daemon=True).start()
+        while child.poll() is None:
             time.sleep(0.01)
         over.set()
-    assert parent.returncode == 7 and counter.failures, (parent.returncode, counter.failures)
+    assert child.returncode == -signal.SIGKILL and counter.failures, (child.returncode, counter.failures)
 
 
 def main():
     self_test()
     command = sys.argv[1:]
-    stores = []
-    patience = 600
-    while command[:1] in (["--stores"], ["--patience"]):
-        if command[0] == "--stores":
-            stores = command[1].split(",")
-        else:
-            patience = int(command[1])
+    options = {"--stores": "", "--patience": "600", "--at-once": "1"}
+    while command[:1] and command[0] in options:
+        options[command[0]] = command[1]
         command = command[2:]
     if not command:
         sys.exit("give the command to run: scripts/count-tests.py cargo test --workspace")
     at = command.index("--") if "--" in command else len(command)
-    command = [*command[:at], "--no-fail-fast", *(command[at:] or ["--"]), "--show-output"]
-    counter = Counter()
-    with tempfile.NamedTemporaryFile(prefix="storebench-conformance-") as log:
+    cargo, arguments = command[:at], [*command[at + 1 :], "--show-output"]
+    patience, stores = int(options["--patience"]), [store for store in options["--stores"].split(",") if store]
+    found, code = binaries(cargo)
+    counters = []
+    with tempfile.NamedTemporaryFile(prefix="storebench-conformance-") as log, ThreadPoolExecutor(int(options["--at-once"])) as pool:
         environment = os.environ | {"STOREBENCH_CONFORMANCE_LOG": log.name}
-        over = threading.Event()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace", env=environment) as process:
-            threading.Thread(target=watch, args=(process.pid, counter, patience, over), daemon=True).start()
-            for line in process.stdout:
-                if counter.line(line.rstrip("\n")):
-                    sys.stdout.write(line)
-                    sys.stdout.flush()
-        over.set()
+
+        def one(binary, folder):
+            return binary, *run([binary, *arguments], folder, environment | {"CARGO_MANIFEST_DIR": str(folder)}, patience)
+
+        for ended in as_completed([pool.submit(one, *each) for each in found]):
+            binary, counter, its_code, shown, took = ended.result()
+            print(f"     Running {binary} ({took:.0f} s)\n{shown}", end="", flush=True)
+            counters.append(counter)
+            code = code or its_code
+        # Documentation tests are built by what runs them.
+        if not any(option in cargo for option in ("--test", "--lib", "--bins", "--tests")):
+            counter, its_code, shown, _ = run([*cargo, "--doc", "--no-fail-fast", "--", *arguments], None, environment, patience)
+            print(shown, end="", flush=True)
+            counters.append(counter)
+            code = code or its_code
         table, missing = conformance(log.read().decode(), stores)
-    lines, code = counter.summary(process.returncode, table, missing)
+    lines, code = summary(counters, code, table, missing)
     print()
     print("\n".join(lines))
     sys.exit(code)

@@ -16,9 +16,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use storebench_core::store::{Durability, ReadConsistency};
-use storebench_core::units::{ByteSize, Count, Span};
-use storebench_core::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
+use storebench_engine::store::{Durability, ReadConsistency};
+use storebench_study::units::{ByteSize, Count, Span};
+use storebench_study::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
 
 use crate::bench_study::{CompressText, MixText, RateText};
 

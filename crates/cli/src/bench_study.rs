@@ -5,13 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use storebench_core::store::OpKind;
-use storebench_core::units::{ByteSize, Count, Range, Span};
-use storebench_core::workload::{
+use storebench_engine::store::OpKind;
+use storebench_lab::results::{redact, without_password};
+use storebench_study::units::{ByteSize, Count, Range, Span};
+use storebench_study::workload::{
     BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,
     Streams, Study, did_you_mean,
 };
-use storebench_lab::results::{redact, without_password};
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! The studies that are built into the binary.
 
-use storebench_core::workload::did_you_mean;
+use storebench_study::workload::did_you_mean;
 
 /// One of them.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use storebench_core::documents::DocumentError;
-use storebench_core::store::StoreError;
-use storebench_core::workload::StudyErrors;
+use storebench_engine::store::StoreError;
 use storebench_lab::results::{Secrets, redact, redact_url};
+use storebench_study::documents::DocumentError;
+use storebench_study::workload::StudyErrors;
 
 /// Data lost, wrong or not verifiable; or a failure that left something undone.
 pub(crate) const SPOILED: u8 = 1;

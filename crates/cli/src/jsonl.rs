@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 
-use storebench_core::documents::Documents;
-use storebench_core::workload::Body;
+use storebench_study::documents::Documents;
+use storebench_study::workload::Body;
 
 /// About how many bytes of documents one piece of work makes.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -187,8 +187,8 @@ fn json_string(text: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use std::path::Path;
 
-    use storebench_core::workload::Study;
     use storebench_lab::run::compile_documents;
+    use storebench_study::workload::Study;
 
     use super::*;
 

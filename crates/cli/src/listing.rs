@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use storebench_core::store::{OpKind, Support};
+use storebench_engine::store::{OpKind, Support};
 use storebench_stores::Scheme;
 
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use storebench_core::engine::{Event, Observer};
-use storebench_core::measure::Recorder;
+use storebench_engine::measure::Recorder;
+use storebench_engine::{Event, Observer};
 use storebench_lab::human;
 use storebench_transfer::Progress as Copied;
 

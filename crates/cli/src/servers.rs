@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storebench_core::store::AnyStore;
-use storebench_core::units::ByteSize;
-use storebench_core::workload::{Fault, ServerSpec, Study};
+use storebench_engine::store::AnyStore;
 use storebench_lab::run::{Disk, Links, Managed};
 use storebench_machine::{Lease, Leftover, Limits, available, leases_folder};
+use storebench_study::units::ByteSize;
+use storebench_study::workload::{Fault, ServerSpec, Study};
 
 use crate::failure::Failure;
 use crate::stores;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use storebench_core::engine::Stop;
+use storebench_engine::Stop;
 
 use crate::failure::Failure;
 

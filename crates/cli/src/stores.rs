@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use storebench_core::store::AnyStore;
-use storebench_core::workload::{Stores, Study};
+use storebench_engine::store::AnyStore;
+use storebench_study::workload::{Stores, Study};
 
 use crate::failure::Failure;
 

@@ -1,7 +1,7 @@
 //! `docs/stores.md`: an introduction by hand, the rest from what the drivers say of themselves.
 
 use indexmap::IndexSet;
-use storebench_core::store::OpKind;
+use storebench_engine::store::OpKind;
 use storebench_stores::schemes;
 
 use crate::failure::Failure;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storebench_core::store::AnyStore;
-use storebench_core::workload::{Override, Study, StudyArm, at_host, leaves_host_open, read_toml};
+use storebench_engine::store::AnyStore;
 use storebench_lab::run::{ArmRequest, Compiled, LabError, Links, compile_documents};
+use storebench_study::workload::{Override, Study, StudyArm, at_host, leaves_host_open, read_toml};
 
 use crate::args::StudyArgs;
 use crate::failure::{BAD_INPUT, Failure};

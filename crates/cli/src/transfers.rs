@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use storebench_core::documents::Documents;
-use storebench_core::engine::Stop;
-use storebench_core::store::{SAMPLES_A_RANGE, StoreError};
-use storebench_core::workload::CopyDirection;
+use storebench_engine::Stop;
+use storebench_engine::store::{SAMPLES_A_RANGE, StoreError};
 use storebench_lab::results::TasksResult;
 use storebench_lab::run::{TransferProgress, TransferRequest, Transferred, Transfers};
+use storebench_study::documents::Documents;
+use storebench_study::workload::CopyDirection;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
     Packing, Shape, Sink, Source, Split, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError,

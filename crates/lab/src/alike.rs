@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
-use storebench_core::workload::shown_level;
+use storebench_study::workload::shown_level;
 
 use crate::arms::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};

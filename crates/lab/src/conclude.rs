@@ -1,6 +1,6 @@
 //! What follows from the trials of a run.
 
-use storebench_core::workload::Claim;
+use storebench_study::workload::Claim;
 
 use crate::arms::{over_trials, sweeps_of};
 use crate::claims::judge_claims;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use storebench_core::measure::PhaseRecord;
-use storebench_core::store::{AnyStore, Capabilities, Support};
+use storebench_engine::measure::PhaseRecord;
+use storebench_engine::store::{AnyStore, Capabilities, Support};
 
 use crate::environment::Environment;
 use crate::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
@@ -173,7 +173,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
 
 /// What files promise.
 fn of_files() -> Capabilities {
-    use storebench_core::store::{Durability, ReadConsistency};
+    use storebench_engine::store::{Durability, ReadConsistency};
     Capabilities {
         operations: Vec::new(),
         durability: vec![(Durability::FSYNC, "each part of a file is synced before it counts as done")],

@@ -45,7 +45,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// `12,345`.
 pub fn count(n: u64) -> String {
-    storebench_core::units::Count(n).to_string()
+    storebench_study::units::Count(n).to_string()
 }
 
 /// Per second: `812`, `12.3 k`, `4.56 M`.

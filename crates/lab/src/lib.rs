@@ -1,6 +1,6 @@
 //! Experiments over document stores: plans, trials, results, verdicts.
 //!
-//! A [run] measures stores that it is given, through the engine of `storebench-core`; it writes
+//! A [run] measures stores that it is given, through `storebench-engine`; it writes
 //! a [run folder](results) and says what the result is worth ([verdicts]). The [summary] is a
 //! pure function of the result. This crate names no driver.
 

@@ -8,11 +8,11 @@ use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::DEFAULT_LOAD_BATCH;
-use storebench_core::keys::mix64;
-use storebench_core::store::Description;
-use storebench_core::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
+use storebench_engine::DEFAULT_LOAD_BATCH;
+use storebench_engine::store::Description;
+use storebench_study::documents::{Catalog, Documents};
+use storebench_study::keys::mix64;
+use storebench_study::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
 
 use crate::human::{bytes, count, duration, percent, rate};
 use crate::results::redact;
@@ -637,7 +637,7 @@ impl fmt::Display for Plan {
 mod tests {
     use std::path::Path;
 
-    use storebench_core::store::{AnyStore, MemoryStore};
+    use storebench_engine::store::{AnyStore, MemoryStore};
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use storebench_core::store::canonical;
+use storebench_engine::store::canonical;
 
 use crate::human::{bytes, duration};
 

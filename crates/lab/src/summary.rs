@@ -403,8 +403,8 @@ fn all_of(phase: &PhaseResult) -> OpResult {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::{Partial, PartialCause};
-    use storebench_core::store::SessionCounters;
+    use storebench_engine::measure::{Partial, PartialCause};
+    use storebench_engine::store::SessionCounters;
 
     use super::*;
     use crate::results::fixture;

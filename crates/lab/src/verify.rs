@@ -8,13 +8,13 @@ use std::time::Duration;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{Caller, RealClock, Stop};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Namespace, Op, OpError, OpKind,
     PhaseStart, Prepare, Request, SessionOptions, StoreError,
 };
-use storebench_core::workload::{Body, Study, does};
+use storebench_engine::{Caller, RealClock, Stop};
+use storebench_study::documents::{Catalog, Documents};
+use storebench_study::workload::{Body, Study, does};
 
 /// The name of the format of a [`VerifyReport`].
 pub const VERIFY_FORMAT: &str = "storebench-verify/1";
@@ -413,7 +413,7 @@ fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: 
 mod tests {
     use std::path::Path;
 
-    use storebench_core::store::{Completions, MemoryStore, Session, Store, Token};
+    use storebench_engine::store::{Completions, MemoryStore, Session, Store, Token};
 
     use super::*;
     use crate::run::compile_documents;
@@ -451,7 +451,7 @@ operations = 1
     fn options() -> SessionOptions {
         SessionOptions {
             durability: Durability::MEMORY,
-            consistency: storebench_core::store::ReadConsistency::Strong,
+            consistency: storebench_engine::store::ReadConsistency::Strong,
             timeout: TIMEOUT,
             in_flight: 1,
             clock: Arc::new(RealClock::new()),
@@ -503,14 +503,14 @@ operations = 1
     /// A memory store that cannot read in bulk, and does not read one key.
     struct Crippled(MemoryStore);
 
-    struct CrippledSession(storebench_core::store::MemorySession);
+    struct CrippledSession(storebench_engine::store::MemorySession);
 
     impl Store for Crippled {
         type Session = CrippledSession;
-        fn describe(&self) -> storebench_core::store::Description {
+        fn describe(&self) -> storebench_engine::store::Description {
             Store::describe(&self.0)
         }
-        fn capabilities(&self) -> storebench_core::store::Capabilities {
+        fn capabilities(&self) -> storebench_engine::store::Capabilities {
             let mut can = Store::capabilities(&self.0);
             can.operations.retain(|(kind, _)| *kind != OpKind::BulkRead);
             can

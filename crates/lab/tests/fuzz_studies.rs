@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use storebench_core::engine::ResolvedPhase;
-use storebench_core::store::{AnyStore, Durability, MemoryStore};
-use storebench_core::units::{ByteSize, Count, Span};
-use storebench_core::workload::{LimitPath, Override, Popularity, Study};
+use storebench_engine::ResolvedPhase;
+use storebench_engine::store::{AnyStore, Durability, MemoryStore};
 use storebench_lab::compare::{Gate, parse_threshold};
 use storebench_lab::cost::PriceSheet;
 use storebench_lab::plan::{Outline, Plan};
 use storebench_lab::run::{ArmRequest, Links, compile_documents};
+use storebench_study::units::{ByteSize, Count, Span};
+use storebench_study::workload::{LimitPath, Override, Popularity, Study};
 
 // One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
 #[path = "../../../dev/fakes/src/fuzz.rs"]

@@ -21,8 +21,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use storebench_core::engine::{Event, Observer};
-use storebench_core::measure::Recorder;
+use storebench_engine::measure::Recorder;
+use storebench_engine::{Event, Observer};
 use tokio::sync::{broadcast, watch};
 
 use crate::page::{Life, changing, page};
@@ -159,7 +159,7 @@ impl Observer for Live {
 fn now(place: &Place, phase: &str, to_ns: u64, record: &Recorder) -> String {
     let seconds = to_ns.saturating_sub(place.from_ns) as f64 / 1e9;
     let answered: u64 = record.ops.iter().map(|op| op.succeeded).sum();
-    let errors: u64 = record.ops.iter().map(storebench_core::measure::Tally::errors).sum();
+    let errors: u64 = record.ops.iter().map(storebench_engine::measure::Tally::errors).sum();
     let p99 = record.ops.iter().filter_map(|op| {
         let times = if op.response.is_empty() { &op.service } else { &op.response };
         (!times.is_empty()).then(|| times.value_at_quantile(0.99))

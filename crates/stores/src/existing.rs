@@ -1,6 +1,6 @@
 //! What some stores refuse of collections that somebody else made.
 
-use storebench_core::store::{CollectionLayout, Layout, StoreError};
+use storebench_engine::store::{CollectionLayout, Layout, StoreError};
 
 /// Refuses collections that somebody else is to have made: the data is in a form of Storebench's own, so that
 /// nobody else's documents can be in them.

@@ -1,7 +1,7 @@
 //! The store drivers of Storebench, and the registry that opens one by its URL.
 //!
 //! A driver's types stay in its folder; what leaves this crate is [`open`], which gives an
-//! [`AnyStore`](storebench_core::store::AnyStore), and [`schemes`], which says what there is.
+//! [`AnyStore`](storebench_engine::store::AnyStore), and [`schemes`], which says what there is.
 
 // The drivers share some parts; a build with a few of them leaves others unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
@@ -64,6 +64,6 @@ mod sqlite;
 
 #[cfg(feature = "hosted")]
 pub use hosted::serve as host;
-use storebench_core::store::document;
+use storebench_engine::store::document;
 
 pub use registry::{OptionHelp, Scheme, open, schemes};

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 /// Reads the path of a URL: what stands between `scheme:` and `?`.
 ///

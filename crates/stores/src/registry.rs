@@ -8,10 +8,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, Erased, Limit, LimitOptions, MemoryStore, NullStore, Slow, SlowOptions, StoreError,
 };
-use storebench_core::units::{Count, Span};
+use storebench_study::units::{Count, Span};
 
 /// One kind of store, or one decorator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use storebench_core::store::Batch;
+use storebench_engine::store::Batch;
 
 /// Whether every key is greater than the one before it. The usual batch is, which shows without a set
 /// that no key is repeated.
@@ -112,7 +112,7 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::BatchBuf;
+    use storebench_engine::store::BatchBuf;
 
     use super::*;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::common::{Ask, Scheme};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use storebench_core::store::{AnyStore, BatchBuf, BulkWrite, CollectionLayout, ErrorKind, Layout, Op, Prepare};
-use storebench_core::workload::Body;
+use storebench_engine::store::{AnyStore, BatchBuf, BulkWrite, CollectionLayout, ErrorKind, Layout, Op, Prepare};
+use storebench_study::workload::Body;
 
 /// What a collection should hold.
 type Model = BTreeMap<String, Vec<u8>>;

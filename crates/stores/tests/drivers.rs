@@ -1,10 +1,10 @@
 //! What the conformance suite does not ask: reopening, plans, URLs.
 
 use crate::common::{Ask, Scheme, layout, snapshot};
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, BulkWrite, CollectionId, CollectionLayout, Layout, Op, Prepare, Request, StoreError,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 #[test]
 fn documents_and_indexes_are_there_after_close_and_reopen() {
@@ -52,7 +52,7 @@ fn a_database_that_was_not_closed_is_still_known_and_read() {
         assert!(std::process::Command::new("sh").args(["-c", &all]).status().unwrap().success());
         let before = snapshot(&crashed);
         let store = storebench_stores::open(&scheme.url(&crashed.join("live"))).unwrap();
-        assert_eq!(store.inspect().unwrap(), storebench_core::store::Namespace::Ours, "{scheme:?}");
+        assert_eq!(store.inspect().unwrap(), storebench_engine::store::Namespace::Ours, "{scheme:?}");
         assert_eq!(snapshot(&crashed), before, "{scheme:?}");
         store.prepare(&layout("users"), Prepare::ReadOnly).unwrap();
         assert_eq!(Ask::new(&*store).read("k").as_deref(), Some(&br#"{"user":"a"}"#[..]), "{scheme:?}");

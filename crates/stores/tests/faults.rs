@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Ask, Scheme, layout, options, snapshot};
-use storebench_core::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions, StoreError};
+use storebench_engine::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions, StoreError};
 
 /// Loads some documents and closes.
 fn load(scheme: Scheme, path: &Path, count: usize) {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::common::{Ask, Scheme, layout, options, snapshot};
-use storebench_core::store::{CopyId, Existing, Namespace, Prepare, StoreError};
+use storebench_engine::store::{CopyId, Existing, Namespace, Prepare, StoreError};
 
 /// Makes a database of somebody else's at the path, through the engine itself.
 fn theirs(scheme: Scheme, path: &Path) {

@@ -1,6 +1,6 @@
 //! Why a copy did not go on.
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 /// A copy that could not begin or had to end. Records that a target did not take are no error but *rejects*.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -14,7 +14,7 @@
 //!
 //! A file is a [`FileLocation`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
 //!
-//! Stores come in as [`AnyStore`](storebench_core::store::AnyStore): this crate names no driver.
+//! Stores come in as [`AnyStore`](storebench_engine::store::AnyStore): this crate names no driver.
 
 // Pieces from anywhere in a file are what tables are read by.
 #![cfg_attr(not(feature = "tables"), allow(dead_code))]

@@ -10,7 +10,7 @@ use rustix::fs::FlockOperation;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::store::CopyId;
+use storebench_engine::store::CopyId;
 
 use crate::error::TransferError;
 use crate::put::write_whole;

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use storebench_core::engine::{Clock, RealClock};
-use storebench_core::measure::{
+use storebench_engine::measure::{
     Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, Sampler, StoreStats, WorkerUse, record,
     thread_cpu_ns, thread_run_queue_ns,
 };
-use storebench_core::store::{Durability, ErrorKind, OpKind, ReadConsistency};
+use storebench_engine::store::{Durability, ErrorKind, OpKind, ReadConsistency};
+use storebench_engine::{Clock, RealClock};
 
 /// One try of a request that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Records on their way from a source to a target.
 
 use jiff::Timestamp;
-use storebench_core::store::{Batch, BatchBuf};
+use storebench_engine::store::{Batch, BatchBuf};
 
 use crate::shape::Expiry;
 use crate::sink::Verb;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use storebench_core::engine::Stop;
+use storebench_engine::Stop;
 use storebench_fakes::fuzz::{Mutator, first_seed, inputs};
 use storebench_transfer::{
     Begin, ColumnTypes, Columns, CopyRequest, Fields, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,

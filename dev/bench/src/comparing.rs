@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::engine::{Event, Stop};
-use storebench_core::store::AnyStore;
-use storebench_core::workload::Study;
+use storebench_engine::{Event, Stop};
+use storebench_engine::store::AnyStore;
+use storebench_study::workload::Study;
 use storebench_lab::run::{ArmRequest, PrepareMode, RunRequest, compile_documents, run};
 use storebench_lab::stats::Estimate;
 

@@ -3,11 +3,11 @@
 
 use std::hint::black_box;
 
-use storebench_core::documents::Documents;
-use storebench_core::engine::Clock;
-use storebench_core::keys::{KeyStream, Ownership, Rng};
-use storebench_core::measure::{histogram, record, thread_cpu_ns};
-use storebench_core::workload::Popularity;
+use storebench_study::documents::Documents;
+use storebench_engine::Clock;
+use storebench_study::keys::{KeyStream, Ownership, Rng};
+use storebench_engine::measure::{histogram, record, thread_cpu_ns};
+use storebench_study::workload::Popularity;
 
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};

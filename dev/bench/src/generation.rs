@@ -7,8 +7,8 @@ use fake::faker::lorem::en::{Paragraph, Sentence};
 use fake::rand::SeedableRng;
 use fake::rand::rngs::StdRng;
 use serde_json::json;
-use storebench_core::keys::Rng;
-use storebench_core::measure::thread_cpu_ns;
+use storebench_study::keys::Rng;
+use storebench_engine::measure::thread_cpu_ns;
 
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use std::sync::Arc;
 
-use storebench_core::store::{AnyStore, NullStore};
+use storebench_engine::store::{AnyStore, NullStore};
 
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};

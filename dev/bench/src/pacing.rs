@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use storebench_core::measure::{histogram, record, thread_cpu_ns};
+use storebench_engine::measure::{histogram, record, thread_cpu_ns};
 
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};

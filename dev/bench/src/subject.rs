@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::documents::{Catalog, CatalogOptions, Documents};
-use storebench_core::engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
-use storebench_core::measure::PhaseRecord;
-use storebench_core::store::{
+use storebench_study::documents::{Catalog, CatalogOptions, Documents};
+use storebench_engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
+use storebench_engine::measure::PhaseRecord;
+use storebench_engine::store::{
     AnyStore, Capabilities, CollectionLayout, Description, Layout, Namespace, NullSession, NullStore, Prepare,
     SessionOptions, Store, StoreError,
 };
-use storebench_core::workload::Study;
+use storebench_study::workload::Study;
 
 use crate::{Failure, pin};
 

@@ -38,7 +38,7 @@ fn pages() -> io::Result<BTreeMap<String, String>> {
         pages.insert(format!("completions/{name}"), utf8(text)?);
     }
     for (name, schema) in [
-        ("study", storebench_core::workload::schema()),
+        ("study", storebench_study::workload::schema()),
         ("run", storebench_lab::results::schema()),
         ("compare", storebench_lab::compare::schema()),
         ("copy", storebench_transfer::schema().to_value()),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use storebench_core::store::Durability;
-use storebench_core::units::{ByteSize, Count, Span};
+use storebench_engine::store::Durability;
+use storebench_study::units::{ByteSize, Count, Span};
 use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
 
 use super::{ColumnArgs, RecordArgs};

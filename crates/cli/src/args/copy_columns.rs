@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use storebench_core::units::Count;
+use storebench_study::units::Count;
 
 /// Columns of the CSV, TSV, Parquet or Arrow file that is written.
 #[derive(Debug, Clone, ClapArgs)]

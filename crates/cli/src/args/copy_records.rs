@@ -1,7 +1,7 @@
 //! What may be typed after `copy` about each record.
 
 use clap::Args as ClapArgs;
-use storebench_core::units::Span;
+use storebench_study::units::Span;
 use storebench_transfer::{Fields, KeyRule, OwnMembers, Renames};
 
 use super::copy::one_of;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use storebench_core::store::NAME_COLUMNS;
+use storebench_engine::store::NAME_COLUMNS;
 use storebench_lab::run::{ArmRequest, RunRequest};
 
 use super::measure::{measure, prepare_mode};

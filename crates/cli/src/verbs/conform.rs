@@ -1,10 +1,10 @@
 //! `conform URL`: the conformance suite on any store.
 
 use serde::Serialize;
-use storebench_core::store::conformance::{self, Outcome, Report};
-use storebench_core::store::{CollectionLayout, Description, Layout, Namespace, Prepare, StoreError};
-use storebench_core::workload::Body;
+use storebench_conformance::{self as conformance, Outcome, Report};
+use storebench_engine::store::{CollectionLayout, Description, Layout, Namespace, Prepare, StoreError};
 use storebench_lab::results::Secrets;
+use storebench_study::workload::Body;
 
 use crate::args::ConformArgs;
 use crate::failure::{Failure, SPOILED};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::engine::Stop;
-use storebench_core::measure::PhaseRecord;
-use storebench_core::store::{CopyId, Existing, OpKind, RowsKind};
+use storebench_engine::Stop;
+use storebench_engine::measure::PhaseRecord;
+use storebench_engine::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::human::{bytes, count};
 use storebench_lab::results::{RunResult, Secrets, redact, redact_url};

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storebench_core::store::{AnyStore, CollectionLayout, Existing, canonical, place_of, same_file};
-use storebench_core::workload::Body;
+use storebench_engine::store::{AnyStore, CollectionLayout, Existing, canonical, place_of, same_file};
 use storebench_lab::results::redact_url;
+use storebench_study::workload::Body;
 use storebench_transfer::FileLocation;
 
 use crate::args::CopyArgs;
@@ -32,7 +32,7 @@ pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result
     };
     let mut there = match stores::open(url)?.collections() {
         Ok(there) => there,
-        Err(storebench_core::store::StoreError::NotSupported(_)) => return Err(ask("")),
+        Err(storebench_engine::store::StoreError::NotSupported(_)) => return Err(ask("")),
         Err(error) => return Err(Failure::of_store(url, &error)),
     };
     there.sort_unstable();

@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use storebench_core::documents::Documents;
-use storebench_core::workload::did_you_mean;
+use storebench_study::documents::Documents;
+use storebench_study::workload::did_you_mean;
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::engine::Stop;
+use storebench_engine::Stop;
 
 use crate::args::HostArgs;
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use storebench_core::engine::{Event, Observer, Stop};
+use storebench_engine::{Event, Observer, Stop};
 use storebench_lab::arms::is_whole;
 use storebench_lab::results::TrialResult;
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};

@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use storebench_core::engine::ResolvedPhase;
-use storebench_core::store::Description;
+use storebench_engine::ResolvedPhase;
+use storebench_engine::store::Description;
 use storebench_lab::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_lab::plan::{Outline, Plan};
 use storebench_lab::run::ArmRequest;

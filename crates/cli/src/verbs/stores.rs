@@ -1,9 +1,9 @@
 //! `stores`: what can be measured, and how each promise is kept.
 
 use serde::Serialize;
-use storebench_core::store::OpKind;
-use storebench_core::workload::did_you_mean;
+use storebench_engine::store::OpKind;
 use storebench_stores::{Scheme, schemes};
+use storebench_study::workload::did_you_mean;
 
 use crate::args::StoresArgs;
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 use std::path::Path;
-use storebench_core::workload::{Flaw, Study};
 use storebench_lab::lines::paragraph;
+use storebench_study::workload::{Flaw, Study};
 
 use crate::args::StudiesArgs;
 use crate::built_in::{ALL, BuiltIn, find, meant};

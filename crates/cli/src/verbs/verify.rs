@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use storebench_core::engine::Stop;
+use storebench_engine::Stop;
 use storebench_lab::human::{count, percent};
 use storebench_lab::results::Secrets;
 use storebench_lab::verify::{VerifyReport, VerifyRequest, documents_to_verify, verify as read_back};

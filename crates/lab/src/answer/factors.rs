@@ -1,7 +1,7 @@
 //! What each factor changes, store by store.
 
 use indexmap::IndexMap;
-use storebench_core::workload::short_names;
+use storebench_study::workload::short_names;
 
 use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{count, ratio};

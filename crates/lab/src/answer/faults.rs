@@ -1,7 +1,7 @@
 //! What became of servers that the study broke, and of what they had acknowledged.
 
 use indexmap::IndexSet;
-use storebench_core::workload::FaultKind;
+use storebench_study::workload::FaultKind;
 
 use super::listed;
 use crate::arms::arm_of;

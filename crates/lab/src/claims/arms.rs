@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use storebench_core::workload::{Levels, did_you_mean, short_name};
+use storebench_study::workload::{Levels, did_you_mean, short_name};
 
 use crate::arms::is_whole;
 use crate::figures::{Better, Figure, of_trial};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use storebench_core::workload::{Between, Claim, ClaimTest, Levels, PeakTest, RatioTest, ShareTest, did_you_mean};
+use storebench_study::workload::{Between, Claim, ClaimTest, Levels, PeakTest, RatioTest, ShareTest, did_you_mean};
 
 use super::arms::{Arms, Key, Picked, Whole, level_text, picks, text};
 use super::grid::{Cell, Grid, Sides, group, ratio};

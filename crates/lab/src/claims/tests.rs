@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
-use storebench_core::workload::Claim;
+use storebench_study::workload::Claim;
 
 use super::*;
 use crate::results::{Failure, LimitResult, OpResult, Percentiles, PhaseResult, RunResult, TrialResult, fixture};

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use storebench_core::workload::did_you_mean;
+use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
 use super::sides::Source;

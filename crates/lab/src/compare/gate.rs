@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use indexmap::IndexSet;
-use storebench_core::workload::did_you_mean;
+use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
 use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement};

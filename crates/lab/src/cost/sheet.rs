@@ -11,8 +11,8 @@ use jiff::civil::Date;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use storebench_core::units::ByteSize;
-use storebench_core::workload::{Problem, StudyErrors, did_you_mean, read_toml};
+use storebench_study::units::ByteSize;
+use storebench_study::workload::{Problem, StudyErrors, did_you_mean, read_toml};
 
 /// Prices, where they are from, and which arm runs on what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

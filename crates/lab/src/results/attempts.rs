@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 use hdrhistogram::Histogram;
-use storebench_core::measure::{PhaseRecord, Tally, histogram};
+use storebench_engine::measure::{PhaseRecord, Tally, histogram};
 
 use super::model::Percentiles;
 

@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::workload::FaultKind;
 use storebench_machine::Forgotten;
+use storebench_study::workload::FaultKind;
 
 /// A fault: what was done to the store's server while a phase ran, and what clients saw of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! Measurements made by hand, for tests of this crate.
 
-use storebench_core::measure::{
+use storebench_engine::measure::{
     Interval, Label, PhaseRecord, Recorder, ResourceSample, StatsSample, StoreStats, WorkerUse,
 };
-use storebench_core::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
+use storebench_engine::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
 
 use super::gather::gather_phase;
 use super::model::{CollectionResult, CompressionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use storebench_core::measure::PhaseRecord;
+use storebench_engine::measure::PhaseRecord;
 
 use super::hlog::histogram_log;
 use super::model::RunResult;

@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
-use storebench_core::store::{Capabilities, ErrorKind};
+use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
+use storebench_engine::store::{Capabilities, ErrorKind};
 
 use crate::stats::{Steadiness, steadiness};
 

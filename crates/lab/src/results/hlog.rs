@@ -9,7 +9,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
-use storebench_core::measure::PhaseRecord;
+use storebench_engine::measure::PhaseRecord;
 
 /// The log of a phase as bytes.
 ///
@@ -77,7 +77,7 @@ mod tests {
         let record = fixture::open_loop();
         let bytes = histogram_log(&record, "a title\nof two lines").unwrap();
         let mut counts = indexmap::IndexMap::<String, u64>::new();
-        let mut merged = storebench_core::measure::histogram();
+        let mut merged = storebench_engine::measure::histogram();
         let (mut start, mut base) = (false, false);
         for entry in IntervalLogIterator::new(&bytes) {
             match entry.unwrap() {

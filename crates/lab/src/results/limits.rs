@@ -1,8 +1,8 @@
 //! The study's limits, judged over all attempts of a phase: a store that fails its slow requests does not pass.
 
 use indexmap::IndexMap;
-use storebench_core::measure::{PhaseRecord, Tally};
-use storebench_core::workload::{Limit, LimitOn, LimitPath};
+use storebench_engine::measure::{PhaseRecord, Tally};
+use storebench_study::workload::{Limit, LimitOn, LimitPath};
 
 use super::attempts::{at_rank, merged, rank};
 use super::model::LimitResult;
@@ -48,8 +48,8 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::{histogram, record as note};
-    use storebench_core::store::ErrorKind;
+    use storebench_engine::measure::{histogram, record as note};
+    use storebench_engine::store::ErrorKind;
 
     use super::*;
     use crate::results::fixture;

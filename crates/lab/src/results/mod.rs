@@ -47,7 +47,7 @@ pub use resources::{
 pub use secrets::Secrets;
 pub use tables::{Column, Table, lines_of, rows_of};
 
-pub use storebench_core::measure::{LedgerReads as LedgerReadsResult, LedgerReport as LedgerResult};
+pub use storebench_engine::measure::{LedgerReads as LedgerReadsResult, LedgerReport as LedgerResult};
 
 /// The JSON Schema of `run.json`.
 #[cfg(feature = "schema")]

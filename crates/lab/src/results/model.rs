@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::measure::{LedgerReport, WorkerUse};
-use storebench_core::store::{SessionCounters, StoreError};
+use storebench_engine::measure::{LedgerReport, WorkerUse};
+use storebench_engine::store::{SessionCounters, StoreError};
 
 use crate::bottleneck::Bottleneck;
 use crate::claims::ClaimResult;

@@ -1,7 +1,7 @@
 //! What clients saw of a fault: how long nobody was answered, and when it was as before.
 
 use indexmap::IndexMap;
-use storebench_core::measure::{Answered, Interval, PhaseRecord};
+use storebench_engine::measure::{Answered, Interval, PhaseRecord};
 
 /// So much of the rate before is as before.
 const AS_BEFORE: f64 = 0.95;

@@ -5,8 +5,8 @@
 //! its client's password into an error message tells nobody.
 
 use serde_json::Value;
-use storebench_core::store::StoreError;
-use storebench_core::workload::Study;
+use storebench_engine::store::StoreError;
+use storebench_study::workload::Study;
 
 use super::redact::{HIDDEN, is_secret, password_of, redact};
 

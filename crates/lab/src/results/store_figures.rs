@@ -1,7 +1,7 @@
 //! What a store told about itself over a phase, as `run.json` sums it up.
 
 use indexmap::IndexMap;
-use storebench_core::measure::StoreStats;
+use storebench_engine::measure::StoreStats;
 
 use super::model::{FigureResult, StoreStatsResult};
 
@@ -24,7 +24,7 @@ pub(super) fn gather(told: &StoreStats) -> StoreStatsResult {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::StatsSample;
+    use storebench_engine::measure::StatsSample;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use storebench_core::measure::{Label, PhaseRecord, Tally};
+use storebench_engine::measure::{Label, PhaseRecord, Tally};
 
 use super::model::Percentiles;
 use super::resources::UseSamples;

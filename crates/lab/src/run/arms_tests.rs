@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::engine::{Event, Stop};
-use storebench_core::store::{AnyStore, MemoryStore};
-use storebench_core::workload::Study;
+use storebench_engine::store::{AnyStore, MemoryStore};
+use storebench_engine::{Event, Stop};
+use storebench_study::workload::Study;
 
 use super::*;
 use crate::cost::PriceSheet;

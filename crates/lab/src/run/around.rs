@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use storebench_core::engine::Clock as _;
-use storebench_core::store::StoreError;
-use storebench_core::workload::{Phase, RestartSpec};
+use storebench_engine::Clock as _;
+use storebench_engine::store::StoreError;
+use storebench_study::workload::{Phase, RestartSpec};
 
 use super::observe::Journal;
 use super::runner::{Arm, Session};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 use storebench_machine::{Lease, PowerCut};
 
 /// A disk that is made for a server: its power can be cut, and it can be full.

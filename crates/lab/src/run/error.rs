@@ -1,7 +1,7 @@
 //! Why a run did not begin.
 
-use storebench_core::documents::DocumentError;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
+use storebench_study::documents::DocumentError;
 
 use crate::results::FolderError;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use storebench_core::engine::{Companion, Stop, Watch};
-use storebench_core::measure::StoreStats;
-use storebench_core::store::{AnyStore, StoreError};
-use storebench_core::workload::{Condition, Fault, FaultKind, Study};
+use storebench_engine::measure::StoreStats;
+use storebench_engine::store::{AnyStore, StoreError};
+use storebench_engine::{Companion, Stop, Watch};
 use storebench_machine::run_command;
+use storebench_study::workload::{Condition, Fault, FaultKind, Study};
 
 use super::links::Links;
 use super::servers::{Managed, Started};
@@ -197,7 +197,7 @@ impl Companion for Breaker<'_> {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::StatsSample;
+    use storebench_engine::measure::StatsSample;
 
     use super::*;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
-use storebench_core::documents::{Catalog, Documents, Sampled};
-use storebench_core::engine::{Ask, Caller, RealClock, Stop};
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
 };
-use storebench_core::workload::{DEFAULT_SAMPLE, Study};
+use storebench_engine::{Ask, Caller, RealClock, Stop};
+use storebench_study::documents::{Catalog, Documents, Sampled};
+use storebench_study::workload::{DEFAULT_SAMPLE, Study};
 
 use super::runner::Arm;
 use crate::results::SampledResult;

@@ -1,7 +1,7 @@
 //! How many keys the ledger of a trial follows, and whether they fit in memory.
 
-use storebench_core::ledger::BYTES_PER_KEY;
-use storebench_core::workload::Study;
+use storebench_engine::ledger::BYTES_PER_KEY;
+use storebench_study::workload::Study;
 
 use super::error::LabError;
 use crate::human::{bytes, count, percent};
@@ -33,7 +33,7 @@ pub(super) fn ledger_fits(study: &Study, documents: u64, available: Option<u64>)
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::workload::{LedgerSample, LedgerSpec, Phase};
+    use storebench_study::workload::{LedgerSample, LedgerSpec, Phase};
 
     use super::*;
 

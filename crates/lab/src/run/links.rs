@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indexmap::IndexMap;
-use storebench_core::store::StoreError;
-use storebench_core::units::ByteSize;
-use storebench_core::workload::{ClientsReach, Fault, Lost, Study};
+use storebench_engine::store::StoreError;
 use storebench_machine::{ClientSees, Link, LinkState, Network, OneWay, Partition};
+use storebench_study::units::ByteSize;
+use storebench_study::workload::{ClientsReach, Fault, Lost, Study};
 
 use crate::environment::{authority_of, port_of};
 

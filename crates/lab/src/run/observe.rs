@@ -1,9 +1,9 @@
 //! Passes events on, and keeps them in the run folder.
 
 use serde_json::{Value, json};
-use storebench_core::engine::{Event, Observer};
-use storebench_core::measure::Label;
-use storebench_core::store::SessionCounters;
+use storebench_engine::measure::Label;
+use storebench_engine::store::SessionCounters;
+use storebench_engine::{Event, Observer};
 
 use crate::results::{FolderError, RunFolder, RunResult, Secrets};
 

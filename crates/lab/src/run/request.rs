@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::documents::{Catalog, CatalogOptions, Frozen};
-use storebench_core::store::AnyStore;
-use storebench_core::workload::{Levels, Study, short_names, shown_level};
+use storebench_engine::store::AnyStore;
+use storebench_study::documents::{Catalog, CatalogOptions, Frozen};
+use storebench_study::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;
 use super::links::Links;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use storebench_core::engine::{Companion, Watch};
-use storebench_core::measure::thread_cpu_ns;
+use storebench_engine::measure::thread_cpu_ns;
+use storebench_engine::{Companion, Watch};
 use storebench_machine::{
     Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
     server_roots,

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use storebench_core::documents::Documents;
-use storebench_core::engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
-use storebench_core::ledger::version_at;
-use storebench_core::store::{
+use storebench_engine::ledger::version_at;
+use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Prepare, StoreError, copied, place_of,
 };
-use storebench_core::workload::{Body, Claim, Collection, Study};
+use storebench_engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
+use storebench_study::documents::Documents;
+use storebench_study::workload::{Body, Claim, Collection, Study};
 
 use super::around::sum;
 use super::error::LabError;

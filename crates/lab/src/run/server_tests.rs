@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use storebench_core::engine::{Caller, Event, RealClock, Stop};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, Capabilities, CollectionId, Completions, Description, Durability, ErrorKind, Explanation, Layout,
     MemorySession, MemoryStore, Namespace, Op, OpError, PhaseStart, Prepare, Request, Session, SessionCounters,
     SessionOptions, Stats, Store, StoreError, Token,
 };
-use storebench_core::workload::Study;
+use storebench_engine::{Caller, Event, RealClock, Stop};
+use storebench_study::workload::Study;
 
 use super::*;
 use crate::results::{FailureKind, RunResult, read_run};

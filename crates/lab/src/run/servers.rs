@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use storebench_core::store::{AnyStore, StoreError};
-use storebench_core::units::ByteSize;
-use storebench_core::workload::{Fault, ServerSpec, Study};
+use storebench_engine::store::{AnyStore, StoreError};
 use storebench_machine::{
     Commands, Dropped, Forgotten, GroupUse, Keep, Limits, Pid, PowerCut, Problem, Server, Spec, Tree, drop_caches,
 };
+use storebench_study::units::ByteSize;
+use storebench_study::workload::{Fault, ServerSpec, Study};
 
 use super::disk::Disk;
 use super::links::Links;

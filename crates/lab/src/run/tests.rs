@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use storebench_core::engine::{Event, Stop};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, Capabilities, CollectionLayout, CopyId, Description, Layout, MemoryStore, Namespace, NullStore, Prepare,
     Session, SessionOptions, Store, StoreError,
 };
-use storebench_core::workload::{Body, Study};
+use storebench_engine::{Event, Stop};
+use storebench_study::workload::{Body, Study};
 
 use super::*;
 #[cfg(feature = "schema")]

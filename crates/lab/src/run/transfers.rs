@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{Clock, CopyPlan, Event, Observer, Stop};
-use storebench_core::measure::{
+use storebench_engine::measure::{
     Asking, Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, StatsSampler, Tally,
 };
-use storebench_core::store::{AnyStore, CollectionId, Durability, OpKind, SessionCounters, StoreError};
-use storebench_core::workload::{CopyDirection, does};
+use storebench_engine::store::{AnyStore, CollectionId, Durability, OpKind, SessionCounters, StoreError};
+use storebench_engine::{Clock, CopyPlan, Event, Observer, Stop};
+use storebench_study::documents::{Catalog, Documents};
+use storebench_study::workload::{CopyDirection, does};
 
 use super::error::LabError;
 use super::observe::Journal;

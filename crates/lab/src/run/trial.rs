@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use storebench_core::documents::{Catalog, Documents};
-use storebench_core::engine::{
+use storebench_engine::ledger::Book;
+use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
+use storebench_engine::store::{OpKind, Prepare, StoreError, Support};
+use storebench_engine::{
     Companion, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
 };
-use storebench_core::keys::mix64;
-use storebench_core::ledger::Book;
-use storebench_core::measure::{Partial, PartialCause, PhaseRecord};
-use storebench_core::schedule::Rate;
-use storebench_core::store::{OpKind, Prepare, StoreError, Support};
-use storebench_core::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
+use storebench_study::documents::{Catalog, Documents};
+use storebench_study::keys::mix64;
+use storebench_study::schedule::Rate;
+use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::faults::{Breaker, untold};
 use super::foreign;
@@ -227,7 +227,7 @@ impl Session<'_> {
         if how == Prepare::IntoExisting && !kept && loads(arm.study()) && !self.request.prepare.keeps() {
             arm.store.remove()?;
         }
-        arm.store.prepare(&arm.study().layout(), how)
+        arm.store.prepare(&arm.study().into(), how)
     }
 
     /// What a store holds of documents that Storebench did not make, sampled at its first trial: every

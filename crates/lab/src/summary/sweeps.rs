@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use storebench_core::workload::{short_names, shown_level};
+use storebench_study::workload::{short_names, shown_level};
 
 use super::Layout;
 use crate::beside::with_width;

@@ -40,7 +40,7 @@ pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storebench_core::workload::FaultKind;
+    use storebench_study::workload::FaultKind;
 
     use crate::results::{FaultResult, RunResult, SampledResult, fixture};
     use crate::verdicts::testing::{CAUTION, INVALID, level};

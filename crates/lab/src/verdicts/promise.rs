@@ -1,8 +1,8 @@
 //! What the promises of a trial allow to be lost, by what was done to its store.
 
-use storebench_core::ledger::Struck;
-use storebench_core::store::{Durability, OpKind};
-use storebench_core::workload::FaultKind;
+use storebench_engine::ledger::Struck;
+use storebench_engine::store::{Durability, OpKind};
+use storebench_study::workload::FaultKind;
 
 use crate::results::{LedgerResult, PhaseResult, TrialResult};
 
@@ -34,7 +34,7 @@ pub(crate) fn allowed(trial: &TrialResult, phase: &PhaseResult) -> Option<Allowe
     promises.flat_map(|promise| struck.iter().map(move |struck| (promise, *struck))).find_map(
         |((name, durability), struck)| {
             let allowed = || Allowed { durability: name.to_owned(), fault: struck.fault.name().to_owned() };
-            durability.may_lose(struck).then(allowed)
+            struck.may_lose(durability).then(allowed)
         },
     )
 }

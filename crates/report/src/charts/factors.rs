@@ -2,9 +2,9 @@
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
-use storebench_core::workload::{short_names, shown_level};
 use storebench_lab::results::{ArmResult, FactorSweep};
 use storebench_lab::stats::Estimate;
+use storebench_study::workload::{short_names, shown_level};
 
 use crate::data::{Axis, Chart, Line, Scale, Series, Unit, keys};
 use crate::subject::Subject;

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::path::Path;
 
-use storebench_core::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, StoreStats, WorkerUse};
-use storebench_core::store::{Capabilities, Durability, OpKind, ReadConsistency};
+use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, StoreStats, WorkerUse};
+use storebench_engine::store::{Capabilities, Durability, OpKind, ReadConsistency};
 use storebench_lab::conclude::conclude;
 use storebench_lab::environment::Environment;
 use storebench_lab::plan::Plan;

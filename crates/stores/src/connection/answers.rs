@@ -1,6 +1,6 @@
 //! What every session does with its links.
 
-use storebench_core::store::Completions;
+use storebench_engine::store::Completions;
 
 use super::{Link, Turn};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use storebench_core::store::{ErrorKind, OpError, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, StoreError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 

@@ -3,11 +3,11 @@
 
 use std::task::{Context, Poll};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters,
     Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::{Answers, Link, NONE, Works};
 use crate::document::{merged, wrong_collection};

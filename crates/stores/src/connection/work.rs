@@ -1,7 +1,7 @@
 //! Operations that take more than one request or one answer.
 
 use serde_json::Value;
-use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, Reject, Reply, Token};
+use storebench_engine::store::{BatchBuf, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
 /// No work: the operation is one request with one answer.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -2,7 +2,7 @@
 
 use futures_util::stream;
 use futures_util::{Stream, StreamExt};
-use storebench_core::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
+use storebench_engine::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
 use super::operations::{Context, Found, Target, item, item_kind};
 use crate::repeats::{Rounds, Within};

@@ -4,7 +4,7 @@
 use couchbase::error::ErrorKind as Kind;
 use couchbase::options::kv_binary_options::IncrementOptions;
 use couchbase::options::kv_options::{InsertOptions, ReplaceOptions};
-use storebench_core::store::{ErrorKind, OpError, OpKind, OwnedReply};
+use storebench_engine::store::{ErrorKind, OpError, OpKind, OwnedReply};
 
 use super::operations::{Called, Context, Target, call, flags, written};
 

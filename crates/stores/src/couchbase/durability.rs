@@ -1,7 +1,7 @@
 //! How Storebench's durability is said to Couchbase.
 
 use couchbase::durability_level::DurabilityLevel;
-use storebench_core::store::{Acknowledged, Durability, Persisted};
+use storebench_engine::store::{Acknowledged, Durability, Persisted};
 
 const fn durability(acknowledged_by: Acknowledged, persisted: Persisted, on: u32) -> Durability {
     Durability { acknowledged_by, persisted, on }

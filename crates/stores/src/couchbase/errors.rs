@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use couchbase::error::{Error, ErrorKind as Kind};
-use storebench_core::store::{ErrorKind, OpError, OpKind, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 
 use crate::document::{CHANGED, EXISTS};
 use crate::net::lost;

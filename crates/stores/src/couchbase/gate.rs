@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use storebench_core::store::{OpError, SessionCounters};
+use storebench_engine::store::{OpError, SessionCounters};
 use tokio::task::AbortHandle;
 
 use super::link::Link;

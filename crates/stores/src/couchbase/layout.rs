@@ -13,10 +13,10 @@ use couchbase::options::query_index_mgmt_options::{
     CreatePrimaryQueryIndexOptions, CreateQueryIndexOptions, GetAllQueryIndexesOptions,
 };
 use serde_json::{Value, json};
-use storebench_core::store::{
+use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Made, Making, Marked, Planned, Removal, Site, StoreError,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::errors::store_error;

@@ -10,7 +10,7 @@ use couchbase::diagnostics::ConnectionState;
 use couchbase::options::diagnostic_options::PingOptions;
 use couchbase::service_type::ServiceType;
 use futures_util::FutureExt;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::probe::probe;

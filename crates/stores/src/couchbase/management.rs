@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::select_ok;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
-use storebench_core::store::{Stats, StoreError};
+use storebench_engine::store::{Stats, StoreError};
 
 use super::settings::Settings;
 use super::topology::Topology;

@@ -4,7 +4,7 @@ use couchbase::error::ErrorKind as Kind;
 use couchbase::options::kv_options::{MutateInOptions, ReplaceOptions};
 use couchbase::subdoc::mutate_in_specs::MutateInSpec;
 use serde_json::Value;
-use storebench_core::store::{ErrorKind, OpError, OpKind, OwnedReply, merge_patch};
+use storebench_engine::store::{ErrorKind, OpError, OpKind, OwnedReply, merge_patch};
 
 use super::counter::{CONTENDED, TRIES};
 use super::operations::{Context, Target, call, flags, written};

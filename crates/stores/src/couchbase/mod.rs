@@ -56,11 +56,11 @@ mod views;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, OpKind, Prepare,
     ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use crate::net::{Control, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};

@@ -12,8 +12,8 @@ use couchbase::options::kv_options::{InsertOptions, RemoveOptions, ReplaceOption
 use couchbase::results::kv_results::MutationResult;
 use couchbase::scope::Scope;
 use couchbase::transcoding::{DataType, encode_common_flags};
-use storebench_core::store::{BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Request};
-use storebench_core::workload::Body;
+use storebench_engine::store::{BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Request};
+use storebench_study::workload::Body;
 
 use super::errors::{closed_in_flight, op_error};
 use super::gate::{Gate, Unanswered};

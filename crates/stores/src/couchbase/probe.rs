@@ -15,7 +15,7 @@ use couchbase_core::memdx::op_bootstrap::{BootstrapOptions, OpBootstrap};
 use couchbase_core::memdx::ops_core::OpsCore;
 use couchbase_core::memdx::request::{GetClusterConfigRequest, HelloRequest, SelectBucketRequest};
 use couchbase_core::memdx::status::Status;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 use tokio::time::{Instant, timeout};
 
 use super::settings::Settings;

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use storebench_core::store::{ErrorKind, Explanation, Op, OpError, OpKind, StoreError};
+use storebench_engine::store::{ErrorKind, Explanation, Op, OpError, OpKind, StoreError};
 
 use super::errors::{op_error, store_error};
 use super::link::unwound;

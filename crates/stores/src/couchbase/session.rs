@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as Waking, Poll};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Completions, FutureSession, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 

@@ -10,7 +10,7 @@ use couchbase::options::cluster_options::{
 use couchbase::retry::{RetryAction, RetryReason, RetryRequest, RetryStrategy};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::SCHEME;
 use crate::net::Address;

@@ -1,7 +1,7 @@
 //! The cluster's map, as far as the driver needs it: which node serves a key, where management listens.
 
 use serde_json::Value;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::durability::Copies;
 use crate::net::Host;

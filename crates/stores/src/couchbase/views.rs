@@ -8,7 +8,7 @@ use std::time::Duration;
 use percent_encoding::NON_ALPHANUMERIC;
 use reqwest::{Client, StatusCode};
 use serde_json::Value;
-use storebench_core::store::{ErrorKind, Op, OpError, StoreError, ViewRows};
+use storebench_engine::store::{ErrorKind, Op, OpError, StoreError, ViewRows};
 
 use super::management::client;
 use super::settings::Settings;

@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
-use storebench_core::store::{Batch, ErrorKind, OpError, OpKind, Reply};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reply};
+use storebench_study::workload::Body;
 
 use super::dialect::{
     CONTENDED, CouchDialect, TRIES, check_document, check_key, decode, encode, fault, gone, is_of_contents,
@@ -115,7 +115,7 @@ impl CouchDialect {
                 if body.len() > start {
                     body.pop();
                 }
-                rejects.push(storebench_core::store::Reject { item: *number as usize, error: NO_OBJECT });
+                rejects.push(storebench_engine::store::Reject { item: *number as usize, error: NO_OBJECT });
             }
             fits
         });
@@ -268,7 +268,7 @@ impl CouchDialect {
                     return false;
                 }
                 None => {
-                    rejects.push(storebench_core::store::Reject { item: *number as usize, error: NO_OUTCOME });
+                    rejects.push(storebench_engine::store::Reject { item: *number as usize, error: NO_OUTCOME });
                     return false;
                 }
                 Some(error) => error,
@@ -288,7 +288,7 @@ impl CouchDialect {
                     OpError::new(kind, format!("{error}: {reason}"))
                 }
             };
-            rejects.push(storebench_core::store::Reject { item: *number as usize, error });
+            rejects.push(storebench_engine::store::Reject { item: *number as usize, error });
             false
         });
         if kind == OpKind::BulkUpsert && (conflicts || first) {

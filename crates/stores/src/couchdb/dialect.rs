@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply, Request};
-use storebench_core::workload::Body;
+use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply, Request};
+use storebench_study::workload::Body;
 
 use super::json;
 use super::memory::{Awaits, Memory};

@@ -1,7 +1,7 @@
 //! Answers of any bytes, to every operation.
 
-use storebench_core::store::{BatchBuf, BulkWrite, Op, ViewRows};
-use storebench_core::workload::Body;
+use storebench_engine::store::{BatchBuf, BulkWrite, Op, ViewRows};
+use storebench_study::workload::Body;
 
 use super::dialect::{Collection, CouchDialect};
 use super::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storebench_core::store::{Op, OpKind};
+use storebench_engine::store::{Op, OpKind};
 
 use crate::http::{Bulk, Found};
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use storebench_core::store::{ErrorKind, Op, OpError, OpKind, ViewRows};
-use storebench_core::workload::Body;
+use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, ViewRows};
+use storebench_study::workload::Body;
 
 use super::dialect::{CouchDialect, decode, push_json, senseless};
 use super::json;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::server::Server;
 use crate::http::Method;

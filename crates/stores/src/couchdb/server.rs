@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use storebench_core::store::{Made, StoreError};
+use storebench_engine::store::{Made, StoreError};
 
 use crate::http::{Client, Method, Response};
 use crate::net::Host;

@@ -4,12 +4,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use storebench_core::store::{
+use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Made, Making,
     Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions, Site, Stats, Store,
     StoreError, Support, prepare, remove,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::dialect::{Collection, CouchDialect};
 use super::server::{FORM, Server, Sizes, Welcome};

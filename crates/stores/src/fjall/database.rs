@@ -5,8 +5,8 @@ use std::ops::{Bound, RangeInclusive};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use fjall::{Database, Keyspace, OwnedWriteBatch, PersistMode, Readable, Snapshot};
-use storebench_core::store::ordered_map::{self, Documents, KeyRange, Reader, Scope, Stored, Writer};
-use storebench_core::store::{ErrorKind, OpError, Persisted};
+use storebench_engine::store::ordered_map::{self, Documents, KeyRange, Reader, Scope, Stored, Writer};
+use storebench_engine::store::{ErrorKind, OpError, Persisted};
 
 use super::text;
 

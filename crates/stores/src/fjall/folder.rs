@@ -14,8 +14,8 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use storebench_core::store::ordered_map::Marker as Tables;
-use storebench_core::store::{Holdings, Namespace, StoreError};
+use storebench_engine::store::ordered_map::Marker as Tables;
+use storebench_engine::store::{Holdings, Namespace, StoreError};
 
 use crate::location::{check_parent, io_error, sync_parent};
 

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use storebench_core::store::ordered_map::{self, EmbeddedStore, Engine, durabilities, operations, strong_reads};
-use storebench_core::store::{Capabilities, Holdings, Layout, Namespace, OpKind, Prepare, Stats, StoreError};
-use storebench_core::units::ByteSize;
+use storebench_engine::store::ordered_map::{self, EmbeddedStore, Engine, durabilities, operations, strong_reads};
+use storebench_engine::store::{Capabilities, Holdings, Layout, Namespace, OpKind, Prepare, Stats, StoreError};
+use storebench_study::units::ByteSize;
 
 use crate::location::{guarded, io_text, path_of};
 use crate::registry::{OptionHelp, Options, Scheme};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use storebench_core::store::{Batch, BatchBuf, CollectionId, Op, Reply, Request, Stats, StoreError};
+use storebench_engine::store::{Batch, BatchBuf, CollectionId, Op, Reply, Request, Stats, StoreError};
 
 use super::wire::{self, Answer, Ask, Ended, Hello, outcome};
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Owner,
     Prepare, Request, Runtime, SessionOptions, Stats, Store, StoreError,
 };

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use storebench_core::engine::{Clock, RealClock};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, BatchBuf, CollectionId, Layout, OpError, PhaseStart, Prepare, Reply, Runtime, Session, SessionOptions,
     StoreError, Token,
 };
+use storebench_engine::{Clock, RealClock};
 
 use super::wire::{self, Answer, Ask, Call, Ended, Hello};
 

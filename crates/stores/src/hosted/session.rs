@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, Completions, OpError, OpKind, Reject, Request, Session, SessionCounters, Token,
 };
 
@@ -82,7 +82,7 @@ impl Session for HostedSession {
         if let Err(error) = wire::push(&Ask::of(request), self.link.pipe.request(awaited, true)) {
             self.link.pipe.take_back();
             let why = format!("it could not be sent: {error}");
-            return out.complete(token, Err(OpError::new(storebench_core::store::ErrorKind::Refused, why)));
+            return out.complete(token, Err(OpError::new(storebench_engine::store::ErrorKind::Refused, why)));
         }
         self.in_flight += 1;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
-use storebench_core::store::{
+use storebench_engine::store::{
     Batch, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Layout, Op, OpError, Prepare, ReadConsistency,
     Reject, Reply, Request, StoreError, ViewRows,
 };

@@ -1,7 +1,7 @@
 //! An answer, and what its status means where a driver does not know better.
 
 use hyper::header::HeaderMap;
-use storebench_core::store::{ErrorKind, OpError};
+use storebench_engine::store::{ErrorKind, OpError};
 
 /// A whole answer. Borrowed from the connection.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use hyper::Method;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue, TRANSFER_ENCODING};
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::session::Target;
 use super::wire::{Failure, Wire, ask, exchange};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper::Method;
 use hyper::http::response;
-use storebench_core::store::{CollectionId, Op, OpError, Request, Session, Token};
+use storebench_engine::store::{CollectionId, Op, OpError, Request, Session, Token};
 use storebench_fakes::fuzz::Mutator;
 use tokio::io::AsyncWriteExt;
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 use hyper::http::response;
-use storebench_core::store::{LocalFuture, StoreError};
+use storebench_engine::store::{LocalFuture, StoreError};
 
 use super::Answer;
 use super::wire::{Exchanged, Failure, Outgoing, Sender, Wire, exchange};

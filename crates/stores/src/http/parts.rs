@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use storebench_core::store::{BatchBuf, OpError, Reject, Reply};
+use storebench_engine::store::{BatchBuf, OpError, Reject, Reply};
 
 use crate::repeats::{Rounds, Within};
 

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::future::try_join_all;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
-use storebench_core::store::{
+use storebench_engine::store::{
     Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 

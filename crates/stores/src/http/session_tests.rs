@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use storebench_core::engine::FakeClock;
-use storebench_core::store::{
+use storebench_engine::FakeClock;
+use storebench_engine::store::{
     CollectionId, Durability, ErrorKind, Op, OpError, OwnedReply, PhaseStart, ReadConsistency, Reply, Request, Session,
     SessionOptions, StoreError, Token,
 };

@@ -14,7 +14,7 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::http::response;
 use hyper_util::rt::TokioIo;
-use storebench_core::store::LocalFuture;
+use storebench_engine::store::LocalFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A body larger than this is given up: no request of ours asks for as much.

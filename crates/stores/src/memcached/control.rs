@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use crate::connection::Dialog;
 use crate::net::{Address, Host, Stream, connect};

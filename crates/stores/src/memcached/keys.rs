@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
-use storebench_core::store::{ErrorKind, OpError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{ErrorKind, OpError};
+use storebench_study::workload::Body;
 
 /// The longest key as it is written.
 const LONGEST: usize = 250;

@@ -34,11 +34,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency, Runtime,
     SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use crate::connection::{Link, again};
 use crate::net::{Control, fresh, settled, with_net_options};

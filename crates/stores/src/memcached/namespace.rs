@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use storebench_core::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
+use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
 
 use super::control::{Connection, find};
 use super::keys::{self, Collection};
@@ -311,7 +311,7 @@ fn new_generation() -> String {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::Owner;
+    use storebench_engine::store::Owner;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use storebench_core::store::{ErrorKind, Op, OpError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{ErrorKind, Op, OpError};
+use storebench_study::workload::Body;
 
 use super::keys::{self, Collection};
 use super::meta::{decimal, number};

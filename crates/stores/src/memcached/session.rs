@@ -1,7 +1,7 @@
 //! One session: one connection, on which requests are answered in their order.
 
-use storebench_core::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply};
+use storebench_study::workload::Body;
 
 use super::keys::{self, Collection};
 use super::meta::{self, Answer, Garbage};
@@ -194,7 +194,7 @@ fn failure(line: &[u8], writes: bool) -> OpError {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::{CollectionId, Request, Token};
+    use storebench_engine::store::{CollectionId, Request, Token};
 
     use super::*;
 

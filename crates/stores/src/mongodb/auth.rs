@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::bson::{self, Members};
 use super::wire::{self, Connection};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use storebench_core::store::{ErrorKind, OpError, OpKind, OwnedReply, Reject};
+use storebench_engine::store::{ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
 use super::bson::Members;
 use super::commands::Builder;

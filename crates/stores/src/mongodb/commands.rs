@@ -1,9 +1,9 @@
 //! The commands of operations: <https://www.mongodb.com/docs/manual/reference/command/>.
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, Durability, ErrorKind, OpError, Persisted, ReadConsistency, SessionOptions,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT};
 use super::encode::{self, EXPIRY, KEY, REVISION};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::bson::{self, DOCUMENT, Members};
 use super::errors::{Told, is_ok};

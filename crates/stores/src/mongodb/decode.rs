@@ -6,7 +6,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::bson::{
     ARRAY, BINARY, BOOL, DATE, DOCUMENT, DOUBLE, Garbage, INT32, INT64, Members, NULL, OBJECT_ID, STRING, Value,
@@ -256,7 +256,7 @@ mod tests {
     use super::super::{bson, encode};
     use super::*;
 
-    fn stored(json: &str) -> Result<Vec<u8>, storebench_core::store::OpError> {
+    fn stored(json: &str) -> Result<Vec<u8>, storebench_engine::store::OpError> {
         let mut out = Vec::new();
         let at = bson::begin(&mut out);
         bson::text(&mut out, KEY, "the key");

@@ -3,7 +3,7 @@
 //! Whole numbers become int32 or int64, numbers written with a fraction or an exponent become
 //! double. Types that JSON lacks are known by how [`super::decode`] writes them, see [`extended`].
 
-use storebench_core::store::{ErrorKind, OpError};
+use storebench_engine::store::{ErrorKind, OpError};
 
 use super::bson::{self, ARRAY, BOOL, DOCUMENT, DOUBLE, INT32, INT64, NULL, STRING};
 use super::extended::extended;

@@ -1,7 +1,7 @@
 //! What MongoDB's error codes mean:
 //! <https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml>.
 
-use storebench_core::store::{ErrorKind, OpError, OpKind, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 
 use super::bson::Members;
 use crate::document::EXISTS;

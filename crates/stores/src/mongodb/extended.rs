@@ -61,7 +61,7 @@ mod tests {
     /// JSON of a document, and the bytes that come of that JSON.
     fn there_and_back(document: &[u8]) -> (String, Vec<u8>) {
         let mut json = Vec::new();
-        decode::document(document, storebench_core::workload::Body::Json, None, &mut json).unwrap();
+        decode::document(document, storebench_study::workload::Body::Json, None, &mut json).unwrap();
         let mut bytes = Vec::new();
         let at = wire::begin(&mut bytes);
         encode::members(&json, &mut bytes).unwrap();

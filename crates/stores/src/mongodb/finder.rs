@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::auth::Login;
 use super::bson::{self, Members};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::bson::{self, DOCUMENT, Members, Value};
 use super::errors::{Told, is_ok};

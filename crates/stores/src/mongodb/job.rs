@@ -1,9 +1,9 @@
 //! What an operation does with each answer, until it is done. No I/O here.
 
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reject, Request, merge_patch,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::bson::{self, DOCUMENT, Members, Value};
 use super::bulk::Bulk;
@@ -266,7 +266,7 @@ impl Begin<'_> {
 
     /// Fills messages with items: a new one where the next item would be over the limit, and where its key is in
     /// the message already. A server does the items of a message in no order.
-    fn bulk_write(&mut self, kind: BulkWrite, items: storebench_core::store::Batch<'_>) -> Result<Bulk, OpError> {
+    fn bulk_write(&mut self, kind: BulkWrite, items: storebench_engine::store::Batch<'_>) -> Result<Bulk, OpError> {
         let (name, sequence) = match kind {
             BulkWrite::Insert => ("insert", "documents"),
             BulkWrite::Upsert => ("update", "updates"),

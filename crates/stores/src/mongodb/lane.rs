@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::finder::{Hello, Role};
 use super::url::Target;

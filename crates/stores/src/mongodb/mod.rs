@@ -58,7 +58,7 @@ mod wire;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
     OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats,
     Store, StoreError, Support, evenly, prepare, remove,

@@ -3,10 +3,10 @@
 //! The marker is the collection `storebench_marker`. It says whether Storebench made the database,
 //! and names the collections that Storebench made in it.
 
-use storebench_core::store::{
+use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::commands::{Collection, KeyKind};

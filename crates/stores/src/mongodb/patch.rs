@@ -6,7 +6,7 @@
 //! update. What a path cannot say is refused here.
 
 use serde_json::{Map, Value};
-use storebench_core::store::{ErrorKind, OpError};
+use storebench_engine::store::{ErrorKind, OpError};
 
 use super::bson::{self, DOCUMENT};
 use super::encode;

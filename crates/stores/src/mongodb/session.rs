@@ -3,10 +3,10 @@
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, Completions, ErrorKind, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::commands::{Builder, Collection, Tails};
 use super::job::{Begin, Job, Step};

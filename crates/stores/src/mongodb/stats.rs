@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use storebench_core::store::{Explanation, Stats, StoreError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Explanation, Stats, StoreError};
+use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::commands::Collection;

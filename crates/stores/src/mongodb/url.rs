@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::auth::{Login, Mechanism};
 use super::finder::Finder;

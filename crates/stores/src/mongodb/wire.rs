@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use storebench_core::store::{ErrorKind, OpError, OpKind};
+use storebench_engine::store::{ErrorKind, OpError, OpKind};
 
 use super::bson;
 use crate::connection::Dialog;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::{Secret, Tls};
 use crate::registry::Options;

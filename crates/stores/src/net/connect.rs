@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 use tokio::runtime::{Builder, Runtime};
 
 /// A private current-thread runtime, made at the first call. Calls take turns.

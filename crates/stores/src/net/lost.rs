@@ -1,6 +1,6 @@
 //! What operations become when a connection breaks.
 
-use storebench_core::store::{ErrorKind, OpError, OpKind};
+use storebench_engine::store::{ErrorKind, OpError, OpKind};
 
 /// The error of an operation that was sent and will not be answered: a write may have been done; a
 /// read changes nothing and may be tried again.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use rustls::ClientConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::Host;
 use crate::registry::Options;

@@ -14,7 +14,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, OpError, OpKind, Reject, Token};
+use storebench_engine::store::{BatchBuf, BulkWrite, ErrorKind, OpError, OpKind, Reject, Token};
 
 use super::wire::{self, ServerError};
 use crate::document::EXISTS;

@@ -3,8 +3,8 @@
 //! The marker is a comment that begins with `storebench: `, on the schema where Storebench made it,
 //! and on each table and function that it made; that of a table ends with its owner. Nothing is ever dropped with CASCADE.
 
-use storebench_core::store::{Holdings, Layout, Made, Making, Marked, Planned, Removal, Site, StoreError, several};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Planned, Removal, Site, StoreError, several};
+use storebench_study::workload::Body;
 
 use super::channel::{Channel, Fault};
 use super::durability::{FACTS, Facts};

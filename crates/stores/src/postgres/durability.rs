@@ -1,7 +1,7 @@
 //! What a server promises, and which `synchronous_commit` a session needs for it
 //! (<https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-SYNCHRONOUS-COMMIT>).
 
-use storebench_core::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
+use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
 use super::channel::Row;
 

@@ -1,7 +1,7 @@
 //! What the server's SQLSTATEs mean in the contract's terms
 //! (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 
-use storebench_core::store::{ErrorKind, OpError, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
 use super::wire::ServerError;
 

@@ -1,7 +1,7 @@
 //! Tables that Storebench did not make: found, read, sampled; written where that was asked for.
 
-use storebench_core::store::{Existing, NAME_COLUMNS, StoreError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Existing, NAME_COLUMNS, StoreError};
+use storebench_study::workload::Body;
 
 use super::channel::Channel;
 use super::login::Target;

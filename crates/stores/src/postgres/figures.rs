@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use storebench_core::store::{Explanation, Op, Stats, StoreError};
+use storebench_engine::store::{Explanation, Op, Stats, StoreError};
 
 use super::channel::{Channel, Fault};
 use super::login::Target;
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn values_stay_out_of_each_others_places() {
-        let table = Table::ours("s", "t", storebench_core::workload::Body::Json, false);
+        let table = Table::ours("s", "t", storebench_study::workload::Body::Json, false);
         let sql = explaining(&table.range(true, 7), &["price$20".into(), "it's $1; \\".into()]);
         assert!(sql.starts_with("PREPARE storebench_explained (text, text) AS SELECT key, doc"), "{sql}");
         assert!(sql.contains(" key >= $1 AND key < $2 ORDER BY key LIMIT 7;"), "{sql}");

@@ -1,6 +1,6 @@
 //! What the answers on a connection mean. Knows nothing of sockets.
 
-use storebench_core::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, Token};
+use storebench_engine::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, Token};
 
 use super::bulk::Bulk;
 use super::channel::Lost;

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use storebench_core::store::{BulkWrite, OpError, OpKind, Reply, Token};
+use storebench_engine::store::{BulkWrite, OpError, OpKind, Reply, Token};
 
 use super::*;
 use crate::net::not_connected;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use storebench_core::store::{BulkWrite, Completions, OpError, OpKind, Reply, Token};
+use storebench_engine::store::{BulkWrite, Completions, OpError, OpKind, Reply, Token};
 
 use super::flow::{Entry, Flow, What};
 use super::wire::{Look, ServerError, affected, look};

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::channel::{Channel, Fault, Lost};

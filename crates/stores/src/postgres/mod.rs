@@ -56,7 +56,7 @@ mod wire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, OpKind,
     Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats, Store,
     StoreError, Support, evenly, prepare, remove,

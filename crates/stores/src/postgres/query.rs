@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use storebench_core::store::{LocalFuture, RowPage, RowStream, StoreError};
+use storebench_engine::store::{LocalFuture, RowPage, RowStream, StoreError};
 
 use super::channel::Row;
 use super::existing::AS_TEXT;

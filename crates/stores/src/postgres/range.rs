@@ -5,7 +5,7 @@
 //! given, and sees a later one. No time is set to it: a server that sorts says nothing for long, and connections whose
 //! other end has gone are ended by the kernel.
 
-use storebench_core::store::{BadRow, ErrorKind, LocalFuture, RowPage, RowStream, StoreError};
+use storebench_engine::store::{BadRow, ErrorKind, LocalFuture, RowPage, RowStream, StoreError};
 
 use super::channel::{Fault, Lost};
 use super::errors::op_error;

@@ -8,11 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Request, Session, SessionCounters, SessionOptions,
     StoreError, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 use tokio::runtime::Handle;
 
 use super::bulk::copy_rows;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::durability::{FACTS, Promise};
 use super::login::{Connected, Target};
@@ -56,7 +56,7 @@ pub(super) async fn set_up(
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::{Durability, ReadConsistency};
+    use storebench_engine::store::{Durability, ReadConsistency};
 
     use super::*;
     use crate::net::{Address, Host, connect};

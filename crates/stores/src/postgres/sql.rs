@@ -5,8 +5,8 @@
 //! keys, ranges and prefixes in the order of the contract. Under another collation it would take a
 //! second index with `text_pattern_ops`, which every write would have to keep as well.
 
-use storebench_core::store::StoreError;
-use storebench_core::workload::Body;
+use storebench_engine::store::StoreError;
+use storebench_study::workload::Body;
 
 use super::wire::oid;
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use storebench_core::store::{Batch, ErrorKind, OpError, Reject, Reply};
+use storebench_engine::store::{Batch, ErrorKind, OpError, Reject, Reply};
 
 use super::dialect::{Next, Raven, State, Task, append_body, push_body, push_delete, push_put, was_deleted};
 use super::errors::{GARBLED, GARBLED_WRITE, op_error};
@@ -13,7 +13,7 @@ use super::target::Collection;
 use crate::document::EXISTS;
 use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 /// How often documents of one bulk insert are looked for that others put there meanwhile.
 const MOST_ROUNDS: u32 = 100;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::store::{BulkWrite, ErrorKind, Op, OpError, Reply, Request};
-use storebench_core::workload::Body;
+use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, Reply, Request};
+use storebench_study::workload::Body;
 
 use super::bulk::BulkKind;
 use super::errors::{ELSEWHERE, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};

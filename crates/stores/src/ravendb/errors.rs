@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use storebench_core::store::{ErrorKind, OpError, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
 use super::json;
 use crate::http::{Answer, status_error};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::store::{BatchBuf, BulkWrite, CollectionLayout, Op};
-use storebench_core::workload::Body;
+use storebench_engine::store::{BatchBuf, BulkWrite, CollectionLayout, Op};
+use storebench_study::workload::Body;
 
 use super::dialect::Raven;
 use super::json::{self, Walk};

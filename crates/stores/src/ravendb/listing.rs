@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use memchr::memchr2;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
 use super::errors::store_error;
 use super::expiry;

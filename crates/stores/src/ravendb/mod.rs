@@ -44,7 +44,7 @@ mod target;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
     LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
     SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,

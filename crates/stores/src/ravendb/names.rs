@@ -16,7 +16,7 @@
 //!
 //! Keys such as `users/17` or `highlights/ab-3/00000000000004` stand in the id as they are.
 
-use storebench_core::store::{ErrorKind, OpError};
+use storebench_engine::store::{ErrorKind, OpError};
 
 /// Longest id that RavenDB 4.1 reads. It stores longer ones, up to 2025 bytes, and then refuses to give them back.
 const LONGEST_ID_BYTES: usize = 512;

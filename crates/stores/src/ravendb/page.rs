@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use serde_json::Value;
-use storebench_core::store::{ErrorKind, OpError};
+use storebench_engine::store::{ErrorKind, OpError};
 
 use super::dialect::{Next, Raven, State, Task};
 use super::errors::{GARBLED, op_error, refused};

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use storebench_core::store::{
+use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Made, Making, Planned, Prepare, Removal, Site, StoreError, prepare,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::names::{self, Naming};
 use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server};

@@ -9,7 +9,7 @@
 use std::io::Write as _;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use storebench_core::store::OpError;
+use storebench_engine::store::OpError;
 
 use super::dialect::{Next, Raven, State, Task};
 use super::errors::{GARBLED, op_error, refused};

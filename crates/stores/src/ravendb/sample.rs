@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use storebench_core::store::{Explanation, StoreError};
+use storebench_engine::store::{Explanation, StoreError};
 
 use super::errors::store_error;
 use super::server::Server;

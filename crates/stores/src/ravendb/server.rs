@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use storebench_core::store::{Holdings, Marked, Stats, StoreError};
+use storebench_engine::store::{Holdings, Marked, Stats, StoreError};
 
 use super::errors::store_error;
 use super::names;
@@ -360,7 +360,7 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::Namespace;
+    use storebench_engine::store::Namespace;
 
     use super::*;
 

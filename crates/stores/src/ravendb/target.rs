@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use storebench_core::store::{CollectionLayout, OpError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{CollectionLayout, OpError};
+use storebench_study::workload::Body;
 
 use super::errors::refused;
 use super::json::Document;

@@ -1,8 +1,8 @@
 //! Reads and writes of the open database: a read is a read transaction, a write is a write transaction.
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition};
-use storebench_core::store::ordered_map::{self, Documents, KeyRange, Reader, Scope, Stored, Writer};
-use storebench_core::store::{ErrorKind, OpError, Persisted};
+use storebench_engine::store::ordered_map::{self, Documents, KeyRange, Reader, Scope, Stored, Writer};
+use storebench_engine::store::{ErrorKind, OpError, Persisted};
 
 use super::backend;
 use super::errors::{commit_failed, failed};
@@ -201,10 +201,10 @@ mod tests {
 
     use redb::backends::InMemoryBackend;
     use redb::{Builder, StorageBackend};
-    use storebench_core::store::document::EXISTS;
-    use storebench_core::store::ordered_map::{Collection, Indexes, Opened, OrderedSession};
-    use storebench_core::store::{BatchBuf, BulkWrite, CollectionId, Durability, Op, Reply, Request, Session, Token};
-    use storebench_core::workload::Body;
+    use storebench_engine::store::document::EXISTS;
+    use storebench_engine::store::ordered_map::{Collection, Indexes, Opened, OrderedSession};
+    use storebench_engine::store::{BatchBuf, BulkWrite, CollectionId, Durability, Op, Reply, Request, Session, Token};
+    use storebench_study::workload::Body;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use redb::{CommitError, Error, StorageError};
-use storebench_core::store::{ErrorKind, OpError, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
 use crate::location::io_text;
 

@@ -12,9 +12,9 @@ use redb::{
     Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable,
     TableDefinition, TableError, TableHandle,
 };
-use storebench_core::store::ordered_map::Marker as Tables;
-use storebench_core::store::{Holdings, Namespace, StoreError};
-use storebench_core::units::ByteSize;
+use storebench_engine::store::ordered_map::Marker as Tables;
+use storebench_engine::store::{Holdings, Namespace, StoreError};
+use storebench_study::units::ByteSize;
 
 use super::backend::{Overlay, SyncedOnDemand};
 use super::errors::store_error;

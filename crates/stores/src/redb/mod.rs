@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redb::{ReadableDatabase, ReadableTableMetadata, TableError, TableHandle, WriteTransaction};
-use storebench_core::store::ordered_map::{self, EmbeddedStore, Engine, durabilities, operations, strong_reads};
-use storebench_core::store::{Capabilities, Holdings, Layout, OpKind, Prepare, Stats, StoreError};
-use storebench_core::units::ByteSize;
+use storebench_engine::store::ordered_map::{self, EmbeddedStore, Engine, durabilities, operations, strong_reads};
+use storebench_engine::store::{Capabilities, Holdings, Layout, OpKind, Prepare, Stats, StoreError};
+use storebench_study::units::ByteSize;
 
 use crate::location::{guarded, io_error, path_of, sync_parent};
 use crate::registry::{OptionHelp, Options, Scheme};

@@ -1,6 +1,6 @@
 //! What came back: whose it is, what it means.
 
-use storebench_core::store::{Completions, ErrorKind, OpError, Reply};
+use storebench_engine::store::{Completions, ErrorKind, OpError, Reply};
 
 use super::cluster::{self, Redirection};
 use super::errors::op_error;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use storebench_core::store::{Persisted, StoreError};
+use storebench_engine::store::{Persisted, StoreError};
 
 use super::control::{Connection, PATIENCE};
 use super::facts;

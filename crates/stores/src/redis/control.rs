@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::resp::{self, Garbage, Value};
 use super::settings::Settings;

@@ -1,6 +1,6 @@
 //! What Redis's error codes mean in the contract's terms.
 
-use storebench_core::store::{ErrorKind, OpError};
+use storebench_engine::store::{ErrorKind, OpError};
 
 /// A failed command: its error line without the `-`. Redis checks before it does anything, so that
 /// nothing was done.

@@ -1,6 +1,6 @@
 //! What a server says about itself that decides what may be promised.
 
-use storebench_core::store::{Acknowledged, Durability, Persisted, StoreError};
+use storebench_engine::store::{Acknowledged, Durability, Persisted, StoreError};
 
 use super::control::Connection;
 use super::resp::Value;

@@ -57,7 +57,7 @@ mod walk;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Op, OpKind,
     Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Site as _, Stats,
     Store, StoreError, Support, prepare, remove,

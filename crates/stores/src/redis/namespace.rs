@@ -5,8 +5,8 @@
 //! `PREFIX:COLLECTION:KEY`; the order of a collection, where it is kept, a sorted set under
 //! `PREFIX:COLLECTION/order`. A collection's name has neither `:` nor `/`, so that no key is two things.
 
-use storebench_core::store::{CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
+use storebench_study::workload::Body;
 
 use super::control::Connection;
 use super::reach::Reached;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::cluster::{self, Range, SLOTS};
 use super::control::Connection;

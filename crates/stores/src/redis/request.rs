@@ -1,7 +1,7 @@
 //! Operations as commands.
 
-use storebench_core::store::{Op, OpError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Op, OpError};
+use storebench_study::workload::Body;
 
 use super::namespace::Collection;
 use super::resp::{command, word, word_of};
@@ -232,7 +232,7 @@ pub(super) fn range(
 
 pub(super) fn too_large(bytes: usize, largest_bytes: u64) -> OpError {
     OpError::new(
-        storebench_core::store::ErrorKind::Refused,
+        storebench_engine::store::ErrorKind::Refused,
         format!(
             "a document of {bytes} bytes is larger than this server takes ({largest_bytes}); raise its \
              proto-max-bulk-len, or make the documents smaller"

@@ -1,6 +1,6 @@
 //! The protocol: RESP2 (<https://redis.io/docs/latest/develop/reference/protocol-spec/>).
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 /// No server sends a string or an array longer than this.
 const LONGEST: i64 = 1 << 30;

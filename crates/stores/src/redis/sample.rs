@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::namespace::Collection;
 use super::reach::Reached;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, Token};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, Token};
+use storebench_study::workload::Body;
 
 use super::cluster::{self, Range, SLOTS};
 use super::connector;

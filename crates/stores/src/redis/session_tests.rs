@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
-use storebench_core::store::{BatchBuf, BulkWrite, CollectionId, ErrorKind, OwnedReply, Session, StoreError};
+use storebench_engine::store::{BatchBuf, BulkWrite, CollectionId, ErrorKind, OwnedReply, Session, StoreError};
 use tokio::sync::Notify;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! What the URL says.
 
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::SCHEME;
 use crate::net::Address;

@@ -1,6 +1,6 @@
 //! What a server tells about itself.
 
-use storebench_core::store::{Stats, StoreError};
+use storebench_engine::store::{Stats, StoreError};
 
 use super::control::Info;
 use super::reach::Reached;

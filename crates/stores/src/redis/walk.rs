@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
 use super::control::{Connection, PATIENCE};
 use super::namespace::Collection;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::ffi;
 use rusqlite::{Error, ErrorCode};
-use storebench_core::store::{ErrorKind, OpError, StoreError};
+use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
 /// Text for what a user should do something about.
 fn remedy(code: ErrorCode) -> Option<&'static str> {

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
-use storebench_core::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
-use storebench_core::workload::Body;
+use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
+use storebench_study::workload::Body;
 
 use super::Settings;
 use super::errors::store_error;

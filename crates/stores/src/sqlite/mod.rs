@@ -25,13 +25,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use storebench_core::store::{
+use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, LocalFuture,
     Namespace, OpKind, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
     Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
 };
-use storebench_core::units::ByteSize;
-use storebench_core::workload::Body;
+use storebench_study::units::ByteSize;
+use storebench_study::workload::Body;
 
 use crate::fair::FairLock;
 use crate::location::path_of;
@@ -367,7 +367,7 @@ impl Store for SqliteStore {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::CopyId;
+    use storebench_engine::store::CopyId;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::errors::store_error;
 use crate::location::io_error;

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, Row};
-use storebench_core::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
+use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::errors::{is_of_sql, store_error};

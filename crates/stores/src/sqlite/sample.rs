@@ -65,8 +65,8 @@ fn next(state: &mut u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::store::{CollectionLayout, Existing};
-    use storebench_core::workload::Body;
+    use storebench_engine::store::{CollectionLayout, Existing};
+    use storebench_study::workload::Body;
 
     use super::*;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 use serde_json::Value;
-use storebench_core::store::{
+use storebench_engine::store::{
     Batch, BatchBuf, BulkWrite, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::errors::op_error;
 use super::open::Still;

@@ -1,7 +1,7 @@
 //! The SQL of the driver: one table a collection, `key` and `body`, and how a body is kept.
 
-use storebench_core::store::{CollectionLayout, StoreError};
-use storebench_core::workload::Body;
+use storebench_engine::store::{CollectionLayout, StoreError};
+use storebench_study::workload::Body;
 
 /// How bodies of a collection are kept in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

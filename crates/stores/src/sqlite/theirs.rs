@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use storebench_core::store::{Holdings, Layout, NAME_COLUMNS, Site as _, StoreError};
+use storebench_engine::store::{Holdings, Layout, NAME_COLUMNS, Site as _, StoreError};
 
 use super::errors::{is_of_sql, store_error};
 use super::file::DatabaseFile;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use storebench_core::engine::FakeClock;
-use storebench_core::store::{
+use storebench_engine::FakeClock;
+use storebench_engine::store::{
     AnyStore, CollectionId, CollectionLayout, Durability, Layout, Op, OpError, ReadConsistency, Reply, Request,
     Session, SessionOptions, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -55,7 +55,7 @@ pub fn options() -> SessionOptions {
         timeout: Duration::from_secs(10),
         in_flight: 1,
         clock: Arc::new(FakeClock::new()),
-        phase_start: storebench_core::store::PhaseStart::new(),
+        phase_start: storebench_engine::store::PhaseStart::new(),
     }
 }
 

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use storebench_core::documents::{Catalog, CatalogOptions};
-use storebench_core::engine::{Companion, Event, PhaseContext, PhasePlan, RealClock, Stop, Watch, Written, run_phase};
-use storebench_core::measure::{PhaseRecord, Tally};
-use storebench_core::store::{AnyStore, CollectionLayout, Layout, Prepare};
-use storebench_core::workload::Study;
+use storebench_engine::measure::{PhaseRecord, Tally};
+use storebench_engine::store::{AnyStore, CollectionLayout, Layout, Prepare};
+use storebench_engine::{Companion, Event, PhaseContext, PhasePlan, RealClock, Stop, Watch, Written, run_phase};
+use storebench_study::documents::{Catalog, CatalogOptions};
+use storebench_study::workload::Study;
 
 use crate::server::Server;
 

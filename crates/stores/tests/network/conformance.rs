@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use storebench_core::store::AnyStore;
+use storebench_engine::store::AnyStore;
 
 use crate::server::{Server, conforms};
 
@@ -87,7 +87,7 @@ fn redis() {
 #[cfg(feature = "redis")]
 #[test]
 fn redis_with_an_order_that_syncs() {
-    use storebench_core::store::Durability;
+    use storebench_engine::store::Durability;
 
     let options = ["--option=appendonly yes", "--option=appendfsync always"];
     let server = Server::start_with("redis", &options);

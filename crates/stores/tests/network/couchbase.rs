@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use storebench_core::engine::{Caller, RealClock};
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
     Existing, Layout, Namespace, Op, OpError, OpKind, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency,
     Request, Session, SessionOptions, StoreError, Token, ViewRows,
 };
-use storebench_core::workload::Body;
+use storebench_engine::{Caller, RealClock};
 use storebench_fakes::certificates::{BOTH, CA};
 use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, QueryService, Tls};
+use storebench_study::workload::Body;
 
 use crate::server;
 
@@ -472,7 +472,7 @@ impl ByHand {
     fn run(&mut self, ops: &[Op<'_>], between: impl FnOnce()) -> Vec<Result<OwnedReply, OpError>> {
         let session = self.session.as_mut().unwrap();
         let mut answers: Vec<Option<Result<OwnedReply, OpError>>> = ops.iter().map(|_| None).collect();
-        let mut take = |token: Token, result: Result<storebench_core::store::Reply<'_>, OpError>| {
+        let mut take = |token: Token, result: Result<storebench_engine::store::Reply<'_>, OpError>| {
             answers[token.0 as usize] = Some(result.map(OwnedReply::from));
         };
         self.runtime.block_on(async {
@@ -650,7 +650,7 @@ fn without_a_query_service_only_what_needs_it_is_missing() {
 #[test]
 fn without_a_query_service_the_other_checks_run() {
     let fake = fake(FakeOptions { queries: QueryService::NotImplemented, ..FakeOptions::default() });
-    let report = storebench_core::store::conformance::run(&*store(&format!("{}?keys=none", fake.url())));
+    let report = storebench_conformance::run(&*store(&format!("{}?keys=none", fake.url())));
     assert_eq!(report.failed().count(), 0, "{report}");
     assert!(report.to_string().contains("not supported"), "{report}");
 }

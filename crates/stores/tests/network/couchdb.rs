@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, CollectionId, Durability, ErrorKind, Namespace, Op, OpError, Prepare, Request, StoreError, ViewRows,
 };
 use storebench_fakes::certificates::{ADDRESS, CA};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use storebench_core::engine::RealClock;
-use storebench_core::store::{
+use storebench_engine::RealClock;
+use storebench_engine::store::{
     AnyStore, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Op, OpError, OwnedReply,
     PhaseStart, Prepare, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use crate::proxy::{Fault, proxy};
 use crate::server::Server;

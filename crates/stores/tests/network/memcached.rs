@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare, StoreError,
 };
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Persisted,
     Prepare, ReadConsistency, Request, SessionOptions, StoreError,
 };

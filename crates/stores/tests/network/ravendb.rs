@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use storebench_core::engine::RealClock;
-use storebench_core::store::{
+use storebench_engine::RealClock;
+use storebench_engine::store::{
     AnyStore, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Namespace,
     Op, OpError, OpKind, OwnedReply, PhaseStart, Prepare, ReadConsistency, Reply, Request, RowPage, Rows, Session,
     SessionOptions, StoreError, Token, merge_patch,
 };
-use storebench_core::workload::Body;
 use storebench_fakes::certificates::{CA, CLIENT, LOCALHOST};
+use storebench_study::workload::Body;
 
 use crate::server::Server;
 

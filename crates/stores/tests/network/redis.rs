@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare,
     StoreError,
 };

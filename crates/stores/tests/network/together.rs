@@ -2,8 +2,8 @@
 
 use std::sync::Barrier;
 
-use storebench_core::store::{AnyStore, CollectionLayout, CopyId, Layout, Owner, Prepare};
-use storebench_core::workload::Body;
+use storebench_engine::store::{AnyStore, CollectionLayout, CopyId, Layout, Owner, Prepare};
+use storebench_study::workload::Body;
 
 use crate::server::Server;
 

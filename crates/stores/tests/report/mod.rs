@@ -4,7 +4,8 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use storebench_core::store::{AnyStore, conformance};
+use storebench_conformance as conformance;
+use storebench_engine::store::AnyStore;
 
 /// Runs the conformance suite and prints its table. One that fails fails the test.
 ///

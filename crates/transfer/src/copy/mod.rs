@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::engine::Stop;
-use storebench_core::measure::PhaseRecord;
+use storebench_engine::Stop;
+use storebench_engine::measure::PhaseRecord;
 
 use self::repeats::Repeats;
 use crate::error::TransferError;

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
-use storebench_core::engine::{Clock, RealClock};
+use storebench_engine::{Clock, RealClock};
 
 use super::Shared;
 use crate::error::TransferError;

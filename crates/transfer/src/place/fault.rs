@@ -5,7 +5,7 @@ use std::io;
 
 use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
-use storebench_core::store::StoreError;
+use storebench_engine::store::StoreError;
 
 use super::url::Scheme;
 use crate::error::TransferError;

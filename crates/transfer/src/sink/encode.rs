@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 
 use super::Refusal;
 use super::Rows;

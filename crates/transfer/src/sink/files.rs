@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
-use storebench_core::engine::{Clock, RealClock};
-use storebench_core::store::{Durability, LocalFuture, OpKind};
+use storebench_engine::store::{Durability, LocalFuture, OpKind};
+use storebench_engine::{Clock, RealClock};
 
 use super::encode::Encoder;
 use super::{Again, Ended, Sink, Writer, join};

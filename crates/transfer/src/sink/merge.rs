@@ -9,7 +9,7 @@
 //! nothing: others may have stored the same), and the record is rejected as such. A revision that is the
 //! document itself comes back when others restore the document, so it proves nothing either.
 
-use storebench_core::store::{ErrorKind, Op, OpError, OwnedReply};
+use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply};
 
 use super::slots::{Piece, Slots, Step};
 use crate::error::TransferError;

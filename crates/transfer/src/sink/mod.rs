@@ -24,7 +24,7 @@ pub use tables::TableLines;
 
 use std::task::{Context, Poll};
 
-use storebench_core::store::{AnyStore, CopyId, ErrorKind, LocalFuture};
+use storebench_engine::store::{AnyStore, CopyId, ErrorKind, LocalFuture};
 
 use crate::error::TransferError;
 use crate::measure::{Request, Writes};

@@ -1,7 +1,7 @@
 //! What is asked of a store for some records.
 
 use jiff::Timestamp;
-use storebench_core::store::{BatchBuf, BulkWrite, Op};
+use storebench_engine::store::{BatchBuf, BulkWrite, Op};
 
 use super::slots::{Batch, Part, Piece, Step};
 use super::store::{StoreSinkOptions, Verb};

@@ -1,7 +1,7 @@
 //! Members that a store keeps for itself, in documents that are to be written into it.
 
 use memchr::memmem::Finder;
-use storebench_core::store::Capabilities;
+use storebench_engine::store::Capabilities;
 
 use crate::shape::{KEY_FIELD, members};
 

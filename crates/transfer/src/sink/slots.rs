@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use storebench_core::engine::Clock;
-use storebench_core::keys::Rng;
-use storebench_core::store::{
+use storebench_engine::Clock;
+use storebench_engine::store::{
     AnyStore, BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::keys::Rng;
+use storebench_study::workload::Body;
 
 use super::merge::Merge;
 use super::request::{integer, operation};

@@ -1,6 +1,6 @@
 //! The window of requests at once.
 
-use storebench_core::store::{CollectionLayout, Layout, MemoryStore, OwnedReply, Prepare, Reject};
+use storebench_engine::store::{CollectionLayout, Layout, MemoryStore, OwnedReply, Prepare, Reject};
 
 use super::*;
 use crate::records::Origin;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability, Existing, Layout, LocalFuture, OpKind,
     Owner, Prepare, StoreError,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::order::InOrder;
 use super::reserved::{Fate, OwnMembers, Reserved};

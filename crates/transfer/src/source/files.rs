@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use storebench_core::store::LocalFuture;
+use storebench_engine::store::LocalFuture;
 
 use super::array::ArrayRecords;
 use super::csv::CsvRecords;

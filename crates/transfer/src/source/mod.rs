@@ -28,7 +28,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
-use storebench_core::store::{AnyStore, LocalFuture};
+use storebench_engine::store::{AnyStore, LocalFuture};
 
 use crate::error::TransferError;
 use crate::measure::{Request, RequestKinds};

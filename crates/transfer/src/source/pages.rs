@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use jiff::Timestamp;
-use storebench_core::engine::{Clock, RealClock};
-use storebench_core::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream};
+use storebench_engine::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream};
+use storebench_engine::{Clock, RealClock};
 
 use super::store::TheirExpiry;
 use super::{Reader, Room, Unreadable};

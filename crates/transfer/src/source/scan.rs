@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use storebench_core::store::{LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows};
+use storebench_engine::store::{LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows};
 
 use super::StoreSource;
 use super::pages::{Measured, Page, Pages};

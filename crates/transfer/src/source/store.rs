@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use storebench_core::engine::RealClock;
-use storebench_core::store::{
+use storebench_engine::RealClock;
+use storebench_engine::store::{
     AnyStore, CollectionId, CollectionLayout, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare, Rows,
     RowsKind, StoreError, evenly,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::pages::{Measured, PageOptions, PageReader, Streamed};
 use super::scan::{FIRST_PAGE, LARGEST_PAGE, Scan, Walk};

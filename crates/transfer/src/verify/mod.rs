@@ -13,7 +13,7 @@ use std::path::Path;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_core::engine::Stop;
+use storebench_engine::Stop;
 
 pub(crate) use files::FileTarget;
 pub(crate) use store::StoreTarget;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use storebench_core::engine::Stop;
+use storebench_engine::Stop;
 
 use super::spool::{Spool, path};
 use super::{hash, in_parallel};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use storebench_core::store::{AnyStore, BatchBuf, CollectionId, Op, Request};
+use storebench_engine::store::{AnyStore, BatchBuf, CollectionId, Op, Request};
 
 use super::Target;
 use super::hash::{self, Seen};

@@ -1,6 +1,6 @@
 //! Records that say themselves what is done with them.
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;

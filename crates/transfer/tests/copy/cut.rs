@@ -1,10 +1,10 @@
 //! Copies of a store that somebody else has prepared, cut into as many parts as are asked for.
 
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, Capabilities, CollectionLayout, Completions, Description, Layout, MemoryStore, Namespace, OpKind,
     Prepare, Reply, Session, Store, StoreError, Support, Token, ViewRows,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 use storebench_transfer::{CopyOutcome, Split, ViewSource};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 use storebench_transfer::Expiry;
 
 use super::faulty::{Fate, Faulty};

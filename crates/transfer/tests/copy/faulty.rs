@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, Op, OpError,
     OwnedReply, Prepare, Reject, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
 };

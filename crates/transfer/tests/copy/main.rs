@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_core::engine::{Caller, RealClock, Stop};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, CollectionId, Durability, Op, OpError, OwnedReply, PhaseStart, ReadConsistency, Request, SessionOptions,
 };
+use storebench_engine::{Caller, RealClock, Stop};
 use storebench_transfer::{
     Access, Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
     Jq, KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 use storebench_transfer::MergeBy;
 
 use super::faulty::{Fate, Faulty};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;

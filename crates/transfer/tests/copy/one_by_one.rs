@@ -1,6 +1,6 @@
 //! Records that fail in a batch of others: each for its own reason, and none takes others along.
 
-use storebench_core::store::{BulkWrite, ErrorKind};
+use storebench_engine::store::{BulkWrite, ErrorKind};
 
 use super::faulty::{Fate, Faulty};
 use super::*;
@@ -16,7 +16,7 @@ fn run(options: StoreSinkOptions, count: usize, store: Faulty) -> (Lab, CopyRepo
     (lab, report, sound)
 }
 
-fn positions(items: storebench_core::store::Batch<'_>, wanted: &[&str]) -> Vec<(usize, String)> {
+fn positions(items: storebench_engine::store::Batch<'_>, wanted: &[&str]) -> Vec<(usize, String)> {
     let all = items.iter().enumerate();
     all.filter(|(_, (key, _))| wanted.contains(key)).map(|(at, (key, _))| (at, key.to_owned())).collect()
 }

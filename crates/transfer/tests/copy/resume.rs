@@ -1,6 +1,6 @@
 //! Copies that did not end, and go on.
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;

@@ -1,6 +1,6 @@
 //! Failures that pass, failures that do not, and answers that never come.
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;
@@ -72,7 +72,7 @@ fn a_store_that_stays_busy_ends_the_copy_and_loses_nothing() {
     let (lab, report, _) = run(Verb::Upsert, 2_000, store);
     let error = report.unwrap_err();
     assert!(error.to_string().contains("given up after 16 tries"), "{error}");
-    assert!(matches!(error, TransferError::Store { error: storebench_core::store::StoreError::Unreachable(_), .. }));
+    assert!(matches!(error, TransferError::Store { error: storebench_engine::store::StoreError::Unreachable(_), .. }));
     assert!(lab.rejects().is_empty() && lab.path("copy/log.jsonl").exists());
 }
 

@@ -1,6 +1,6 @@
 //! Records that are left out, become others, or go on in part.
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;

@@ -1,6 +1,6 @@
 //! Reading back what was written.
 
-use storebench_core::store::ErrorKind;
+use storebench_engine::store::ErrorKind;
 use storebench_transfer::Verification;
 
 use super::faulty::{Fate, Faulty};

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::Value;
-use storebench_core::measure::thread_cpu_ns;
+use storebench_engine::measure::thread_cpu_ns;
 
 use super::{Documents, Lab, TOPIC, bytes_of};
 use crate::Failure;

@@ -8,9 +8,9 @@ mod sqlite;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use storebench_core::documents::Documents;
-use storebench_core::measure::process_cpu_ns;
-use storebench_core::store::Prepare;
+use storebench_study::documents::Documents;
+use storebench_engine::measure::process_cpu_ns;
+use storebench_engine::store::Prepare;
 
 use crate::Failure;
 use crate::figure::{Figure, Samples, Target, Unit};

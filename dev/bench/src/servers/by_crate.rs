@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, Capabilities, Description, FutureSession, Layout, Namespace, Prepare, Respond, Runtime, SessionOptions,
     Store, StoreError,
 };

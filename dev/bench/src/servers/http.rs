@@ -58,7 +58,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let port = serve(&String::from_utf8(body)?)?;
     let store = storebench_stores::open(&format!("couchdb://127.0.0.1:{port}"))?;
     store.inspect()?;
-    store.prepare(&subject.layout(), storebench_core::store::Prepare::ReadOnly)?;
+    store.prepare(&subject.layout(), storebench_engine::store::Prepare::ReadOnly)?;
     let mut figures = Vec::new();
     for connections in CONNECTIONS {
         if !options.wants(TOPIC, &format!("http get {connections}")) {

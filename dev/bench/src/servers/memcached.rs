@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use storebench_core::store::{AnyStore, Prepare};
+use storebench_engine::store::{AnyStore, Prepare};
 
 use super::redis::{generation_us, operations, study};
 use super::{Server, TOPIC, child_cpu_us, program, through_the_engine};

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use storebench_core::measure::PhaseRecord;
-use storebench_core::store::AnyStore;
+use storebench_engine::measure::PhaseRecord;
+use storebench_engine::store::AnyStore;
 
 use crate::Failure;
 use crate::figure::Figure;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mongodb::bson::{self, RawDocumentBuf, doc};
 use mongodb::options::{ClientOptions, ServerApi, ServerApiVersion};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, BulkWrite, ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError,
 };
 use storebench_fakes::mongodb::{Reply, serve, single, usual};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use storebench_core::store::{AnyStore, Prepare};
+use storebench_engine::store::{AnyStore, Prepare};
 
 use super::{Server, TOPIC, child_cpu_us, cpu_us_of_one, program};
 use crate::Failure;

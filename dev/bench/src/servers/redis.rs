@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
-use storebench_core::store::{ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
+use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
 
 use super::by_crate::{Connect, through_a_crate};
 use super::{Server, TOPIC, child_cpu_us, program, through_the_engine};
@@ -101,13 +101,13 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 /// What making a unique document costs, in µs.
 pub(super) fn generation_us(subject: &Subject) -> f64 {
     let (documents, mut body) = (subject.documents(), Vec::with_capacity(2_048));
-    let before = storebench_core::measure::thread_cpu_ns();
+    let before = storebench_engine::measure::thread_cpu_ns();
     for index in 0..KEYS {
         body.clear();
         documents.write_document(index, 1, &mut body);
         std::hint::black_box(&body);
     }
-    (storebench_core::measure::thread_cpu_ns() - before) as f64 / 1e3 / KEYS as f64
+    (storebench_engine::measure::thread_cpu_ns() - before) as f64 / 1e3 / KEYS as f64
 }
 
 fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64, Failure> {

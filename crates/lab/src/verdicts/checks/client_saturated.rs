@@ -166,7 +166,7 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::WorkerUse;
+    use storebench_engine::measure::WorkerUse;
 
     use crate::results::RunResult;
     use crate::verdicts::testing::{CAUTION, INVALID, NOTE, PASS, closed, level, separate};

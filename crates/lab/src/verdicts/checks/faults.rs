@@ -1,6 +1,6 @@
 //! `faults`: what was done to the server, and what clients saw of it.
 
-use storebench_core::workload::FaultKind;
+use storebench_study::workload::FaultKind;
 
 use crate::human::{bytes, count, duration};
 use crate::results::{FaultResult, RestartedResult};

@@ -1,6 +1,6 @@
 //! `docs/verdicts.md`: written by hand in `page.md`, but for the figures of the checks.
 
-use storebench_core::ledger::promise_table;
+use storebench_engine::ledger::promise_table;
 
 use super::{
     client_saturated as saturated, compressible_payload as payload, few_distinct_keys as keys, fits_in_memory, misses,

@@ -51,7 +51,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use storebench_core::measure::{Interval, PhaseRecord, Recorder};
+    use storebench_engine::measure::{Interval, PhaseRecord, Recorder};
 
     use crate::results::fixture;
     use crate::verdicts::testing::{CAUTION, PASS, closed, level, open};

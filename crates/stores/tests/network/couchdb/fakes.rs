@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use storebench_core::store::{
+use storebench_engine::store::{
     BatchBuf, BulkWrite, Durability, ErrorKind, Namespace, Op, Prepare, StoreError, ViewRows,
 };
 
 use super::help::{Ask, Say, couchdb, fake, layout, options};
 
-fn open(port: u16) -> std::sync::Arc<dyn storebench_core::store::AnyStore> {
+fn open(port: u16) -> std::sync::Arc<dyn storebench_engine::store::AnyStore> {
     storebench_stores::open(&format!("couchdb://127.0.0.1:{port}")).unwrap()
 }
 
@@ -419,7 +419,7 @@ fn senseless_answers_end_every_operation_once() {
     }
     // Control calls too.
     for _ in 0..60 {
-        let _ = (store.stats(), store.sample_keys(storebench_core::store::CollectionId(0), 10, 1));
+        let _ = (store.stats(), store.sample_keys(storebench_engine::store::CollectionId(0), 10, 1));
     }
     assert!(matches!(store.inspect(), Ok(Namespace::Absent)));
 }

@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use storebench_core::engine::FakeClock;
-use storebench_core::store::{
+use storebench_engine::FakeClock;
+use storebench_engine::store::{
     AnyStore, CollectionId, CollectionLayout, Durability, Existing, Layout, Op, OpError, OwnedReply, PhaseStart,
     ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 /// One collection of JSON of this name, indexed by `user`.
 pub(super) fn layout(name: &str) -> Layout {

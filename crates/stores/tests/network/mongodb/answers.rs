@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::{Document, doc};
-use storebench_core::store::{
+use storebench_engine::store::{
     AnyStore, BatchBuf, BulkWrite, CollectionLayout, ErrorKind, Layout, Op, Prepare, SessionOptions,
 };
-use storebench_core::workload::Body;
 use storebench_fakes::mongodb::{Reply, single, usual};
+use storebench_study::workload::Body;
 
 use super::drive::{Driven, layout, options};
 use super::{last, open, replica_set, serve};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use storebench_core::engine::RealClock;
-use storebench_core::store::{
+use storebench_engine::RealClock;
+use storebench_engine::store::{
     AnyStore, CollectionId, CollectionLayout, Durability, Existing, Layout, Op, OpError, OwnedReply, PhaseStart,
     ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 pub(crate) fn layout(name: &str, existing: Option<&str>) -> Layout {
     let existing = existing.map(|name| Existing { name: name.into(), key: None, body: None });
@@ -100,6 +100,6 @@ impl Drop for Driven {
     fn drop(&mut self) {
         // Within the runtime, as a worker drops its sessions.
         let _inside = self.runtime.enter();
-        self.session = Box::new(storebench_core::store::NullSession);
+        self.session = Box::new(storebench_engine::store::NullSession);
     }
 }

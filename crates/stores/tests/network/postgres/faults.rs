@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use storebench_core::store::{BatchBuf, BulkWrite, ErrorKind, Op, Prepare, SessionOptions, StoreError};
+use storebench_engine::store::{BatchBuf, BulkWrite, ErrorKind, Op, Prepare, SessionOptions, StoreError};
 
 use super::talk::{Talk, layout, options, psql, sql};
 use crate::server::{Server, free_port};

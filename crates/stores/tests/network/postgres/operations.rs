@@ -1,6 +1,6 @@
 //! What the conformance suite does not ask: bad items of a bulk write, plans, statistics.
 
-use storebench_core::store::{BatchBuf, BulkWrite, CollectionId, ErrorKind, Op, Prepare, Request};
+use storebench_engine::store::{BatchBuf, BulkWrite, CollectionId, ErrorKind, Op, Prepare, Request};
 
 use super::talk::{Talk, layout, options, sql};
 use crate::server::Server;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use storebench_fakes::certificates::{CA, NAMED};
 
-use storebench_core::store::{
+use storebench_engine::store::{
     Acknowledged, Durability, Op, Persisted, Prepare, ReadConsistency, SessionOptions, StoreError,
 };
 
@@ -12,7 +12,7 @@ use crate::server::Server;
 
 const BY_TWO: Durability = Durability { acknowledged_by: Acknowledged::Nodes(2), persisted: Persisted::Disk, on: 2 };
 
-fn refusal(store: &dyn storebench_core::store::AnyStore, options: &SessionOptions) -> String {
+fn refusal(store: &dyn storebench_engine::store::AnyStore, options: &SessionOptions) -> String {
     match Talk::open(store, options) {
         Err(StoreError::NotSupported(text)) => text,
         Err(other) => panic!("{other:?}"),
@@ -57,7 +57,7 @@ fn a_wait_for_the_standby_that_was_canceled_is_no_acknowledgement() {
     }
     two.wait(1, Duration::from_secs(60));
     let [(_, Err(error))] = &two.answers[..] else { panic!("{:?}", two.answers) };
-    assert_eq!(error.kind, storebench_core::store::ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind, storebench_engine::store::ErrorKind::OutcomeUnknown, "{error}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_server_that_came_back_without_fsync_acknowledges_nothing() {
     sql(&server, end);
     talk.rest(Duration::from_millis(100));
     let error = talk.run_in_the_end(Op::Upsert { key: "a", body: b"2" }).unwrap_err();
-    assert_eq!(error.kind, storebench_core::store::ErrorKind::Failed, "{error}");
+    assert_eq!(error.kind, storebench_engine::store::ErrorKind::Failed, "{error}");
     assert!(error.message.contains("fsync=off"), "{error}");
     change("ALTER SYSTEM RESET fsync");
     let begun = std::time::Instant::now();

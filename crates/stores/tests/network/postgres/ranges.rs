@@ -1,6 +1,6 @@
 //! Ranges of keys as streams: every type of key, connections that break, rows that are no documents.
 
-use storebench_core::store::{AnyStore, CollectionId, Prepare, RowPage, Rows, StoreError};
+use storebench_engine::store::{AnyStore, CollectionId, Prepare, RowPage, Rows, StoreError};
 
 use super::sacred::existing;
 use super::talk::sql;

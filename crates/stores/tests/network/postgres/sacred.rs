@@ -1,9 +1,9 @@
 //! Their data is sacred.
 
-use storebench_core::store::{
+use storebench_engine::store::{
     CollectionId, CollectionLayout, ErrorKind, Existing, Layout, Namespace, Op, Prepare, StoreError,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use super::talk::{Talk, keys, layout, options, sql};
 use crate::server::Server;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use storebench_core::engine::RealClock;
-use storebench_core::store::{
+use storebench_engine::RealClock;
+use storebench_engine::store::{
     AnyStore, Batch, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Op, OpError, OwnedReply,
     PhaseStart, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
-use storebench_core::workload::Body;
+use storebench_study::workload::Body;
 
 use crate::server::Server;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use storebench_core::store::{AnyStore, BatchBuf, BulkWrite, ErrorKind, Existing, Op, Prepare, StoreError};
+use storebench_engine::store::{AnyStore, BatchBuf, BulkWrite, ErrorKind, Existing, Op, Prepare, StoreError};
 
 use super::{Ask, layout, list};
 use crate::server::free_port;

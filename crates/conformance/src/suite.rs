@@ -1,0 +1,231 @@
+//! The checks as a list, the run, and the report.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::subject::Subject;
+use super::time::Time;
+use super::{
+    bulk, bytes, counters, documents, lifecycle, merge, ownership, pages, races, ranges, revisions, sessions, values,
+};
+use storebench_engine::FakeClock;
+use storebench_engine::store::{AnyStore, ErrorKind, OpKind};
+
+/// Why a check did not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The store did something else than the contract says: what was asked, expected and seen.
+    Failed(String),
+    /// The store says that it cannot do this, and refuses it.
+    NotSupported(String),
+}
+
+impl Stop {
+    pub(super) fn failed(text: impl Into<String>) -> Self {
+        Self::Failed(text.into())
+    }
+}
+
+/// Fails the check unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::Stop::Failed(format!($($text)+)));
+        }
+    };
+}
+pub(super) use ensure;
+
+/// One named promise of the contract.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// What is promised, as one line: `topic: promise`.
+    pub name: &'static str,
+    /// The operations it needs.
+    pub needs: &'static [OpKind],
+    pub(super) run: fn(&Subject<'_>) -> Result<(), Stop>,
+}
+
+impl Check {
+    /// Does it, on a layout that it prepares afresh.
+    ///
+    /// # Errors
+    /// What was seen instead, or that the store says it cannot.
+    pub fn run(&self, store: &dyn AnyStore) -> Result<(), Stop> {
+        self.run_in(store, &Time::Real)
+    }
+
+    fn run_in(&self, store: &dyn AnyStore, time: &Time) -> Result<(), Stop> {
+        let subject = Subject::prepare(store, time)?;
+        let missing: Vec<OpKind> =
+            self.needs.iter().copied().filter(|kind| subject.capabilities.supports(*kind).is_none()).collect();
+        if missing.is_empty() {
+            return (self.run)(&subject);
+        }
+        for kind in &missing {
+            must_be_refused(&subject, *kind)?;
+        }
+        let names: Vec<_> = missing.iter().map(|kind| kind.name()).collect();
+        Err(Stop::NotSupported(names.join(", ")))
+    }
+}
+
+/// An operation that the store says it cannot do must be refused, never succeed.
+fn must_be_refused(subject: &Subject<'_>, kind: OpKind) -> Result<(), Stop> {
+    let mut client = subject.client()?;
+    let (collection, op) = subject.example(kind);
+    match client.call(collection, op)? {
+        Err(error) if error.kind == ErrorKind::Refused => Ok(()),
+        other => Err(Stop::failed(format!(
+            "{kind} is not among the store's capabilities, so it must be refused; got {other:?}"
+        ))),
+    }
+}
+
+/// Every check, in the order of the report.
+pub fn suite() -> Vec<Check> {
+    [
+        documents::CHECKS,
+        values::CHECKS,
+        bytes::CHECKS,
+        counters::CHECKS,
+        revisions::CHECKS,
+        merge::CHECKS,
+        bulk::CHECKS,
+        pages::CHECKS,
+        ranges::CHECKS,
+        sessions::CHECKS,
+        races::CHECKS,
+        ownership::CHECKS,
+        lifecycle::CHECKS,
+    ]
+    .concat()
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// As promised.
+    Pass,
+    /// Not as promised: what was asked, expected and seen.
+    Fail(String),
+    /// The store says it cannot, and refuses it; what it cannot.
+    NotSupported(String),
+}
+
+/// One line of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The name of the check.
+    pub check: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What the suite found. Its `Display` is an aligned table, counts last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The store's URL, without secrets.
+    pub store: String,
+    /// A row for each check, in the order of [`suite`].
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn passed(&self) -> bool {
+        self.failed().next().is_none()
+    }
+
+    /// The names of the checks that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.rows.iter().filter(|row| matches!(row.outcome, Outcome::Fail(_))).map(|row| row.check)
+    }
+
+    /// How many passed, failed, and are not supported.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let count = |wanted: fn(&Outcome) -> bool| self.rows.iter().filter(|row| wanted(&row.outcome)).count();
+        (
+            count(|o| matches!(o, Outcome::Pass)),
+            count(|o| matches!(o, Outcome::Fail(_))),
+            count(|o| matches!(o, Outcome::NotSupported(_))),
+        )
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.rows.iter().map(|row| row.check.chars().count()).max().unwrap_or(0);
+        writeln!(f, "conformance of {}", self.store)?;
+        for row in &self.rows {
+            match &row.outcome {
+                Outcome::Pass => writeln!(f, "  {:width$}  pass", row.check)?,
+                Outcome::Fail(text) => writeln!(f, "  {:width$}  FAIL           {text}", row.check)?,
+                Outcome::NotSupported(text) => writeln!(f, "  {:width$}  not supported  {text}", row.check)?,
+            }
+        }
+        let (passed, failed, not_supported) = self.counts();
+        write!(f, "{passed} passed, {failed} failed, {not_supported} not supported")
+    }
+}
+
+/// Runs every check. **What studies made in this store before is emptied, and removed at the end.** What a
+/// copy wrote makes every check fail.
+///
+/// Takes some seconds on an embedded store, most of them spent waiting for an expiry. A check that
+/// panics fails. Call it outside any async runtime: it makes its own for stores that need one.
+pub fn run(store: &dyn AnyStore) -> Report {
+    run_in(store, &Time::Real, &mut |_| {})
+}
+
+/// The same, telling of each check before it begins.
+pub fn run_telling(store: &dyn AnyStore, tell: &mut dyn FnMut(Progress)) -> Report {
+    run_in(store, &Time::Real, tell)
+}
+
+/// A check that is about to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Its name.
+    pub check: &'static str,
+    /// How many checks have ended.
+    pub done: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+/// The same by a fake clock, which every wait moves on to what it waits for: for stores that only
+/// wait for the session's clock (embedded ones and decorators over them), so that nothing waits.
+pub fn run_on_fake_clock(store: &dyn AnyStore, clock: &FakeClock) -> Report {
+    run_in(store, &Time::Fake(clock.clone()), &mut |_| {})
+}
+
+fn run_in(store: &dyn AnyStore, time: &Time, tell: &mut dyn FnMut(Progress)) -> Report {
+    let checks = suite();
+    let of = checks.len();
+    let rows = checks
+        .into_iter()
+        .enumerate()
+        .map(|(done, check)| {
+            tell(Progress { check: check.name, done, of });
+            let outcome = match catch_unwind(AssertUnwindSafe(|| check.run_in(store, time))) {
+                Ok(Ok(())) => Outcome::Pass,
+                Ok(Err(Stop::Failed(text))) => Outcome::Fail(text),
+                Ok(Err(Stop::NotSupported(text))) => Outcome::NotSupported(text),
+                Err(panic) => Outcome::Fail(format!("panicked: {}", panic_text(&*panic))),
+            };
+            Row { check: check.name, outcome }
+        })
+        .collect();
+    // The last check is about removing; this cleans up after one that failed there.
+    let _ = store.remove();
+    Report { store: store.describe().url, rows }
+}
+
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+        .unwrap_or_else(|| "no text".into())
+}

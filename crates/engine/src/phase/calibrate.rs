@@ -1,0 +1,79 @@
+//! What our own part of an operation costs: the same plan on the store that does nothing.
+//!
+//! An embedded store works on the worker's own thread, so its processor time cannot be told from
+//! ours by looking. What the null store leaves is ours.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock::RealClock;
+use super::plan::{Amount, PhasePlan, Promises};
+use super::run::{PhaseContext, Written, run_phase};
+use super::stop::Stop;
+use crate::store::{AnyStore, Durability, NullStore, StoreError};
+use storebench_study::documents::Catalog;
+use storebench_study::workload::Phase;
+
+/// How long each label is measured.
+const EACH: Duration = Duration::from_millis(60);
+
+/// The client's own processor time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibrated {
+    /// For one operation of each label, in the order of the plan, in ns.
+    pub cpu_ns_per_op: Vec<f64>,
+}
+
+/// Measures one worker of this plan on the null store, label by label, in about 60 ms each.
+///
+/// # Errors
+/// As [`run_phase`].
+pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) -> Result<Calibrated, StoreError> {
+    let store: Arc<dyn AnyStore> = Arc::new(NullStore::new());
+    let mut cpu_ns_per_op = Vec::new();
+    for recipe in &plan.recipes {
+        let plan = PhasePlan {
+            recipes: vec![recipe.clone()],
+            phase: Phase { workers: 1, connections: 1, in_flight: 1, ..plan.phase.clone() },
+            rate: None,
+            think_ns: 0,
+            ledger: false,
+            promises: Promises { durability: Durability::MEMORY, ..plan.promises },
+            amount: match plan.amount {
+                Amount::Load => Amount::Load,
+                _ => Amount::Duration(EACH.as_nanos() as u64),
+            },
+            ..plan.clone()
+        };
+        let stop = Arc::new(Stop::new());
+        let context = PhaseContext {
+            catalog: Arc::clone(catalog),
+            clock: clock.clone(),
+            stop: Arc::clone(&stop),
+            seed: 1,
+            interval: Duration::from_secs(1),
+            written: &mut Written::default(),
+            companions: Vec::new(),
+            gone: &|| false,
+            observer: &mut |_: &super::Event<'_>| {},
+        };
+        let record = std::thread::scope(|scope| {
+            // A load of any length is cut short.
+            let watch = (plan.amount == Amount::Load).then(|| {
+                let (done, wait) = std::sync::mpsc::channel::<()>();
+                scope.spawn(move || {
+                    if wait.recv_timeout(EACH).is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout) {
+                        stop.ask();
+                    }
+                });
+                done
+            });
+            let record = run_phase(&store, &plan, context);
+            drop(watch);
+            record
+        })?;
+        let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns).sum();
+        cpu_ns_per_op.push(cpu as f64 / record.operations().max(1) as f64);
+    }
+    Ok(Calibrated { cpu_ns_per_op })
+}

@@ -1,0 +1,67 @@
+//! What a phase that copies does, with every default filled in.
+
+use std::ops::Deref;
+
+use super::plan::{DEFAULT_LOAD_BATCH, Promises};
+use crate::measure::Label;
+use crate::store::{Capabilities, OpKind, RowsKind, StoreError};
+use storebench_study::documents::Catalog;
+use storebench_study::workload::{CopyDirection, Phase, Study};
+
+/// A copy as it will run on one store: what its phase says, and what that leaves open. The engine runs none of them.
+#[derive(Debug, Clone)]
+pub struct CopyPlan {
+    /// The phase.
+    pub phase: Phase,
+    /// Which way.
+    pub direction: CopyDirection,
+    /// What it is in the result.
+    pub label: Label,
+    /// What it is promised.
+    pub promises: Promises,
+}
+
+impl Deref for CopyPlan {
+    type Target = Phase;
+
+    fn deref(&self) -> &Phase {
+        &self.phase
+    }
+}
+
+impl CopyPlan {
+    /// Fills in what the study leaves open and refuses what the store cannot do.
+    pub(super) fn resolve(
+        study: &Study,
+        phase: &Phase,
+        direction: CopyDirection,
+        catalog: &Catalog,
+        can: &Capabilities,
+    ) -> Result<Self, StoreError> {
+        let refuse = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
+        let name = phase.copied(study).ok_or_else(|| refuse("it does not say its collection".to_owned()))?;
+        let collection = catalog.find(name).ok_or_else(|| refuse(format!("there is no collection `{name}`")))?;
+        let streams = can.rows.iter().any(|kind| matches!(kind, RowsKind::Walk | RowsKind::Range));
+        let lacks = |kind: OpKind| can.supports(kind).is_none();
+        let (kind, batch) = match (direction, &phase.view) {
+            (CopyDirection::In, _) if lacks(OpKind::BulkUpsert) => {
+                return Err(refuse("this store cannot do `bulk-upsert`, which a copy into it needs".to_owned()));
+            }
+            (CopyDirection::Out, Some(view)) if lacks(OpKind::View) => {
+                return Err(refuse(format!("this store has no views, and `{view}` is to be read; remove `view`")));
+            }
+            (CopyDirection::Out, None) if lacks(OpKind::Scan) && !streams => {
+                return Err(refuse("this store cannot list its documents, which a copy out of it needs".to_owned()));
+            }
+            (CopyDirection::In, _) => (OpKind::BulkUpsert, phase.batch.unwrap_or(DEFAULT_LOAD_BATCH)),
+            (CopyDirection::Out, Some(_)) => (OpKind::View, 1),
+            (CopyDirection::Out, None) => (OpKind::Scan, 1),
+        };
+        Ok(Self {
+            phase: phase.clone(),
+            direction,
+            label: Label { name: direction.op_name().to_owned(), kind, collection, batch },
+            promises: Promises::resolve(study, phase, can)?,
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! One worker's life: sessions opened, all begin together, the loop, the report.
+
+use std::sync::Arc;
+
+use super::clock::RealClock;
+use super::host::{self, Host};
+use super::maker::Maker;
+use super::plan::{Amount, PhasePlan, WorkerJob};
+use super::slots::Slots;
+use super::worker::{Worker, WorkerCore};
+use crate::ledger::Ledger;
+use crate::measure::{LedgerReads, Partial, WorkerUse};
+use crate::store::{PhaseStart, SessionOptions, Store, StoreError};
+use storebench_study::keys::Distinct;
+use storebench_study::schedule::{Arrivals, ScheduleError};
+
+/// What a worker hands over when its part of a phase has ended.
+pub struct WorkerReport {
+    /// The worker.
+    pub worker: u32,
+    /// Its use of its processor.
+    pub usage: WorkerUse,
+    /// Distinct keys touched, by position of the collection.
+    pub distinct: Vec<(usize, Distinct)>,
+    /// What it wrote, if a ledger is kept.
+    pub ledger: Option<Ledger>,
+    /// With a ledger: what reads have found of it.
+    pub reads: LedgerReads,
+    /// Messages of failed operations, and how often each came.
+    pub messages: Vec<(String, u64)>,
+    /// Some checked documents that differed.
+    pub wrong_examples: Vec<String>,
+    /// Numbers of new documents that are taken, by position of the collection.
+    pub taken: Vec<u64>,
+    /// Why the phase could not go on.
+    pub partial: Option<Partial>,
+    /// Until when it sent, in ns of the clock.
+    pub sent_until_ns: u64,
+    /// When its last operation had ended or was given up, in ns of the clock.
+    pub ended_ns: u64,
+    /// Whether it was asked to end before its time.
+    pub ended_early: bool,
+    /// Why it could not begin.
+    pub error: Option<StoreError>,
+}
+
+impl WorkerReport {
+    fn failed(worker: u32, error: StoreError) -> Self {
+        Self {
+            worker,
+            usage: WorkerUse::default(),
+            distinct: Vec::new(),
+            ledger: None,
+            reads: LedgerReads::default(),
+            messages: Vec::new(),
+            wrong_examples: Vec::new(),
+            taken: Vec::new(),
+            partial: None,
+            sent_until_ns: 0,
+            ended_ns: 0,
+            ended_early: true,
+            error: Some(error),
+        }
+    }
+
+    /// The report of a worker whose host has ended so.
+    fn after(mut self, ran: std::io::Result<()>) -> Self {
+        self.error = ran.err().map(|e| StoreError::Failed(format!("the system gives no timer: {e}")));
+        self
+    }
+}
+
+/// Runs one worker of a phase on the calling thread until the phase ends. Compiled once for each store: what needs to know
+/// nothing of it is elsewhere.
+pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
+    if job.plan.rate.is_some() {
+        host::sharpen_timers();
+    }
+    let host = match Host::new(store.runtime()) {
+        Ok(host) => host,
+        Err(e) => {
+            let error = StoreError::Failed(format!("the system gives no event loop: {e}"));
+            return begin(job, Err(error)).map_or_else(|failed| *failed, WorkerCore::into_report);
+        }
+    };
+    // Sessions end where their sockets belong, whatever they still have under way.
+    let _entered = host.enter();
+    let (clock, pacing) = (job.team.clock.clone(), job.plan.pacing);
+    let options = options(&job);
+    let mut sessions = Vec::with_capacity(job.plan.connections as usize);
+    let opened = host.wait(std::pin::pin!(async {
+        for _ in 0..job.plan.connections {
+            sessions.push(store.open(&options).await?);
+        }
+        Ok(())
+    }));
+    match begin(job, opened) {
+        Ok(core) => {
+            let mut worker = Worker::new(sessions, core);
+            let ran = host.run(&mut worker, &clock, pacing);
+            worker.into_report().after(ran)
+        }
+        Err(failed) => *failed,
+    }
+}
+
+fn options(job: &WorkerJob) -> SessionOptions {
+    let plan = &job.plan;
+    SessionOptions {
+        durability: plan.promises.durability,
+        consistency: plan.promises.consistency,
+        timeout: std::time::Duration::from_nanos(plan.timeout_ns),
+        in_flight: plan.in_flight,
+        clock: Arc::new(job.team.clock.clone()),
+        // Stalls and the like are for what is measured, not for what comes before it.
+        phase_start: if plan.amount == Amount::Load || plan.warm_up {
+            PhaseStart::new()
+        } else {
+            job.team.start.clone()
+        },
+    }
+}
+
+/// When a worker's operations are due, in an open loop.
+pub(super) fn arrivals(plan: &PhasePlan, seed: u64, worker: u64) -> Option<Result<Arrivals, ScheduleError>> {
+    let (rate, arrival) = plan.rate.as_ref()?;
+    Some(Arrivals::new(
+        rate,
+        *arrival,
+        worker,
+        u64::from(plan.workers),
+        storebench_study::keys::mix64(seed, plan.number),
+    ))
+}
+
+/// Meets the other workers, also when this one cannot take part: they would wait for it forever.
+fn begin(job: WorkerJob, opened: Result<(), StoreError>) -> Result<WorkerCore<RealClock>, Box<WorkerReport>> {
+    let WorkerJob { plan, catalog, worker: number, seed, base, ledger, interval_ns, mut team } = job;
+    let refused = |why: String| StoreError::NotSupported(format!("phase `{}`: {why}", plan.name));
+    let made = opened.and_then(|()| {
+        let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed, base, ledger)
+            .map_err(|e| refused(e.to_string()))?;
+        let arrivals = arrivals(&plan, seed, u64::from(number)).transpose().map_err(|e| refused(e.to_string()))?;
+        Ok((maker, arrivals))
+    });
+    if made.is_err() {
+        team.stop.ask();
+    }
+    team.pass.wait();
+    let (maker, arrivals) = made.map_err(|error| Box::new(WorkerReport::failed(number, error)))?;
+    let start_ns = team.start.get().unwrap_or_default();
+    let slots = Slots::new(Arc::clone(&plan), catalog, team.clock, number, seed);
+    Ok(WorkerCore::new(plan, number, maker, slots, arrivals, start_ns, interval_ns, team.stop, team.outbox))
+}

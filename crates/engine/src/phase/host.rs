@@ -1,0 +1,195 @@
+//! Where a worker waits: a plain thread, or a tokio reactor on that thread.
+//!
+//! The loop itself ([`Turns::turn`]) never blocks; it says when it
+//! next has something to do. A sleep and wake costs 17–47 µs of processor time and comes 40–60 µs
+//! late on a virtual machine, so *economical* waits at least 100 µs at a time and sends what became
+//! due together; *precise* sleeps only while far from the next arrival and spins the rest, giving
+//! the reactor a turn at each round: a spin that does not yield shows perfect slip while responses
+//! wait unread.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::EnterGuard;
+
+use super::clock::{Clock, RealClock};
+use super::worker::{Turn, Turns};
+use crate::store::{Runtime, StoreError};
+use storebench_study::workload::Pacing;
+
+/// The least wait of the economical pacer, and so the longest that a batch gathers.
+const BATCH_NS: u64 = 100_000;
+/// How long before the next arrival the precise pacer stops sleeping: about the p99 of a late wake.
+const SPIN_NS: u64 = 120_000;
+
+/// Asks the kernel to wake this thread as soon as it can after a timer has passed (the default adds
+/// up to 50 µs).
+pub(super) fn sharpen_timers() {
+    // A kernel that refuses keeps its default: the slip that follows is measured and reported.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
+/// When to wake for something at `at_ns`, and whether to spin rather than sleep. Only arrivals are
+/// worth gathering or spinning for.
+fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64) -> (u64, bool) {
+    match pacing {
+        _ if !arrival => (at_ns, false),
+        Pacing::Economical => (at_ns.max(now_ns + BATCH_NS), false),
+        Pacing::Precise if at_ns <= now_ns + SPIN_NS => (at_ns, true),
+        Pacing::Precise => (at_ns - SPIN_NS, false),
+    }
+}
+
+/// The calling thread as a place for a worker, alone or with a reactor.
+pub(super) struct Host(Option<tokio::runtime::Runtime>);
+
+impl Host {
+    /// # Errors
+    /// When the system gives no event loop.
+    pub(super) fn new(runtime: Runtime) -> io::Result<Self> {
+        match runtime {
+            Runtime::Plain => Ok(Self(None)),
+            Runtime::Reactor => tokio::runtime::Builder::new_current_thread().enable_all().build().map(Some).map(Self),
+        }
+    }
+
+    /// As long as what it gives lives, sockets belong to the reactor of this thread.
+    pub(super) fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.0.as_ref().map(tokio::runtime::Runtime::enter)
+    }
+
+    /// Waits for what opens sessions. That of a plain store is ready when it is made; one that is not has declared the wrong
+    /// runtime.
+    pub(super) fn wait(
+        &self,
+        opening: Pin<&mut dyn Future<Output = Result<(), StoreError>>>,
+    ) -> Result<(), StoreError> {
+        match &self.0 {
+            Some(reactor) => reactor.block_on(opening),
+            None => match opening.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(opened) => opened,
+                Poll::Pending => {
+                    Err(StoreError::Failed("this store needs a reactor but declares that it is plain".into()))
+                }
+            },
+        }
+    }
+
+    /// Drives a worker to its end.
+    ///
+    /// # Errors
+    /// When the system gives no timer.
+    pub(super) fn run(&self, worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
+        match &self.0 {
+            Some(runtime) => runtime.block_on(reactor(worker, clock, pacing)),
+            None => {
+                plain(worker, clock, pacing);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Drives a worker on the calling thread, sleeping where it waits.
+fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match worker.turn(&mut context) {
+            Turn::Ended => return,
+            Turn::Again => {}
+            Turn::Until { at_ns, arrival } => {
+                let now = clock.now_ns();
+                let (wake, spin) = choose(pacing, arrival, now, at_ns);
+                if spin {
+                    let mut at = now;
+                    while at < wake {
+                        std::hint::spin_loop();
+                        at = clock.now_ns();
+                    }
+                    worker.spun(at - now);
+                } else {
+                    // `thread::sleep` is `clock_nanosleep`: as exact as the slack allows.
+                    std::thread::sleep(Duration::from_nanos(wake.saturating_sub(now)));
+                }
+            }
+        }
+    }
+}
+
+/// Drives a worker on the current tokio runtime.
+async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
+    let timer = Timer::new()?;
+    let mut spinning_since = None;
+    loop {
+        let turn = poll_fn(|cx| Poll::Ready(worker.turn(cx))).await;
+        let now = clock.now_ns();
+        if let Some(since) = spinning_since.take()
+            && matches!(turn, Turn::Until { .. })
+        {
+            worker.spun(now - since);
+        }
+        match turn {
+            Turn::Ended => return Ok(()),
+            Turn::Again => tokio::task::yield_now().await,
+            Turn::Until { at_ns, arrival } => {
+                let (wake, spin) = choose(pacing, arrival, now, at_ns);
+                if spin {
+                    spinning_since = Some(now);
+                    tokio::task::yield_now().await;
+                } else {
+                    timer.arm(wake.saturating_sub(now))?;
+                    timer.fired_or_woken().await?;
+                }
+            }
+        }
+    }
+}
+
+/// A timer on the reactor that is finer than tokio's, whose wheel has slots of a millisecond.
+struct Timer(AsyncFd<rustix::fd::OwnedFd>);
+
+impl Timer {
+    fn new() -> io::Result<Self> {
+        let fd =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        // SAFETY: the `OwnedFd` is a timerfd that is neither replaced nor closed while the `AsyncFd` owns it.
+        Ok(Self(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }))
+    }
+
+    /// Sets it to fire once, `after_ns` from now. Setting it anew also takes back an earlier firing,
+    /// which spares reading it.
+    fn arm(&self, after_ns: u64) -> io::Result<()> {
+        // Zero would disarm it.
+        let after_ns = after_ns.max(1);
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = Timespec { tv_sec: (after_ns / 1_000_000_000) as i64, tv_nsec: (after_ns % 1_000_000_000) as i64 };
+        rustix::time::timerfd_settime(
+            self.0.get_ref(),
+            TimerfdTimerFlags::empty(),
+            &Itimerspec { it_interval: zero, it_value: value },
+        )?;
+        Ok(())
+    }
+
+    /// Ends when the timer has fired, or when anything else has woken the task: a completion that
+    /// came in must not wait for the next arrival.
+    async fn fired_or_woken(&self) -> io::Result<()> {
+        let mut asked = false;
+        poll_fn(|cx| match self.0.poll_read_ready(cx) {
+            Poll::Ready(Ok(mut guard)) => {
+                guard.clear_ready();
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
+            Poll::Pending if std::mem::replace(&mut asked, true) => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+}

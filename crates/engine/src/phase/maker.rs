@@ -1,0 +1,578 @@
+//! What a worker does next, and the request that says it: a pure function of the study's seed, the
+//! worker and how many operations it has made.
+
+use std::sync::Arc;
+
+use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
+use crate::ledger::{Floor, Ledger, State};
+use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
+use storebench_study::documents::Catalog;
+use storebench_study::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen, mix64};
+use storebench_study::workload::{Draw, Popularity, Streams};
+
+/// So many draws in a row may give keys that a batch has already. It comes to that where the keys that are left get less than
+/// about a tenth of the operations.
+const TRIES: u64 = 64;
+
+/// One operation to be done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Task {
+    /// Position of its recipe in the plan.
+    pub recipe: usize,
+    /// Index of its document, or of the first one of a load's batch.
+    pub index: u64,
+    /// Version that its writes carry.
+    pub version: u64,
+    /// Documents of its batch; 1 for single operations.
+    pub documents: u32,
+    /// Whether what it reads is compared with what it should be.
+    pub check: bool,
+}
+
+impl Task {
+    /// Indexes of its documents: those that are listed, else a run of neighbours.
+    fn indexes<'a>(&self, listed: &'a [u64]) -> impl Iterator<Item = u64> + use<'a> {
+        let run = if listed.is_empty() { self.index..self.index + u64::from(self.documents.max(1)) } else { 0..0 };
+        run.chain(listed.iter().copied())
+    }
+}
+
+/// The step of an operation that takes two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// The only request of the operation.
+    #[default]
+    Whole,
+    /// Compare-and-swap: reads the revision.
+    Look,
+    /// Compare-and-swap: writes over it.
+    Swap,
+}
+
+/// What drawing needs of a recipe.
+#[derive(Debug, Clone, Copy)]
+struct Brief {
+    collection: usize,
+    /// Documents of the collection when it is loaded.
+    count: u64,
+    batch: u32,
+    kind: OpKind,
+    writes: bool,
+    inserts: bool,
+    checkable: bool,
+    /// Parents that have documents, where one of them is drawn in place of a document.
+    parents: Option<u64>,
+}
+
+/// Draws tasks and writes their requests into buffers of its own.
+pub(super) struct Maker {
+    plan: Arc<PhasePlan>,
+    catalog: Arc<Catalog>,
+    worker: u64,
+    workers: u64,
+    rng: Rng,
+    briefs: Vec<Brief>,
+    /// Cumulative weights of the recipes, up to 1.
+    weights: Vec<f64>,
+    latest: bool,
+    streams: Vec<Option<KeyStream>>,
+    ownership: Ownership,
+    /// The keys of the batch that is being drawn.
+    seen: Seen,
+    /// New documents of earlier phases, by position of the collection: their numbers are taken.
+    base: Vec<u64>,
+    /// Documents this worker has inserted, by position of the collection.
+    inserted: Vec<u64>,
+    /// Whether the last draw found no key: every one that its write could have has an open write.
+    pub exhausted: bool,
+    /// The recipe of that write, which is drawn a key for again.
+    waiting: Option<usize>,
+    /// The next batch of a load: recipe, and number of the batch in it.
+    load: (usize, u64),
+    made: u64,
+    distinct: Vec<Option<Box<Distinct>>>,
+    key: Vec<u8>,
+    body: Vec<u8>,
+    value: String,
+    batch: BatchBuf,
+    /// What has to be remembered between an acknowledgement and the end.
+    pub ledger: Option<Ledger>,
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("keys are made of text")
+}
+
+impl Maker {
+    /// # Errors
+    /// When a worker would own no key of a collection.
+    pub(super) fn new(
+        plan: Arc<PhasePlan>,
+        catalog: Arc<Catalog>,
+        worker: u32,
+        seed: u64,
+        base: Vec<u64>,
+        ledger: Option<Ledger>,
+    ) -> Result<Self, KeyError> {
+        let (worker, workers) = (u64::from(worker), u64::from(plan.workers));
+        let ownership = match plan.streams {
+            Streams::Independent => Ownership::Independent,
+            Streams::Disjoint => Ownership::Disjoint { worker, workers },
+        };
+        let phase_seed = mix64(seed, plan.number);
+        let parents_of =
+            |recipe: &Recipe| (recipe.draw == Draw::Parents).then(|| catalog.get(recipe.label.collection).parents());
+        let streams = plan
+            .recipes
+            .iter()
+            .map(|recipe| {
+                if plan.amount == Amount::Load || recipe.label.kind.inserts() {
+                    return Ok(None);
+                }
+                let collection = recipe.label.collection;
+                let count = parents_of(recipe).unwrap_or_else(|| catalog.get(collection).count());
+                // The popular keys of a collection are the same in every phase.
+                KeyStream::new(plan.popularity, count, ownership, mix64(seed, collection as u64), worker).map(Some)
+            })
+            .collect::<Result<_, _>>()?;
+        let briefs = plan
+            .recipes
+            .iter()
+            .map(|r| Brief {
+                collection: r.label.collection,
+                count: catalog.get(r.label.collection).count(),
+                batch: r.label.batch,
+                kind: r.label.kind,
+                writes: r.label.kind.writes(),
+                inserts: r.label.kind.inserts(),
+                checkable: r.checkable && !r.label.kind.writes(),
+                parents: parents_of(r),
+            })
+            .collect();
+        let total: f64 = plan.recipes.iter().map(|r| r.weight).sum();
+        let mut sum = 0.0;
+        let weights = plan
+            .recipes
+            .iter()
+            .map(|r| {
+                sum += r.weight / total;
+                sum
+            })
+            .collect();
+        let collections = catalog.iter().count();
+        Ok(Self {
+            worker,
+            workers,
+            rng: Rng::stream(phase_seed, worker),
+            briefs,
+            weights,
+            latest: matches!(plan.popularity, Popularity::Latest(_)),
+            streams,
+            ownership,
+            seen: Seen::default(),
+            base,
+            inserted: vec![0; collections],
+            exhausted: false,
+            waiting: None,
+            load: (0, worker),
+            made: 0,
+            distinct: (0..collections).map(|_| None).collect(),
+            key: Vec::with_capacity(256),
+            body: Vec::with_capacity(4_096),
+            value: String::new(),
+            batch: BatchBuf::new(),
+            ledger,
+            plan,
+            catalog,
+        })
+    }
+
+    /// The next operation; none when a load is done, and while it is a write that has to wait for a key ([`Self::exhausted`]).
+    /// The indexes of a batch that is not a run of neighbours are left in `indexes`.
+    #[inline]
+    pub(super) fn next(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
+        indexes.clear();
+        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(indexes)? };
+        self.made += 1;
+        Some(task)
+    }
+
+    fn next_load(&mut self) -> Option<Task> {
+        loop {
+            let (at, number) = self.load;
+            let recipe = self.plan.recipes.get(at)?;
+            let count = self.catalog.get(recipe.label.collection).count();
+            let batch = u64::from(recipe.label.batch);
+            let batches = count.div_ceil(batch);
+            if number >= batches {
+                // The next collection goes on where this one's last round ended, so that all workers
+                // get alike.
+                self.load = (at + 1, number - batches);
+                continue;
+            }
+            self.load.1 += self.workers;
+            let index = number * batch;
+            self.touch(recipe.label.collection, index, batch.min(count - index));
+            return Some(Task { recipe: at, index, documents: batch.min(count - index) as u32, ..Task::default() });
+        }
+    }
+
+    /// One operation of a recipe, as the mix might draw it.
+    pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
+        // Only a ledger lets an operation wait, and no examples are drawn with one.
+        self.mixed(recipe, indexes).unwrap_or_default()
+    }
+
+    #[inline]
+    fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
+        let at = self.next_recipe();
+        let task = self.mixed(at, indexes);
+        if task.is_none() {
+            self.waiting = Some(at);
+        }
+        task
+    }
+
+    /// One operation of a recipe; none where no key is left for it.
+    #[inline]
+    fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Option<Task> {
+        let brief = self.briefs[at];
+        let index = if brief.batch > 1 {
+            self.draw_batch(at, brief, indexes);
+            *indexes.first()?
+        } else {
+            self.draw(at, brief)?
+        };
+        let documents = indexes.len().max(1) as u32;
+        // Inserted documents are new: as loaded.
+        let numbered = brief.writes && !brief.inserts;
+        let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
+        let mut task = Task { recipe: at, index, version, documents, ..Task::default() };
+        if let Some(ledger) = &mut self.ledger
+            && brief.writes
+        {
+            for index in task.indexes(indexes) {
+                let (key, state) = ((brief.collection, index), leaves(brief.kind, version));
+                if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
+            }
+        }
+        // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
+        task.check = brief.checkable
+            && self.plan.check > 0.0
+            && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
+        Some(task)
+    }
+
+    /// The keys of a batch, each once, in the order of their numbers: all batches lock in the same order. Where fewer keys
+    /// may be drawn than the batch is to have, it has all of those.
+    ///
+    /// A key that the batch has already is drawn again, so that the others follow the popularity among the keys that are left.
+    /// Only where [`TRIES`] draws in a row give nothing new, the nearest new key behind a draw is taken, in the order of
+    /// popularity: drawing on might take for ever. Where a ledger leaves fewer keys to write, the batch is made of those.
+    fn draw_batch(&mut self, at: usize, brief: Brief, indexes: &mut Vec<u64>) {
+        let batch = u64::from(brief.batch);
+        let newest = brief.parents.unwrap_or_else(|| self.newest(brief));
+        let Some((first, places)) = self.streams[at].as_ref().map(|stream| stream.places(newest)) else {
+            // Each is new, and they ascend.
+            indexes.extend((0..batch).map_while(|_| self.draw(at, brief)));
+            return;
+        };
+        let keys = match brief.parents {
+            _ if !self.latest => places,
+            Some(parents) => self.ownership.owned(parents),
+            None => {
+                let own = self.inserted[brief.collection];
+                self.ownership.owned(brief.count + self.base[brief.collection]) + own
+            }
+        };
+        let wanted = batch.min(keys.max(1));
+        self.seen.clear(wanted as usize);
+        // The place from which new keys are looked for in order; all are taken so where all are wanted.
+        let mut walk = (wanted == keys).then_some(first);
+        let mut repeats = 0;
+        while (indexes.len() as u64) < wanted && repeats <= places.saturating_add(TRIES) {
+            let drawn = match (walk, &self.streams[at]) {
+                (Some(place), Some(stream)) => Some(self.key_at(brief, stream.at(place, newest))),
+                _ => self.draw(at, brief),
+            };
+            walk = walk.map(|place| if place + 1 < first + places { place + 1 } else { first });
+            let Some(index) = drawn else { break };
+            if self.may_take(brief, index) && self.seen.insert(index) {
+                if walk.is_some() {
+                    self.touch(brief.collection, index, 1);
+                }
+                indexes.push(index);
+                walk = walk.filter(|_| wanted == keys);
+                repeats = 0;
+            } else {
+                repeats += 1;
+                if repeats == TRIES && walk.is_none() {
+                    walk = self.streams[at].as_mut().map(|stream| stream.place(&mut self.rng, newest));
+                }
+            }
+        }
+        indexes.sort_unstable();
+        self.exhausted = indexes.is_empty();
+    }
+
+    /// Whether a batch may have this key: a write takes none whose outcome is open.
+    #[inline]
+    fn may_take(&self, brief: Brief, index: u64) -> bool {
+        !brief.writes || self.ledger.as_ref().is_none_or(|ledger| !ledger.is_open((brief.collection, index)))
+    }
+
+    /// How many documents there are, as far as this worker draws from them.
+    #[inline]
+    fn newest(&self, brief: Brief) -> u64 {
+        let count = brief.count + self.base[brief.collection];
+        // With a ledger what others have inserted has one writer: whoever inserted it.
+        let own_only = self.ledger.is_some() && !self.latest;
+        if own_only { count } else { count + self.inserted[brief.collection] * self.workers }
+    }
+
+    /// The document that what a stream drew stands for.
+    #[inline]
+    fn key_at(&self, brief: Brief, drawn: u64) -> u64 {
+        if brief.parents.is_some() {
+            return self.catalog.get(brief.collection).first_child(drawn);
+        }
+        let count = brief.count + self.base[brief.collection];
+        if self.latest { surely_there(drawn, count, self.worker, self.workers) } else { drawn }
+    }
+
+    /// One index by popularity, or a new one for an insert; none where a ledger leaves no key to write.
+    #[inline]
+    fn draw(&mut self, at: usize, brief: Brief) -> Option<u64> {
+        let Brief { collection, count: loaded, .. } = brief;
+        let count = loaded + self.base[collection];
+        let newest = self.newest(brief);
+        let index = match (&mut self.streams[at], brief.parents) {
+            // New documents are numbered so that no two workers make the same one.
+            (None, _) => {
+                let number = self.inserted[collection];
+                self.inserted[collection] += 1;
+                count + number * self.workers + self.worker
+            }
+            // No phase adds parents, and a ledger follows no writes to what is drawn so.
+            (Some(stream), Some(parents)) => {
+                self.catalog.get(collection).first_child(stream.next(&mut self.rng, parents))
+            }
+            (Some(stream), None) => {
+                let (latest, worker, workers) = (self.latest, self.worker, self.workers);
+                let mut next = || {
+                    let index = stream.next(&mut self.rng, newest);
+                    if latest { surely_there(index, count, worker, workers) } else { index }
+                };
+                let mut index = next();
+                if let Some(ledger) = &self.ledger
+                    && brief.writes
+                {
+                    // A key whose outcome is open takes no write, and what is evidence none where there are others.
+                    let mut evidence = None;
+                    for _ in 0..64 {
+                        if !ledger.is_open((collection, index)) {
+                            if !ledger.is_evidence((collection, index)) {
+                                evidence = None;
+                                break;
+                            }
+                            evidence = Some(index);
+                        }
+                        index = next();
+                    }
+                    index = evidence.unwrap_or(index);
+                    if ledger.is_open((collection, index)) {
+                        // Few keys are left: the worker's own ones are looked through in order.
+                        let mut own = (0..loaded.div_ceil(workers)).map(|n| n * workers + worker);
+                        let closed = own.find(|i| *i < loaded && !ledger.is_open((collection, *i)));
+                        self.exhausted = closed.is_none();
+                        index = closed?;
+                    }
+                }
+                index
+            }
+        };
+        self.touch(collection, index, 1);
+        Some(index)
+    }
+
+    #[inline]
+    fn touch(&mut self, collection: usize, index: u64, documents: u64) {
+        let distinct = self.distinct[collection].get_or_insert_with(|| Box::new(Distinct::new()));
+        for index in index..index + documents {
+            distinct.add(mix64(collection as u64, index));
+        }
+    }
+
+    /// Which kind of operation comes next: that which waits for a key, else one that is drawn.
+    #[inline]
+    pub(super) fn next_recipe(&mut self) -> usize {
+        if self.plan.amount == Amount::Load {
+            return self.load.0.min(self.briefs.len() - 1);
+        }
+        if let Some(waiting) = self.waiting.take() {
+            return waiting;
+        }
+        if self.weights.len() == 1 {
+            return 0;
+        }
+        let draw = self.rng.unit();
+        self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
+    }
+
+    /// A task that was drawn is not sent after all.
+    pub(super) fn unmake(&mut self, task: &Task, indexes: &[u64]) {
+        let brief = self.briefs[task.recipe];
+        if let Some(ledger) = &mut self.ledger
+            && brief.writes
+        {
+            for index in task.indexes(indexes) {
+                ledger.refused((brief.collection, index), leaves(brief.kind, task.version));
+            }
+        }
+    }
+
+    /// What a read that is sent now must find, where a ledger knows.
+    #[inline]
+    pub(super) fn floor(&self, task: &Task) -> Option<Floor> {
+        let ledger = self.ledger.as_ref()?;
+        let brief = &self.briefs[task.recipe];
+        if brief.kind == OpKind::Read { ledger.floor((brief.collection, task.index)) } else { None }
+    }
+
+    /// The same of each document of a bulk read.
+    pub(super) fn floors(&self, task: &Task, indexes: &[u64], floors: &mut Vec<(u64, Floor)>) {
+        floors.clear();
+        let brief = &self.briefs[task.recipe];
+        if let Some(ledger) = &self.ledger
+            && brief.kind == OpKind::BulkRead
+        {
+            let of = |index: u64| Some((index, ledger.floor((brief.collection, index))?));
+            floors.extend(task.indexes(indexes).filter_map(of));
+        }
+    }
+
+    /// Numbers of new documents that are taken now, by position of the collection, in rounds of all
+    /// workers.
+    pub(super) fn taken(&self) -> Vec<u64> {
+        self.base.iter().zip(&self.inserted).map(|(base, own)| base + own * self.workers).collect()
+    }
+
+    /// Distinct keys touched, by position of the collection.
+    pub(super) fn take_distinct(&mut self) -> Vec<(usize, Distinct)> {
+        let taken = self.distinct.iter_mut().map(Option::take).enumerate();
+        taken.filter_map(|(collection, d)| d.map(|d| (collection, *d))).collect()
+    }
+
+    /// Writes the request of a task into the buffers and borrows it from there.
+    #[inline]
+    pub(super) fn request<'a>(
+        &'a mut self,
+        task: &Task,
+        indexes: &[u64],
+        stage: Stage,
+        revision: &'a [u8],
+    ) -> Request<'a> {
+        let recipe = &self.plan.recipes[task.recipe];
+        let kind = recipe.label.kind;
+        let documents = self.catalog.get(recipe.label.collection);
+        let (index, version) = (task.index, task.version);
+        self.key.clear();
+        self.body.clear();
+        match (&recipe.ask, kind) {
+            (Ask::Prefix(upto, _), _) => documents.write_key_prefix(index, upto.as_deref(), &mut self.key),
+            (Ask::Page(field, _), _) => {
+                self.value = documents.index_value(index, field).unwrap_or_default().to_string();
+            }
+            (Ask::View(_, Rows::By(field), _), _) => {
+                self.value = format!("[{}]", documents.index_value(index, field).unwrap_or_default());
+            }
+            (Ask::View(..), _) => {}
+            (_, OpKind::BulkInsert | OpKind::BulkUpsert) => {
+                self.batch.clear();
+                for index in task.indexes(indexes) {
+                    self.batch.push_with(
+                        |key| documents.write_key(index, key),
+                        |body| documents.write_document(index, version, body),
+                    );
+                }
+            }
+            (_, OpKind::BulkRead | OpKind::BulkDelete) => {
+                self.batch.clear();
+                for index in task.indexes(indexes) {
+                    self.batch.push_with(|key| documents.write_key(index, key), |_| {});
+                }
+            }
+            _ => documents.write_key(index, &mut self.key),
+        }
+        match (&recipe.ask, kind, stage) {
+            (Ask::Grow(bytes), ..) => self.body.resize(usize::try_from(*bytes).unwrap_or(usize::MAX), b'+'),
+            (_, OpKind::Insert | OpKind::Upsert | OpKind::Replace, _) | (_, OpKind::CompareAndSwap, Stage::Swap) => {
+                documents.write_document(index, version, &mut self.body);
+            }
+            (_, OpKind::MergePatch, _) => {
+                use std::io::Write;
+                // A Vec takes every byte.
+                let _ = write!(self.body, "{{\"patched\":{version}}}");
+            }
+            _ => {}
+        }
+        let (key, body) = (text(&self.key), &self.body[..]);
+        let op = match (&recipe.ask, kind) {
+            (Ask::Count(delta), _) => Op::Counter { key, delta: *delta, initial: 0 },
+            (Ask::Live(expiry), _) => Op::Touch { key, expiry: *expiry },
+            (Ask::Page(field, limit), _) => Op::Page { field, value: &self.value, limit: *limit },
+            (Ask::Prefix(_, limit), _) => Op::Prefix { prefix: key, limit: *limit },
+            (Ask::Scan(limit), _) => Op::Scan { start: key, end: None, limit: *limit },
+            (Ask::View(view, rows, limit), _) => {
+                Op::View { view, rows: rows.asked(&self.value), skip: 0, limit: *limit }
+            }
+            (Ask::Grow(_), OpKind::Prepend) => Op::Prepend { key, bytes: body },
+            (Ask::Grow(_), _) => Op::Append { key, bytes: body },
+            (_, OpKind::CompareAndSwap) if stage == Stage::Swap => Op::CompareAndSwap { key, expected: revision, body },
+            (_, OpKind::Insert) => Op::Insert { key, body },
+            (_, OpKind::Upsert) => Op::Upsert { key, body },
+            (_, OpKind::Replace) => Op::Replace { key, body },
+            (_, OpKind::Exists) => Op::Exists { key },
+            (_, OpKind::Delete) => Op::Delete { key },
+            (_, OpKind::MergePatch) => Op::MergePatch { key, patch: body },
+            (_, OpKind::BulkInsert) => Op::BulkWrite { kind: BulkWrite::Insert, items: self.batch.as_batch() },
+            (_, OpKind::BulkUpsert) => Op::BulkWrite { kind: BulkWrite::Upsert, items: self.batch.as_batch() },
+            (_, OpKind::BulkRead) => Op::BulkRead { keys: self.batch.as_batch() },
+            (_, OpKind::BulkDelete) => Op::BulkDelete { keys: self.batch.as_batch() },
+            // Also the look before a compare-and-swap.
+            (Ask::Document, _) => Op::Read { key },
+        };
+        Request {
+            collection: CollectionId(recipe.label.collection as u16),
+            op,
+            contents: task.check
+                || stage == Stage::Look
+                || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead)),
+        }
+    }
+}
+
+/// The drawn document, or one of the same round of new documents that this worker inserted itself: of those above `count` only
+/// its own are sure to exist.
+#[inline]
+fn surely_there(drawn: u64, count: u64, worker: u64, workers: u64) -> u64 {
+    if drawn < count { drawn } else { drawn - (drawn - count) % workers + worker }
+}
+
+/// What a write of this kind and version leaves at its key.
+pub(super) fn leaves(kind: OpKind, version: u64) -> State {
+    if matches!(kind, OpKind::Delete | OpKind::BulkDelete) { State::removed(version) } else { State::version(version) }
+}
+
+/// Bytes of keys and documents that a request sends.
+pub(super) fn sent_bytes(op: &Op<'_>) -> u64 {
+    let bytes = match op {
+        Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => key.len() + body.len(),
+        Op::CompareAndSwap { key, body, .. } => key.len() + body.len(),
+        Op::Append { key, bytes } | Op::Prepend { key, bytes } => key.len() + bytes.len(),
+        Op::MergePatch { key, patch } => key.len() + patch.len(),
+        Op::BulkWrite { items, .. } => items.total_bytes(),
+        _ => 0,
+    };
+    bytes as u64
+}

@@ -1,0 +1,454 @@
+//! A phase with every default filled in and every promise checked against the store.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ledger::first_version;
+use crate::measure::Label;
+use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
+use storebench_study::documents::Catalog;
+use storebench_study::schedule::{Arrival, Rate};
+use storebench_study::workload::{
+    ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, Streams, Study, collection_of, does,
+};
+
+use super::copies::CopyPlan;
+
+/// Documents in one bulk operation of a load, where the study does not say.
+pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
+
+/// What one label of a mix needs to make its operations.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// What it is in the result.
+    pub label: Label,
+    /// How often, relative to the others of the mix.
+    pub weight: f64,
+    /// Whether documents are drawn, or parents that have any.
+    pub draw: Draw,
+    /// Whether what is read can be compared with what it should be: nothing in the study changes
+    /// these documents in a way that a generator cannot repeat.
+    pub checkable: bool,
+    /// What is asked beyond a document.
+    pub ask: Ask,
+}
+
+/// What an operation asks beyond a document, by its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Nothing: its key, or its contents, are all.
+    Document,
+    /// `append`, `prepend`: so many bytes are added.
+    Grow(u64),
+    /// `counter`: what is added.
+    Count(i64),
+    /// `touch`: how long the document lives from then on.
+    Live(Duration),
+    /// `page`: the indexed field, and at most so many documents.
+    Page(String, u32),
+    /// `prefix`: the placeholder the key is cut before, none for the last one, and at most so many documents.
+    Prefix(Option<String>, u32),
+    /// `scan`: at most so many documents.
+    Scan(u32),
+    /// `view`: `design/view`, which of its rows, and at most so many of them.
+    View(String, Rows, u32),
+}
+
+impl Ask {
+    fn of(kind: OpKind, entry: &MixEntry) -> Self {
+        let limit = entry.limit.unwrap_or(10);
+        match kind {
+            OpKind::Append | OpKind::Prepend => Self::Grow(entry.size.map_or(16, |s| s.0)),
+            OpKind::Counter => Self::Count(entry.delta.unwrap_or(1)),
+            OpKind::Touch => Self::Live(entry.expiry.map_or(Duration::from_secs(3_600), |e| e.0)),
+            OpKind::Page => Self::Page(entry.field.clone().unwrap_or_default(), limit),
+            OpKind::Prefix => Self::Prefix(entry.upto.clone(), limit),
+            OpKind::Scan => Self::Scan(limit),
+            OpKind::View => Self::View(entry.view.clone().unwrap_or_default(), Rows::of(entry), limit),
+            _ => Self::Document,
+        }
+    }
+
+    /// The field whose value is asked for, if one is.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::Page(field, _) | Self::View(_, Rows::By(field), _) => Some(field),
+            _ => None,
+        }
+    }
+}
+
+/// Rows of a view that a study asks for; JSON texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// All.
+    All,
+    /// Those with one of the keys of this array.
+    Keys(String),
+    /// From the first to the second key, both included.
+    Range(Option<String>, Option<String>),
+    /// Those whose key is this field's value in a document that is drawn.
+    By(String),
+}
+
+impl Rows {
+    fn of(entry: &MixEntry) -> Self {
+        let text = |value: &serde_json::Value| value.to_string();
+        match (&entry.field, &entry.keys, &entry.start, &entry.end) {
+            (Some(field), ..) => Self::By(field.clone()),
+            (None, Some(keys), ..) => Self::Keys(serde_json::Value::from(keys.clone()).to_string()),
+            (None, None, None, None) => Self::All,
+            (None, None, start, end) => Self::Range(start.as_ref().map(text), end.as_ref().map(text)),
+        }
+    }
+
+    /// As a store is asked for them; `drawn` are the keys of a drawn document.
+    pub fn asked<'a>(&'a self, drawn: &'a str) -> ViewRows<'a> {
+        match self {
+            Self::All => ViewRows::All,
+            Self::Keys(keys) => ViewRows::Keys(keys),
+            Self::Range(start, end) => ViewRows::Range { start: start.as_deref(), end: end.as_deref() },
+            Self::By(_) => ViewRows::Keys(drawn),
+        }
+    }
+}
+
+/// How much a phase does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Every document of the collections, once.
+    Load,
+    /// So many operations over all workers.
+    Operations(u64),
+    /// As many as fit into this time, in ns.
+    Duration(u64),
+}
+
+/// What a store promises a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promises {
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// What the store sets for it, in its own words.
+    pub durability_means: &'static str,
+    /// How fresh reads are.
+    pub consistency: ReadConsistency,
+}
+
+impl Promises {
+    /// What the phase asks for, else the strongest that the store has.
+    pub(super) fn resolve(study: &Study, phase: &Phase, can: &Capabilities) -> Result<Self, StoreError> {
+        let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
+        if !can.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
+            return refuse("the study asks for a secondary index, which this store cannot make; remove `index`".into());
+        }
+        let promised = |d: Durability| can.promises(d).map(|means| (d, means));
+        let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), promised) else {
+            let Some(asked) = phase.durability else {
+                return refuse("this store declares no durability at all".into());
+            };
+            let can: Vec<_> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
+            return refuse(format!("this store cannot promise durability `{asked}`; it can: {}", can.join("; ")));
+        };
+        let consistency = phase.consistency.unwrap_or_else(|| can.default_consistency());
+        if phase.consistency.is_some() && !can.consistency.iter().any(|(have, _)| *have == consistency) {
+            let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
+            return refuse(format!("this store cannot promise `{consistency}` reads; it can: {}", can.join(", ")));
+        }
+        Ok(Self { durability, durability_means, consistency })
+    }
+}
+
+/// What becomes of a phase of a study on one store.
+#[derive(Debug, Clone)]
+pub enum ResolvedPhase {
+    /// Operations, which the engine runs; of a phase that rests, none.
+    Operations(PhasePlan),
+    /// A copy, which it does not.
+    Copy(CopyPlan),
+}
+
+impl ResolvedPhase {
+    /// Fills in what the study leaves open and refuses what the store cannot do.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
+    pub fn of(study: &Study, phase: &Phase, catalog: &Catalog, can: &Capabilities) -> Result<Self, StoreError> {
+        match phase.copy {
+            Some(direction) => CopyPlan::resolve(study, phase, direction, catalog, can).map(Self::Copy),
+            None => PhasePlan::resolve(study, phase, catalog, can).map(Self::Operations),
+        }
+    }
+
+    /// Its operations, where it is no copy.
+    pub fn operations(&self) -> Option<&PhasePlan> {
+        match self {
+            Self::Operations(plan) => Some(plan),
+            Self::Copy(_) => None,
+        }
+    }
+
+    /// Its copy, where it is one.
+    pub fn copy(&self) -> Option<&CopyPlan> {
+        match self {
+            Self::Copy(plan) => Some(plan),
+            Self::Operations(_) => None,
+        }
+    }
+
+    /// What the store promises it.
+    pub fn promises(&self) -> Promises {
+        match self {
+            Self::Operations(plan) => plan.promises,
+            Self::Copy(plan) => plan.promises,
+        }
+    }
+}
+
+/// The operations of a phase as they will run on one store: what the study says, and what that leaves open.
+#[derive(Debug, Clone)]
+pub struct PhasePlan {
+    /// The phase. Whether it warms up is also said of one that rests: nothing of it is a figure of operations.
+    pub phase: Phase,
+    /// Its position in the study: part of the seed of what it draws.
+    pub number: u64,
+    /// Versions that its writes carry are above this one.
+    pub versions_above: u64,
+    /// What it does. Loads have one recipe for each collection.
+    pub recipes: Vec<Recipe>,
+    /// How much.
+    pub amount: Amount,
+    /// Open loop: when operations are due.
+    pub rate: Option<(Rate, Arrival)>,
+    /// Closed loop: pause between operations, in ns.
+    pub think_ns: u64,
+    /// What the store promises it.
+    pub promises: Promises,
+    /// How long one try may take, in ns.
+    pub timeout_ns: u64,
+    /// How long operations that were due are still sent and awaited after the end, in ns.
+    pub drain_ns: u64,
+    /// Whether acknowledged versions are kept and read back.
+    pub ledger: bool,
+}
+
+impl Deref for PhasePlan {
+    type Target = Phase;
+
+    fn deref(&self) -> &Phase {
+        &self.phase
+    }
+}
+
+impl PhasePlan {
+    /// Fills in what the study leaves open and refuses what the store cannot do. A phase that copies is no plan of
+    /// operations: see [`ResolvedPhase::of`].
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
+    pub fn resolve(
+        study: &Study,
+        phase: &Phase,
+        catalog: &Catalog,
+        capabilities: &Capabilities,
+    ) -> Result<Self, StoreError> {
+        let refused = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
+        let refuse = |what: String| Err(refused(what));
+        let (recipes, amount) = match (phase.kind(), phase.duration, phase.operations) {
+            (Some(PhaseKind::Rest), ..) => (Ok(Vec::new()), Amount::Operations(0)),
+            (Some(PhaseKind::Load(_)), ..) => (load_recipes(phase, catalog), Amount::Load),
+            (Some(PhaseKind::Mix(_)), Some(for_so_long), _) => {
+                (mix_recipes(study, phase, catalog), Amount::Duration(for_so_long.ns()))
+            }
+            (Some(PhaseKind::Mix(_)), None, Some(n)) => (mix_recipes(study, phase, catalog), Amount::Operations(n.0)),
+            (Some(PhaseKind::Mix(_)), None, None) => {
+                return refuse("it has neither `duration` nor `operations`".into());
+            }
+            (Some(PhaseKind::Copy(_)) | None, ..) => return refuse("it runs no operations".into()),
+        };
+        let recipes = recipes.map_err(refused)?;
+        for recipe in &recipes {
+            let kind = recipe.label.kind;
+            if capabilities.supports(kind).is_none() {
+                let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
+                return refuse(format!(
+                    "this store cannot do `{kind}` (asked for by `{}`); it can do: {}",
+                    recipe.label.name,
+                    can.join(", ")
+                ));
+            }
+            if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
+                return refuse("compare-and-swap needs read, which this store cannot do".into());
+            }
+        }
+        let promises = Promises::resolve(study, phase, capabilities)?;
+        let arrival = match phase.arrival {
+            ArrivalSpec::Constant => Arrival::Constant,
+            ArrivalSpec::Poisson => Arrival::Poisson,
+        };
+        let rate = phase.scheduled();
+        if let Some(Err(error)) = rate.as_ref().map(Rate::check) {
+            return refuse(error.to_string());
+        }
+        let number = study.phases.iter().position(|p| p.name == phase.name).unwrap_or(0) as u64;
+        let plan = Self {
+            phase: Phase { warm_up: phase.warm_up || phase.rests(), ..phase.clone() },
+            number,
+            versions_above: first_version(number),
+            recipes,
+            amount,
+            rate: rate.map(|rate| (rate, arrival)),
+            think_ns: phase.think.unwrap_or_default().ns(),
+            promises,
+            timeout_ns: phase.timeout.ns(),
+            drain_ns: phase.drain.ns(),
+            ledger: phase.ledger.is_kept(),
+        };
+        plan.has_documents(catalog, false)?;
+        Ok(plan)
+    }
+
+    /// Refuses collections with too few documents to ask for. Documents that are in a store already are
+    /// unknown until their keys were `sampled`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`], naming the phase and the collection.
+    pub fn has_documents(&self, catalog: &Catalog, sampled: bool) -> Result<(), StoreError> {
+        if self.amount == Amount::Load {
+            return Ok(());
+        }
+        let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
+        for recipe in self.recipes.iter().filter(|r| !r.label.kind.inserts()) {
+            let documents = catalog.get(recipe.label.collection);
+            if recipe.draw == Draw::Parents && documents.parents() < least {
+                return Err(StoreError::NotSupported(format!(
+                    "phase `{}`: `{}` has documents of {} parents, too few to give each of {} workers a share; use more \
+                     parents or fewer workers",
+                    self.name,
+                    documents.name(),
+                    documents.parents(),
+                    self.workers
+                )));
+            }
+            if documents.count() < least && (sampled || !documents.is_existing()) {
+                return Err(StoreError::NotSupported(format!(
+                    "phase `{}`: `{}` has {} documents, too few to give each of {} workers a share; use more documents or \
+                     fewer workers",
+                    self.name,
+                    documents.name(),
+                    documents.count(),
+                    self.workers
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the phase's operations are called, in the order of a recorder's tallies.
+    pub fn labels(&self) -> Vec<Label> {
+        self.recipes.iter().map(|r| r.label.clone()).collect()
+    }
+
+    /// Operations over all workers, where it is known before the phase runs.
+    pub fn operations(&self, catalog: &Catalog) -> Option<u64> {
+        match (self.amount, &self.rate) {
+            (Amount::Load, _) => Some(
+                self.recipes
+                    .iter()
+                    .map(|r| catalog.get(r.label.collection).count().div_ceil(u64::from(r.label.batch)))
+                    .sum(),
+            ),
+            (Amount::Operations(n), _) => Some(n),
+            (Amount::Duration(ns), Some((rate, _))) => Some(rate.expected(ns).round() as u64),
+            (Amount::Duration(_), None) => None,
+        }
+    }
+
+    /// How long it sends, in ns, where it is known before the phase runs.
+    pub fn duration_ns(&self) -> Option<u64> {
+        match self.amount {
+            Amount::Duration(ns) => Some(ns),
+            _ => None,
+        }
+    }
+}
+
+fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
+    let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
+    phase
+        .load
+        .iter()
+        .map(|name| {
+            let collection = catalog.find(name).ok_or_else(|| format!("there is no collection `{name}`"))?;
+            let kind = match (catalog.get(collection).body(), batch) {
+                // Counters begin with their first increment; an insert of the number 0 would do the
+                // same on few stores only.
+                (Body::Counter, _) => OpKind::Counter,
+                (_, 1) => OpKind::Insert,
+                _ => OpKind::BulkInsert,
+            };
+            let batch = if kind == OpKind::BulkInsert { batch } else { 1 };
+            Ok(Recipe {
+                label: Label { name: name.clone(), kind, collection, batch },
+                weight: 1.0,
+                draw: Draw::Documents,
+                checkable: false,
+                ask: if kind == OpKind::Counter { Ask::Count(0) } else { Ask::Document },
+            })
+        })
+        .collect()
+}
+
+fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
+    phase
+        .mix
+        .iter()
+        .map(|(name, entry)| {
+            let kind = entry.kind(name).ok_or_else(|| format!("`{name}` is no operation, or has no bulk form"))?;
+            let collection_name =
+                collection_of(study, phase, name).ok_or_else(|| format!("`{name}` does not say its collection"))?;
+            let collection =
+                catalog.find(collection_name).ok_or_else(|| format!("there is no collection `{collection_name}`"))?;
+            if let (OpKind::View, Some(field)) = (kind, &entry.field)
+                && !catalog.get(collection).knows_value(field)
+            {
+                return Err(format!(
+                    "`{name}` asks for rows by `{field}`, whose value no version of a document of \
+                     `{collection_name}` keeps; name a field that is there, and index it so that it stays: \
+                     index = [[\"{field}\"]]"
+                ));
+            }
+            let changes = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch];
+            Ok(Recipe {
+                label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
+                weight: entry.weight,
+                draw: entry.draw,
+                ask: Ask::of(kind, entry),
+                checkable: catalog.get(collection).body() != Body::Counter
+                    && !catalog.get(collection).is_existing()
+                    && !does(study, &study.phases, &changes, collection_name),
+            })
+        })
+        .collect()
+}
+
+/// One worker's part of a phase.
+pub struct WorkerJob {
+    /// The phase.
+    pub plan: Arc<PhasePlan>,
+    /// The documents.
+    pub catalog: Arc<Catalog>,
+    /// Number of this worker, from 0.
+    pub worker: u32,
+    /// The study's seed.
+    pub seed: u64,
+    /// New documents of earlier phases, by position of the collection: their numbers are taken.
+    pub base: Vec<u64>,
+    /// What is known of this worker's keys, if a ledger is kept.
+    pub ledger: Option<crate::ledger::Ledger>,
+    /// Length of an interval, in ns.
+    pub interval_ns: u64,
+    /// Where it meets the others: how the phase begins, and where snapshots go.
+    pub team: super::team::Member,
+}

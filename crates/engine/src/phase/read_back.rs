@@ -1,0 +1,173 @@
+//! Reading back what was acknowledged, at the end of a phase that kept a ledger.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::caller::Caller;
+use super::clock::{Clock, RealClock};
+use super::plan::PhasePlan;
+use super::stop::Stop;
+use crate::ledger::{Book, Found, Key};
+use crate::measure::LedgerReport;
+use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
+use storebench_study::documents::Catalog;
+
+/// Keys that are described.
+const EXAMPLES: usize = 20;
+/// Reads at once.
+const IN_FLIGHT: u32 = 16;
+/// Documents of a collection that were loaded and never written: so many of them are read, spread over all.
+const LOADED: u64 = 100_000;
+/// How long is asked on while no answer comes: a store may have to recover first.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
+/// Keys to be read: all that were written, and of those that were not some of each collection.
+fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
+    let mut keys: Vec<Key> = book.entries().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    let written = keys.len();
+    for collection in 0..catalog.iter().count() {
+        let Some(count) = book.documents(collection) else { continue };
+        let asked = count.min(LOADED);
+        // Evenly spread, the first and the last among them.
+        let spread = |nth: u64| (u128::from(nth) * u128::from(count - 1) / u128::from((asked - 1).max(1))) as u64;
+        keys.extend((0..asked).map(spread).map(|index| (collection, index)).filter(|key| !book.knows(*key)));
+    }
+    let loaded = (keys.len() - written) as u64;
+    (keys, loaded)
+}
+
+/// Where a store offers no strong reads, how long is waited for its replicas to agree before it is accused.
+const AGREEMENT: Duration = Duration::from_secs(10);
+
+/// The most that a store says of its reads.
+fn strongest(store: &dyn AnyStore) -> ReadConsistency {
+    let rank = |of: &ReadConsistency| match of {
+        ReadConsistency::StaleOk => 0,
+        ReadConsistency::Session => 1,
+        ReadConsistency::Strong => 2,
+    };
+    let offered = store.capabilities().consistency;
+    offered.into_iter().map(|(consistency, _)| consistency).max_by_key(rank).unwrap_or_default()
+}
+
+/// Reads back every key of the book, as strongly as the store can, and settles in it what was open.
+pub(super) fn read_back(
+    store: &Arc<dyn AnyStore>,
+    plan: &PhasePlan,
+    catalog: &Catalog,
+    clock: &RealClock,
+    (stop, gone): (&Stop, &dyn Fn() -> bool),
+    book: &mut Book,
+) -> LedgerReport {
+    let options = SessionOptions {
+        durability: plan.promises.durability,
+        consistency: strongest(&**store),
+        timeout: Duration::from_nanos(plan.timeout_ns),
+        in_flight: IN_FLIGHT,
+        clock: Arc::new(clock.clone()),
+        phase_start: PhaseStart::new(),
+    };
+    let (mut left, loaded) = keys(book, catalog);
+    let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
+    let mut broken = Vec::new();
+    // Whether what is not as it must be may still become so, as replicas learn of it.
+    let may_agree = options.consistency != ReadConsistency::Strong;
+    let began_ns = clock.now_ns();
+    // When the store last answered.
+    let heard_ns = Cell::new(clock.now_ns());
+    let silent = || clock.now_ns().saturating_sub(heard_ns.get()) >= PATIENCE.as_nanos() as u64;
+    let mut scratch = Vec::new();
+    // What could not be read, and why.
+    let mut why = String::new();
+    while !left.is_empty() && !stop.asked() {
+        let mut again: Vec<Key> = Vec::new();
+        let waits = may_agree && clock.now_ns().saturating_sub(began_ns) < AGREEMENT.as_nanos() as u64;
+        match Caller::open(&**store, &options) {
+            Err(error) => {
+                why = error.to_string();
+                again.clone_from(&left);
+            }
+            Ok(mut caller) => {
+                let mut asked = left.iter();
+                let mut ended = 0;
+                let next = |key: &mut Vec<u8>| {
+                    // A store that takes connections and never answers would cost a time-out for every few keys.
+                    if stop.asked() || silent() {
+                        return None;
+                    }
+                    let (collection, index) = *asked.next()?;
+                    catalog.get(collection).write_key(index, key);
+                    Some(CollectionId(collection as u16))
+                };
+                caller.read_all(
+                    IN_FLIGHT as usize,
+                    || stop.asked(),
+                    next,
+                    |nth, result| {
+                        let key = left[nth];
+                        ended += 1;
+                        let found = match result {
+                            Ok(reply) => {
+                                let body = reply.body.unwrap_or_default();
+                                match catalog.get(key.0).check(key.1, body, &mut scratch) {
+                                    Ok(version) => Found::Version(version),
+                                    Err(mismatch) => Found::Other(mismatch.to_string()),
+                                }
+                            }
+                            Err(error) if error.kind == ErrorKind::NotFound => Found::Nothing,
+                            Err(error) => {
+                                why = error.to_string();
+                                again.push(key);
+                                return;
+                            }
+                        };
+                        heard_ns.set(clock.now_ns());
+                        let entry = book.entry(key);
+                        let fate = entry.fate(&found);
+                        if fate.is_broken() && waits {
+                            again.push(key);
+                            return;
+                        }
+                        report.count(fate);
+                        if fate.is_broken() {
+                            broken.push((key, fate, entry.acknowledged, found.clone()));
+                        }
+                        book.found(key, &found);
+                    },
+                );
+                // Those that were not asked for any more.
+                again.extend(left.iter().skip(ended));
+            }
+        }
+        left = again;
+        if left.is_empty() || silent() || gone() {
+            break;
+        }
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+    report.unverifiable = left.len() as u64;
+    report.keys += report.unverifiable;
+    broken.sort_by_key(|(key, ..)| *key);
+    let named = |(collection, index): Key| {
+        let mut key = Vec::new();
+        catalog.get(collection).write_key(index, &mut key);
+        String::from_utf8_lossy(&key).into_owned()
+    };
+    for (key, fate, acknowledged, found) in broken.into_iter().take(EXAMPLES) {
+        let saw = match found {
+            Found::Nothing => "no document was found".to_owned(),
+            Found::Version(version) => format!("version {version} was found"),
+            Found::Other(what) => what,
+        };
+        report.examples.push(format!("{}: {}: {acknowledged} was acknowledged; {saw}", named(key), fate.in_words()));
+    }
+    let room = EXAMPLES - report.examples.len();
+    let unread = if stop.asked() { "reading back was interrupted" } else { &why };
+    report
+        .examples
+        .extend(left.into_iter().take(room).map(|key| format!("{}: could not be read: {unread}", named(key))));
+    report
+}

@@ -1,0 +1,405 @@
+//! One phase on one store: workers begin together, their recorders are gathered, the record is made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::clock::{Clock, RealClock};
+use super::companion::{Companion, Watch};
+use super::drive::{self, WorkerReport};
+use super::events::{Event, Observer};
+use super::plan::{Amount, PhasePlan, WorkerJob};
+use super::read_back;
+use super::stop::Stop;
+use super::team::{Gate, Member, Outbox, Snapshot};
+use crate::ledger::Book;
+use crate::measure::{
+    Asking, Interval, LedgerReads, LedgerReport, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler,
+    StatsSampler, StoreStats, Tally, WorkerUse,
+};
+use crate::store::{AnyStore, PhaseStart, StoreError};
+use storebench_study::documents::Catalog;
+use storebench_study::keys::Distinct;
+use storebench_study::schedule::Arrival;
+
+/// What a phase needs besides its plan and its store.
+pub struct PhaseContext<'a> {
+    /// The documents.
+    pub catalog: Arc<Catalog>,
+    /// The run's clock.
+    pub clock: RealClock,
+    /// The user's request to end.
+    pub stop: Arc<Stop>,
+    /// The study's seed.
+    pub seed: u64,
+    /// Length of an interval.
+    pub interval: Duration,
+    /// What earlier phases of the trial have written.
+    pub written: &'a mut Written,
+    /// Who looks at the store meanwhile, or does something to it: each on a thread of its own.
+    pub companions: Vec<&'a mut dyn Companion>,
+    /// Whether the store has gone for good, so that nothing of it needs to be waited for.
+    pub gone: &'a dyn Fn() -> bool,
+    /// Hears what happens.
+    pub observer: &'a mut dyn Observer,
+}
+
+/// What a trial has written so far. Begins empty; each phase adds its own.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// New documents, by position of the collection: their numbers are taken.
+    pub inserted: Vec<u64>,
+    /// What was acknowledged.
+    pub book: Book,
+}
+
+/// How often the user's request to end is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// At a rate, the start lies so far ahead when it is set: workers wake and look around in it.
+const HEAD_START_NS: u64 = 2_000_000;
+
+/// Runs a phase.
+///
+/// A phase that ends early, because the user asked or because a load failed, gives what was
+/// measured, with [`PhaseRecord::partial`] saying why.
+///
+/// # Errors
+/// When a session cannot be opened: then nothing was sent.
+pub fn run_phase(
+    store: &Arc<dyn AnyStore>,
+    plan: &PhasePlan,
+    context: PhaseContext<'_>,
+) -> Result<PhaseRecord, StoreError> {
+    let PhaseContext { catalog, clock, stop, seed, interval, written, companions, gone, observer } = context;
+    let Written { inserted, book } = written;
+    inserted.resize(catalog.iter().count(), 0);
+    let plan = Arc::new(plan.clone());
+    let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
+    let gate = Arc::new(Gate::default());
+    let start = PhaseStart::new();
+    let phase_stop = Arc::new(Stop::new());
+    phase_stop.after_faults(book.faults_so_far());
+    if !plan.ledger {
+        // Also what it is about to load again.
+        let written = plan.recipes.iter().filter(|recipe| recipe.label.kind.writes());
+        written.for_each(|recipe| book.forget(recipe.label.collection));
+    }
+    let (snapshots, received) = mpsc::channel();
+    let mut lent = if plan.ledger {
+        let counts: Vec<u64> = catalog.iter().zip(inserted.iter()).map(|(of, more)| of.count() + more).collect();
+        book.lend(u64::from(plan.workers), &counts).into_iter().map(Some).collect()
+    } else {
+        Vec::new()
+    };
+
+    std::thread::scope(|scope| {
+        let mut spares = Vec::new();
+        let mut threads = Vec::new();
+        for worker in 0..plan.workers {
+            let (give, spare) = mpsc::channel();
+            spares.push(give);
+            let job = WorkerJob {
+                plan: Arc::clone(&plan),
+                catalog: Arc::clone(&catalog),
+                worker,
+                seed,
+                base: inserted.clone(),
+                ledger: lent.get_mut(worker as usize).and_then(Option::take),
+                interval_ns,
+                team: Member {
+                    clock: clock.clone(),
+                    stop: Arc::clone(&phase_stop),
+                    pass: gate.pass(),
+                    start: start.clone(),
+                    outbox: Outbox { snapshots: snapshots.clone(), spare },
+                },
+            };
+            let store = Arc::clone(store);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{worker}"))
+                .spawn_scoped(scope, move || store.drive(job));
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(e) => {
+                    phase_stop.ask();
+                    start.begin(clock.now_ns());
+                    gate.open();
+                    return Err(StoreError::Failed(format!("worker {worker} got no thread: {e}; use fewer workers")));
+                }
+            }
+        }
+        drop(snapshots);
+        gate.wait_for(plan.workers as usize);
+        if !phase_stop.asked() {
+            observer.event(&Event::PhaseBegan {
+                phase: &plan.name,
+                loads: plan.amount == Amount::Load,
+                operations: plan.operations(&catalog),
+                duration_ns: plan.duration_ns(),
+            });
+        }
+        let stats = StatsSampler::new(Arc::clone(store), Arc::new(clock.clone()), interval);
+        // Everything else is ready: what is done after the start makes the first arrivals late.
+        let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
+        let start_ns = clock.now_ns() + head_start_ns;
+        start.begin(start_ns);
+        let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let sampler = Sampler::start(clock.clone(), start_ns).ok();
+        let watch = Arc::new(Watch::new(clock.clone(), start_ns, Arc::clone(&phase_stop)));
+        let accompanied: Vec<_> = companions
+            .into_iter()
+            .filter(|_| !phase_stop.asked())
+            .map(|companion| {
+                let watch = Arc::clone(&watch);
+                scope.spawn(move || companion.accompany(&watch))
+            })
+            .collect();
+        gate.open();
+        // Workers that could not begin leave nothing to ask about.
+        let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
+
+        let mut gathered = Gathered::new(&plan, interval_ns);
+        loop {
+            match received.recv_timeout(LOOK_EVERY) {
+                Ok(snapshot) => {
+                    let worker = snapshot.worker as usize;
+                    watch.ended(snapshot.recorder.ops.iter().map(Tally::ended).sum());
+                    let mut emptied = gathered.take(snapshot, &plan, observer);
+                    emptied.clear();
+                    // A worker that has ended takes no more.
+                    let _ = spares[worker].send(emptied);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if stop.asked() {
+                phase_stop.ask();
+            }
+        }
+        watch.over();
+        let resources = sampler.map(Sampler::finish).unwrap_or_default();
+        let store_stats = stats.map(Asking::finish).unwrap_or_default();
+        let mut reports: Vec<WorkerReport> = Vec::new();
+        for thread in threads {
+            match thread.join() {
+                Ok(report) => reports.push(report),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        // What was broken is mended before anything is read back.
+        for companion in accompanied {
+            if let Err(panic) = companion.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        book.faults(phase_stop.faults());
+        if let Some(error) = reports.iter_mut().find_map(|r| r.error.take()) {
+            return Err(error);
+        }
+        for (taken, own) in reports.iter().flat_map(|r| r.taken.iter().copied().enumerate()) {
+            inserted[taken] = inserted[taken].max(own);
+        }
+        let record = gathered.into_record(
+            &plan,
+            start_ns,
+            began_unix_ns,
+            (resources, store_stats),
+            &mut reports,
+            stop.asked(),
+            seed,
+        );
+        observer.event(&Event::PhaseEnded {
+            phase: &plan.name,
+            operations: record.operations(),
+            elapsed_ns: record.elapsed_ns,
+            connections: record.total.connections,
+        });
+        Ok((record, reports))
+    })
+    .map(|(mut record, reports)| {
+        let mut reads = LedgerReads::default();
+        for report in reports {
+            book.take_back(report.ledger);
+            reads.add(report.reads);
+        }
+        if plan.amount == Amount::Load && record.partial.is_none() {
+            for recipe in &plan.recipes {
+                let collection = recipe.label.collection;
+                book.loaded(collection, catalog.get(collection).count());
+            }
+        }
+        if plan.ledger {
+            observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
+            let report = read_back::read_back(store, &plan, &catalog, &clock, (&stop, gone), book);
+            record.ledger = Some(LedgerReport { reads, ..report });
+        }
+        record
+    })
+}
+
+/// Arrivals that are drawn again, at the end of a phase, to learn when the last of them was due.
+const WALKED: u64 = 10_000_000;
+
+/// When the last of so many operations of a Poisson process, shared by the workers, was due, in ns.
+fn last_due_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
+    let workers = u64::from(plan.workers);
+    let last = |w: u64| {
+        let mut arrivals = drive::arrivals(plan, seed, w)?.ok()?;
+        let own = operations / workers + u64::from(w < operations % workers);
+        (1..own).for_each(|_| arrivals.advance());
+        Some(arrivals.peek_ns())
+    };
+    (0..workers.min(operations)).filter_map(last).max().unwrap_or(1).max(1)
+}
+
+/// Intervals that are kept open for a worker that is behind the others.
+const MOST_OPEN: u64 = 60;
+
+/// What the workers have handed over so far.
+struct Gathered {
+    interval_ns: u64,
+    /// Intervals that not every worker has passed.
+    open: BTreeMap<u64, Recorder>,
+    /// The interval each worker is in; `u64::MAX` for those that have ended.
+    reached: Vec<u64>,
+    done: Vec<Interval>,
+    total: Recorder,
+}
+
+impl Gathered {
+    fn new(plan: &PhasePlan, interval_ns: u64) -> Self {
+        Self {
+            interval_ns,
+            open: BTreeMap::new(),
+            reached: vec![0; plan.workers as usize],
+            done: Vec::new(),
+            total: Recorder::new(plan.recipes.len()),
+        }
+    }
+
+    /// Takes a snapshot in; gives its recorder back.
+    fn take(&mut self, snapshot: Snapshot, plan: &PhasePlan, observer: &mut dyn Observer) -> Box<Recorder> {
+        let Snapshot { interval, worker, recorder, last } = snapshot;
+        self.total.add(&recorder);
+        // A snapshot that comes after its interval was closed (a worker that was held up) goes into
+        // the earliest one that is still open.
+        let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
+        self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
+        self.reached[worker as usize] = if last { u64::MAX } else { interval + 1 };
+        // One that an embedded store does not let go of holds back the others only so long.
+        let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
+        let passed = self.reached.iter().copied().min().unwrap_or(0).max(newest.saturating_sub(MOST_OPEN));
+        if passed == u64::MAX {
+            // All have ended: what is left is cut where the phase ends.
+            return recorder;
+        }
+        while let Some(entry) = self.open.first_entry() {
+            if *entry.key() >= passed {
+                break;
+            }
+            let (number, record) = entry.remove_entry();
+            self.close(number, &record, None);
+            let to_ns = (number + 1) * self.interval_ns;
+            observer.event(&Event::Interval { phase: &plan.name, number, to_ns, record: &record });
+        }
+        recorder
+    }
+
+    fn close(&mut self, number: u64, record: &Recorder, end_ns: Option<u64>) {
+        let from_ns = number * self.interval_ns;
+        let to_ns = end_ns.unwrap_or((number + 1) * self.interval_ns).max(from_ns + 1);
+        self.done.push(Interval::new(number, from_ns, to_ns, record));
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn into_record(
+        mut self,
+        plan: &PhasePlan,
+        start_ns: u64,
+        began_unix_ns: u64,
+        (resources, store_stats): (Vec<ResourceSample>, StoreStats),
+        reports: &mut [WorkerReport],
+        interrupted: bool,
+        seed: u64,
+    ) -> PhaseRecord {
+        let latest =
+            |of: fn(&WorkerReport) -> u64| reports.iter().map(of).max().unwrap_or(start_ns).saturating_sub(start_ns);
+        let (sending_ns, elapsed_ns) = (latest(|r| r.sent_until_ns).max(1), latest(|r| r.ended_ns).max(1));
+        for (number, record) in std::mem::take(&mut self.open) {
+            self.close(number, &record, None);
+        }
+        if let Some(last) = self.done.last_mut() {
+            last.to_ns = elapsed_ns.max(last.from_ns + 1);
+        }
+        let mut distinct: BTreeMap<usize, Distinct> = BTreeMap::new();
+        let mut messages: BTreeMap<String, u64> = BTreeMap::new();
+        let mut wrong_examples = Vec::new();
+        for report in reports.iter_mut() {
+            for (collection, touched) in std::mem::take(&mut report.distinct) {
+                distinct.entry(collection).or_default().merge(&touched);
+            }
+            for (message, count) in std::mem::take(&mut report.messages) {
+                *messages.entry(message).or_insert(0) += count;
+            }
+            wrong_examples.append(&mut report.wrong_examples);
+        }
+        let mut messages: Vec<_> = messages.into_iter().collect();
+        messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        // A lost connection explains what else went wrong.
+        let mut partials: Vec<Partial> = reports.iter_mut().filter_map(|r| r.partial.take()).collect();
+        partials.sort_by_key(|p| p.cause != PartialCause::Disconnected);
+        let interrupted = interrupted && reports.iter().any(|r| r.ended_early);
+        let partial = partials.into_iter().next().or_else(|| {
+            interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() })
+        });
+        let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
+            Amount::Duration(_) => {
+                let due = (0..u64::from(plan.workers))
+                    .filter_map(|worker| drive::arrivals(plan, seed, worker)?.ok())
+                    .map(|arrivals| arrivals.due_by(sending_ns.saturating_sub(1)))
+                    .sum();
+                (due, sending_ns)
+            }
+            _ => {
+                let due = self.total.ops.iter().map(|t| t.ended() + t.censored).sum();
+                let over_ns = match arrival {
+                    Arrival::Poisson if due <= WALKED => last_due_ns(plan, seed, due),
+                    _ => rate.due_time_ns(due),
+                };
+                (due, over_ns)
+            }
+        });
+        PhaseRecord {
+            name: plan.name.clone(),
+            warm_up: plan.warm_up,
+            loads: plan.amount == Amount::Load,
+            labels: plan.labels(),
+            began_unix_ns,
+            sending_ns,
+            elapsed_ns,
+            due: scheduled.map(|(due, _)| due),
+            due_over_ns: scheduled.map(|(_, over_ns)| over_ns),
+            workers: plan.workers,
+            connections: plan.connections,
+            in_flight: plan.in_flight,
+            durability: plan.promises.durability,
+            consistency: plan.promises.consistency,
+            total: self.total,
+            intervals: self.done,
+            worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),
+            resources,
+            store_stats,
+            distinct_keys: distinct.into_iter().map(|(c, d)| (c, d.estimate())).collect(),
+            messages,
+            wrong_examples,
+            ledger: None,
+            partial,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+//! What is gathered of workers that end at different times.
+
+use super::*;
+use crate::store::{MemoryStore, Store};
+use storebench_study::documents::CatalogOptions;
+use storebench_study::workload::Study;
+
+const STUDY: &str = r#"
+title = "gathered"
+[collections.docs]
+count = 10
+[[phases]]
+name     = "phase"
+workers  = 2
+mix      = { read = 1 }
+duration = "10s"
+"#;
+
+fn plan() -> PhasePlan {
+    let study = Study::parse(STUDY, std::path::Path::new("gathered.toml"), &[]).unwrap();
+    let dir = std::env::temp_dir();
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let catalog = Catalog::compile(&study.collections, &options).unwrap();
+    PhasePlan::resolve(&study, &study.phases[0], &catalog, &Store::capabilities(&MemoryStore::new())).unwrap()
+}
+
+/// A worker that has ended is not waited for: intervals of the others are told live, and their recorders are not kept.
+#[test]
+fn a_worker_that_has_ended_holds_back_no_interval() {
+    let plan = plan();
+    let mut gathered = Gathered::new(&plan, 1_000);
+    let mut told: Vec<(u64, u64)> = Vec::new();
+    let mut take = |gathered: &mut Gathered, worker, interval, last| {
+        let mut recorder = Box::new(Recorder::new(1));
+        recorder.ops[0].succeeded = 1;
+        gathered.take(Snapshot { interval, worker, recorder, last }, &plan, &mut |event: &Event<'_>| {
+            if let Event::Interval { number, record, .. } = event {
+                told.push((*number, record.ops[0].succeeded));
+            }
+        });
+    };
+    take(&mut gathered, 0, 0, false);
+    take(&mut gathered, 1, 0, false);
+    take(&mut gathered, 0, 1, true);
+    for interval in 1..100 {
+        take(&mut gathered, 1, interval, false);
+        assert!(gathered.open.len() <= 1, "{} recorders are kept", gathered.open.len());
+    }
+    take(&mut gathered, 1, 100, true);
+    // The last one ends with the phase, wherever that is within it.
+    assert_eq!(gathered.open.keys().copied().collect::<Vec<_>>(), [100]);
+    assert_eq!(told.len(), 100);
+    assert_eq!((told[0], told[1], told[2]), ((0, 2), (1, 2), (2, 1)));
+    assert_eq!(gathered.total.ops[0].succeeded, 103);
+}
+
+/// One that is held up, by a call that does not return, does not hold back the others for ever either.
+#[test]
+fn a_worker_that_is_held_up_holds_back_no_more_intervals_than_are_kept_open() {
+    let plan = plan();
+    let mut gathered = Gathered::new(&plan, 1_000);
+    let mut told = Vec::new();
+    let mut take = |gathered: &mut Gathered, worker, interval, last| {
+        let mut recorder = Box::new(Recorder::new(1));
+        recorder.ops[0].succeeded = 1;
+        gathered.take(Snapshot { interval, worker, recorder, last }, &plan, &mut |event: &Event<'_>| {
+            if let Event::Interval { number, .. } = event {
+                told.push(*number);
+            }
+        });
+    };
+    for interval in 0..1_000 {
+        take(&mut gathered, 1, interval, false);
+        assert!(gathered.open.len() as u64 <= MOST_OPEN + 1, "{} recorders are kept", gathered.open.len());
+    }
+    // What it has to tell of its first interval comes late, and is in none that was told before.
+    take(&mut gathered, 0, 0, false);
+    take(&mut gathered, 0, 999, true);
+    take(&mut gathered, 1, 1_000, true);
+    assert_eq!(told, (0..=999).collect::<Vec<_>>());
+    assert_eq!(gathered.total.ops[0].succeeded, 1_003);
+}

@@ -1,0 +1,683 @@
+//! The loop: one for every store, every mode and every host.
+//!
+//! [`Turns::turn`] never blocks. It takes completions, gives up what ran out of time, sends what is
+//! due while there are free slots, and says when it wants to be called again.
+
+use std::sync::Arc;
+use std::task::Context;
+
+use super::clock::Clock;
+use super::maker::{Maker, Stage, Task, sent_bytes};
+use super::plan::{Amount, PhasePlan};
+use super::slots::{Earlier, Fatal, Slots};
+use super::stop::Stop;
+use super::team::{Outbox, Snapshot};
+use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
+use crate::store::{Session, SessionCounters, Token};
+use storebench_study::schedule::Arrivals;
+use storebench_study::workload::OnDisconnect;
+
+/// Sends in one turn at most, so that completions are not left waiting behind a backlog.
+const SENDS_PER_TURN: usize = 64;
+/// The longest wait, so that a request to end is heard soon.
+const LONGEST_WAIT_NS: u64 = 100_000_000;
+
+/// How long after the end the client makes good what it sent too late itself.
+const GRACE_NS: u64 = 100_000_000;
+
+/// What a worker wants after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// To be called again at once, after the reactor had its turn.
+    Again,
+    /// To be called at this time, or earlier if a completion wakes it.
+    Until {
+        /// In ns of the clock.
+        at_ns: u64,
+        /// Whether an operation is due then; otherwise something else is.
+        arrival: bool,
+    },
+    /// Nothing more.
+    Ended,
+}
+
+/// Why nothing can be sent now.
+enum Hold {
+    /// Something is due at this time.
+    Due { at_ns: u64, arrival: bool },
+    /// No slot is free, or the last operations are still in flight.
+    Answers,
+    /// All has been sent.
+    Done,
+}
+
+/// The next operation, in its slot.
+struct Next {
+    slot: usize,
+    /// When it was due (open loop).
+    due: Option<u64>,
+    /// When its slot would have been free, and this thread, had operations before not been sent late.
+    could: u64,
+}
+
+/// What a worker knows of time and its limits, apart from slots.
+struct Course {
+    start_ns: u64,
+    /// When it stops sending what falls due.
+    end_ns: u64,
+    /// When it gives up what is still due or in flight (open loop with a duration).
+    give_up_ns: u64,
+    /// Operations left to make; `u64::MAX` where time or the load decides.
+    left: u64,
+    arrivals: Option<Arrivals>,
+    interval_ns: u64,
+    interval: u64,
+    next_interval_ns: u64,
+    ended_early: bool,
+}
+
+/// What a host calls: a worker on whatever sessions.
+pub(super) trait Turns {
+    /// Takes completions, sends what is due, and says when to be called again.
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn;
+
+    /// So long was spent waiting actively.
+    fn spun(&mut self, ns: u64);
+}
+
+/// One worker of a phase: its sessions, and all else. Only what talks to sessions is compiled once for each kind of them.
+pub(super) struct Worker<S, C> {
+    sessions: Vec<S>,
+    core: WorkerCore<C>,
+}
+
+/// What a worker is whatever its sessions are.
+pub(super) struct WorkerCore<C> {
+    plan: Arc<PhasePlan>,
+    number: u32,
+    touched: Vec<bool>,
+    maker: Maker,
+    slots: Slots<C>,
+    course: Course,
+    /// The next operation, drawn while there was time.
+    prepared: Option<Task>,
+    indexes: Vec<u64>,
+    abandoned: Vec<(usize, Token)>,
+    stop: Arc<Stop>,
+    outbox: Outbox,
+    usage: Usage,
+    /// Until when the store last worked on this thread, and how late its operation was sent, by our
+    /// own fault: meanwhile nothing else could be sent, whatever slots were free.
+    held: (u64, u64),
+    /// Whether the next operation is a write that waits for a key (`ledger`), and when one was free last.
+    keyless: bool,
+    key_free_ns: u64,
+    /// Whether something was submitted that no poll has looked at: no waker is registered for it.
+    unpolled: bool,
+    censored_unsent: bool,
+    /// What had happened to the sessions' connections at the last snapshot.
+    connections: SessionCounters,
+    /// The phase ends here, because a connection was lost.
+    cut_off: Option<String>,
+}
+
+/// Processor time since the last snapshot.
+struct Usage {
+    cpu_ns: u64,
+    run_queue_ns: u64,
+    spin_ns: u64,
+    total: WorkerUse,
+}
+
+impl<S: Session, C: Clock> Turns for Worker<S, C> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn {
+        // Also while nothing is in flight: a session that connects again does so while it is polled.
+        let now = self.collect(context);
+        self.look_around(now);
+        for _ in 0..SENDS_PER_TURN {
+            if self.send_again() {
+                continue;
+            }
+            match self.hold() {
+                None => {
+                    if self.core.slots.last_ns >= self.core.course.next_interval_ns || self.core.slots.fatal.is_some() {
+                        let now = self.core.slots.last_ns;
+                        self.look_around(now);
+                    }
+                }
+                Some(hold) => {
+                    self.flush();
+                    if self.core.unpolled {
+                        let before = self.core.slots.in_flight;
+                        self.collect(context);
+                        if self.core.slots.in_flight < before {
+                            return Turn::Again;
+                        }
+                    }
+                    return self.rest(hold);
+                }
+            }
+        }
+        self.flush();
+        Turn::Again
+    }
+
+    fn spun(&mut self, ns: u64) {
+        self.core.usage.spin_ns += ns;
+    }
+}
+
+impl<S: Session, C: Clock> Worker<S, C> {
+    pub(super) fn new(sessions: Vec<S>, core: WorkerCore<C>) -> Self {
+        Self { sessions, core }
+    }
+
+    /// Takes completions, lets sessions connect again, and gives up what has run out of time. Gives the time.
+    fn collect(&mut self, context: &mut Context<'_>) -> u64 {
+        let Self { sessions, core } = self;
+        core.unpolled = false;
+        for session in sessions {
+            let _ = session.poll(context, &mut core.slots);
+        }
+        let now = core.slots.now();
+        core.slots.expire(now, &mut core.abandoned);
+        self.abandon();
+        now
+    }
+
+    fn abandon(&mut self) {
+        for (session, token) in self.core.abandoned.drain(..) {
+            self.sessions[session].abandon(token);
+        }
+    }
+
+    /// What is done now and then: snapshots, the ledger, requests to end.
+    fn look_around(&mut self, now: u64) {
+        if now >= self.core.course.next_interval_ns {
+            let counted = counted(&self.sessions);
+            self.core.snapshot(now, counted, false);
+        }
+        self.look_at_connections();
+        self.core.look_around(now);
+    }
+
+    /// Notes which connection was lost first, where that ends the phase.
+    fn look_at_connections(&mut self) {
+        if self.core.plan.on_disconnect == OnDisconnect::End && self.core.cut_off.is_none() {
+            let lost = self.sessions.iter().position(|session| session.counters().disconnects > 0);
+            self.core.cut_off = lost.map(|position| self.core.lost(position));
+        }
+    }
+
+    fn flush(&mut self) {
+        for (session, touched) in self.sessions.iter_mut().zip(&mut self.core.touched) {
+            if std::mem::take(touched) {
+                session.flush();
+            }
+        }
+    }
+
+    /// Sends one operation that waits for its next try or its second request, if its time has come.
+    fn send_again(&mut self) -> bool {
+        let Some(slot) = self.core.slots.next_again() else { return false };
+        // Its request takes the buffers: what was prepared there is written again later.
+        self.send(slot);
+        true
+    }
+
+    /// Sends the next operation, or says why not.
+    #[inline]
+    fn hold(&mut self) -> Option<Hold> {
+        let next = match self.core.take_next() {
+            Ok(next) => next,
+            Err(hold) => return Some(hold),
+        };
+        let sent = self.send(next.slot);
+        self.core.note_slip(&next, sent);
+        None
+    }
+
+    /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
+    #[inline]
+    fn send(&mut self, slot: usize) -> u64 {
+        let Self { sessions, core } = self;
+        if core.plan.ledger {
+            core.set_floors(slot);
+        }
+        let WorkerCore { maker, slots, .. } = core;
+        let s = &mut slots.slots[slot];
+        let (task, stage, session) = (s.task, s.stage, s.session);
+        // Lent out for the time of the call: the request borrows it, and so do the slots.
+        let revision = std::mem::take(&mut s.revision);
+        let request = maker.request(&task, &s.indexes, stage, &revision);
+        slots.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
+        let now = slots.now();
+        slots.sent(slot, now);
+        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
+            slots.slots[slot].intended_ns = now;
+        }
+        let token = slots.token(slot);
+        sessions[session].submit(&request, token, slots);
+        core.touched[session] = true;
+        let s = &mut core.slots.slots[slot];
+        if s.in_flight {
+            core.unpolled = true;
+        } else {
+            core.held = (core.slots.last_ns, s.lag_ns);
+        }
+        if s.revision.is_empty() {
+            s.revision = revision;
+        }
+        now
+    }
+
+    /// What to do while nothing can be sent.
+    fn rest(&mut self, hold: Hold) -> Turn {
+        if matches!(hold, Hold::Done) {
+            if self.core.is_given_up() && !self.core.is_idle() {
+                self.core.give_up_in_flight();
+                self.abandon();
+            }
+            if self.core.is_over() {
+                let counted = counted(&self.sessions);
+                self.core.finish(counted);
+                return Turn::Ended;
+            }
+        }
+        let wake_at_ns = self.sessions.iter().filter_map(Session::wake_at_ns).min();
+        self.core.wait(hold, wake_at_ns)
+    }
+
+    /// What remains when the worker has ended.
+    pub(super) fn into_report(mut self) -> super::WorkerReport {
+        self.look_at_connections();
+        self.core.into_report()
+    }
+}
+
+impl<C: Clock> WorkerCore<C> {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        plan: Arc<PhasePlan>,
+        number: u32,
+        maker: Maker,
+        mut slots: Slots<C>,
+        arrivals: Option<Arrivals>,
+        start_ns: u64,
+        interval_ns: u64,
+        stop: Arc<Stop>,
+        outbox: Outbox,
+    ) -> Self {
+        let (end_ns, left) = match plan.amount {
+            Amount::Duration(ns) => (start_ns.saturating_add(ns), u64::MAX),
+            Amount::Operations(n) => {
+                let (n, w, workers) = (n, u64::from(number), u64::from(plan.workers));
+                (u64::MAX, n / workers + u64::from(w < n % workers))
+            }
+            Amount::Load => (u64::MAX, u64::MAX),
+        };
+        slots.begin(start_ns);
+        Self {
+            touched: vec![false; plan.connections as usize],
+            maker,
+            slots,
+            course: Course {
+                start_ns,
+                end_ns,
+                give_up_ns: end_ns.saturating_add(plan.drain_ns),
+                left,
+                arrivals,
+                interval_ns,
+                interval: 0,
+                next_interval_ns: start_ns + interval_ns,
+                ended_early: false,
+            },
+            prepared: None,
+            indexes: Vec::new(),
+            abandoned: Vec::new(),
+            stop,
+            outbox,
+            usage: Usage {
+                cpu_ns: thread_cpu_ns(),
+                run_queue_ns: thread_run_queue_ns(),
+                spin_ns: 0,
+                total: WorkerUse::default(),
+            },
+            held: (start_ns, 0),
+            keyless: false,
+            key_free_ns: start_ns,
+            unpolled: false,
+            censored_unsent: false,
+            connections: SessionCounters::default(),
+            cut_off: None,
+            number,
+            plan,
+        }
+    }
+
+    /// The ledger, and requests to end.
+    fn look_around(&mut self, now: u64) {
+        if !self.slots.endings.is_empty() {
+            self.slots.settle(&mut self.maker);
+        }
+        if let Some(ledger) = &mut self.maker.ledger {
+            ledger.faults(self.stop.faults());
+        }
+        if self.slots.fatal.is_some() || self.cut_off.is_some() {
+            self.stop.ask();
+        }
+        // At the latest now: a turn that goes on after this sends nothing more.
+        if self.stop.asked() && !self.course.ended_early && self.is_unfinished(now) {
+            self.course.end_ns = self.course.end_ns.min(now);
+            self.course.give_up_ns = now;
+            self.course.ended_early = true;
+        }
+    }
+
+    /// Whether an end now leaves anything out: what is still to come, is in flight, or was due and not sent.
+    fn is_unfinished(&self, now: u64) -> bool {
+        let Course { start_ns, end_ns, left, arrivals, .. } = &self.course;
+        let backlog = || arrivals.as_ref().is_some_and(|a| start_ns.saturating_add(a.peek_ns()) < *end_ns);
+        self.slots.in_flight > 0 || !self.slots.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
+    }
+
+    /// Puts the next operation into a slot, to be sent at once, or says why not.
+    #[inline]
+    fn take_next(&mut self) -> Result<Next, Hold> {
+        let now = self.slots.last_ns;
+        if now >= self.course.end_ns && self.course.arrivals.is_none() {
+            return Err(Hold::Done);
+        }
+        if self.course.left == 0 {
+            return Err(Hold::Done);
+        }
+        let due = match &self.course.arrivals {
+            None => None,
+            Some(arrivals) => {
+                let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
+                if due >= self.course.end_ns {
+                    return Err(Hold::Done);
+                }
+                Some(due)
+            }
+        };
+        let Some((slot, free_since)) = self.slots.rested(now) else {
+            return Err(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
+        };
+        if free_since > now {
+            return Err(Hold::Due { at_ns: free_since, arrival: false });
+        }
+        if let Some(due) = due
+            && now >= self.course.give_up_ns
+        {
+            // The end has come. What could have been sent before it, but for our own lateness, still is,
+            // for a while.
+            let could = due.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns));
+            // What waits for a key waits for the store.
+            let could = if self.keyless { now } else { could };
+            let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
+            if could >= self.course.give_up_ns || grace_over {
+                return Err(Hold::Done);
+            }
+        }
+        if due.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
+            let ready = free_since.saturating_add(self.plan.think_ns);
+            if ready > now {
+                return Err(Hold::Due { at_ns: ready, arrival: false });
+            }
+        }
+        if self.plan.ledger && !self.slots.endings.is_empty() {
+            self.slots.settle(&mut self.maker);
+        }
+        if self.prepared.is_none() {
+            self.prepared = self.maker.next(&mut self.indexes);
+            if std::mem::take(&mut self.maker.exhausted) {
+                return Err(self.wait_for_key());
+            }
+            if self.prepared.is_none() {
+                self.course.left = 0;
+                return Err(Hold::Done);
+            }
+            if std::mem::take(&mut self.keyless) {
+                self.key_free_ns = now;
+            }
+        }
+        if let Some(due) = due
+            && due > now
+        {
+            // The wait for the next arrival may have passed while the operation was drawn.
+            if due > self.slots.now() {
+                return Err(Hold::Due { at_ns: due, arrival: true });
+            }
+        }
+        self.slots.free.pop_front();
+        if self.course.left != u64::MAX {
+            self.course.left -= 1;
+        }
+        if let Some(arrivals) = &mut self.course.arrivals {
+            arrivals.advance();
+        }
+        let s = &mut self.slots.slots[slot];
+        s.task = self.prepared.take().unwrap_or_default();
+        std::mem::swap(&mut s.indexes, &mut self.indexes);
+        s.stage = match self.plan.recipes[s.task.recipe].label.kind {
+            crate::store::OpKind::CompareAndSwap => Stage::Look,
+            _ => Stage::Whole,
+        };
+        s.tries = 0;
+        s.earlier = Earlier::default();
+        s.intended_ns = due.unwrap_or(0);
+        let (held_until, held_lag) = self.held;
+        Ok(Next { slot, due, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) })
+    }
+
+    /// Notes how much later than it could an operation was sent that was due.
+    #[inline]
+    fn note_slip(&mut self, next: &Next, sent: u64) {
+        let Some(due) = next.due else { return };
+        // Had the operation before not been sent late, its slot (or this thread, where the store
+        // works on it) would have been free earlier: what that one was late by is our fault a
+        // second time, not a wait for the store.
+        let could = due.max(next.could).max(self.key_free_ns);
+        let slip = sent.saturating_sub(could);
+        let s = &mut self.slots.slots[next.slot];
+        s.lag_ns = slip;
+        record(&mut self.slots.recorder.slip, slip);
+        record(&mut self.slots.recorder.ops[s.task.recipe].slot_wait, could - due);
+        if !s.in_flight {
+            self.held.1 = slip;
+        }
+    }
+
+    /// Every key that the next write could have has a write under way or of unknown outcome. It is drawn a key for again when
+    /// an answer has settled one; until then it waits, as for a free slot.
+    #[cold]
+    fn wait_for_key(&mut self) -> Hold {
+        self.keyless = true;
+        if self.slots.in_flight == 0 && self.slots.again.is_empty() {
+            let why = "every key of a worker has a write of unknown outcome, which no further write may follow";
+            self.slots.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
+            self.stop.ask();
+        }
+        Hold::Answers
+    }
+
+    fn unmake_prepared(&mut self) {
+        if let Some(task) = self.prepared.take() {
+            self.maker.unmake(&task, &self.indexes);
+        }
+    }
+
+    /// Of a read that is sent now, also once more: what it must find.
+    fn set_floors(&mut self, slot: usize) {
+        self.slots.settle(&mut self.maker);
+        let s = &mut self.slots.slots[slot];
+        s.floor = self.maker.floor(&s.task);
+        self.maker.floors(&s.task, &s.indexes, &mut s.floors);
+    }
+
+    /// Whether nothing is in flight or waits for another try.
+    fn is_idle(&self) -> bool {
+        self.slots.in_flight == 0 && self.slots.again.is_empty()
+    }
+
+    /// Whether what is in flight is given up at some time. A closed loop has no schedule to be late for: it is awaited,
+    /// unless the user wants an end.
+    fn is_limited(&self) -> bool {
+        self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early)
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.is_limited() && self.slots.last_ns >= self.course.give_up_ns
+    }
+
+    /// Where nothing more is to be sent: whether nothing more is waited for either.
+    fn is_over(&self) -> bool {
+        let over = self.slots.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
+        self.is_given_up() || (self.is_idle() && over)
+    }
+
+    fn give_up_in_flight(&mut self) {
+        let now = self.slots.last_ns;
+        self.slots.censor_in_flight(now, &mut self.abandoned);
+    }
+
+    /// Until when to wait; the sessions have something at `wake_at_ns` without any I/O.
+    fn wait(&self, hold: Hold, wake_at_ns: Option<u64>) -> Turn {
+        let now = self.slots.last_ns;
+        let (due, arrival) = match hold {
+            Hold::Due { at_ns, arrival } => (at_ns, arrival),
+            Hold::Answers | Hold::Done => (u64::MAX, false),
+        };
+        let mut at_ns = due.min(wake_at_ns.unwrap_or(u64::MAX));
+        let mut earlier = |other: u64| at_ns = at_ns.min(other);
+        if self.slots.in_flight > 0 {
+            earlier(self.slots.next_timeout_ns);
+        }
+        for (_, again) in &self.slots.again {
+            earlier(*again);
+        }
+        if self.course.end_ns > now {
+            earlier(self.course.end_ns);
+        }
+        if self.is_limited() && self.course.give_up_ns > now {
+            earlier(self.course.give_up_ns);
+        }
+        earlier(self.course.next_interval_ns);
+        earlier(now + LONGEST_WAIT_NS);
+        Turn::Until { at_ns, arrival: arrival && at_ns == due }
+    }
+
+    /// Counts what was due and never sent, and hands over the rest.
+    fn finish(&mut self, connections: SessionCounters) {
+        if std::mem::replace(&mut self.censored_unsent, true) {
+            return;
+        }
+        let (now, end_ns) = (self.slots.last_ns, self.course.end_ns);
+        self.unmake_prepared();
+        if end_ns != u64::MAX
+            && let Some(mut arrivals) = self.course.arrivals.take()
+        {
+            // Only which kind of operation each would have been is drawn: no key was touched.
+            loop {
+                let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
+                if due >= end_ns || self.course.left == 0 {
+                    break;
+                }
+                let recipe = self.maker.next_recipe();
+                self.slots.censor(recipe, now.saturating_sub(due));
+                arrivals.advance();
+                if self.course.left != u64::MAX {
+                    self.course.left -= 1;
+                }
+            }
+        }
+        self.slots.settle(&mut self.maker);
+        self.snapshot(now, connections, true);
+    }
+
+    /// Hands over what was seen since the last time; `connections` is what has happened to them by now. `last`: nothing more
+    /// comes.
+    fn snapshot(&mut self, now: u64, connections: SessionCounters, last: bool) {
+        let (cpu, run_queue) = (thread_cpu_ns(), thread_run_queue_ns());
+        let usage = &mut self.usage;
+        let cpu_ns = cpu - std::mem::replace(&mut usage.cpu_ns, cpu);
+        let run_queue_ns = run_queue.saturating_sub(std::mem::replace(&mut usage.run_queue_ns, run_queue));
+        // Under a quota the kernel tells of more waiting than there was time.
+        let wall_ns = now.saturating_sub(self.course.start_ns);
+        let run_queue_ns = run_queue_ns.min(wall_ns.saturating_sub(usage.total.wall_ns));
+        // A spinning thread that was pushed aside spun less than the clock says.
+        let spin_ns = std::mem::take(&mut usage.spin_ns).min(cpu_ns);
+        usage.total.cpu_ns += cpu_ns;
+        usage.total.run_queue_ns += run_queue_ns;
+        usage.total.spin_ns += spin_ns;
+        usage.total.wall_ns = wall_ns;
+        let recorder = &mut self.slots.recorder;
+        (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
+        let before = std::mem::replace(&mut self.connections, connections);
+        recorder.connections = connections.since(before);
+        let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
+        let full = std::mem::replace(recorder, spare);
+        // Nobody listens only when the run is being torn down.
+        let _ = self.outbox.snapshots.send(Snapshot {
+            interval: self.course.interval,
+            worker: self.number,
+            recorder: full,
+            last,
+        });
+        let passed = now.saturating_sub(self.course.start_ns) / self.course.interval_ns;
+        self.course.interval = passed.max(self.course.interval);
+        self.course.next_interval_ns = self.course.start_ns + (self.course.interval + 1) * self.course.interval_ns;
+    }
+
+    /// That the connection at this position was lost, and what follows.
+    fn lost(&self, position: usize) -> String {
+        format!(
+            "worker {} lost its connection {} of {}, and `on_disconnect = \"end\"` ends the phase there",
+            self.number,
+            position + 1,
+            self.plan.connections
+        )
+    }
+
+    /// Why the phase ended early, as far as this worker is concerned.
+    fn partial(&mut self) -> Option<Partial> {
+        if let Some(why) = self.cut_off.take() {
+            return Some(Partial { cause: PartialCause::Disconnected, why });
+        }
+        let Fatal { why, cause } = self.slots.fatal.take()?;
+        // The answer alone does not tell a busy store from one that was lost.
+        let connected = self.connections.disconnects == 0;
+        let cause = if cause == PartialCause::Disconnected && connected { PartialCause::Failed } else { cause };
+        Some(Partial { cause, why })
+    }
+
+    /// What remains when the worker has ended.
+    pub(super) fn into_report(mut self) -> super::WorkerReport {
+        let partial = self.partial();
+        super::WorkerReport {
+            worker: self.number,
+            usage: self.usage.total,
+            distinct: self.maker.take_distinct(),
+            ledger: self.maker.ledger.take(),
+            reads: self.slots.reads,
+            messages: self.slots.messages.into_iter().collect(),
+            wrong_examples: self.slots.wrong_examples,
+            taken: self.maker.taken(),
+            partial,
+            sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
+            ended_ns: self.slots.last_ns,
+            ended_early: self.course.ended_early,
+            error: None,
+        }
+    }
+}
+
+/// What happened to the connections of these sessions since they were opened.
+fn counted<S: Session>(sessions: &[S]) -> SessionCounters {
+    let mut all = SessionCounters::default();
+    for session in sessions {
+        all += session.counters();
+    }
+    all
+}

@@ -1,0 +1,524 @@
+//! What every store driver provides: [`Store`] and, one per connection, [`Session`].
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    CollectionId, Completions, CopyId, Durability, Holdings, OpKind, Owner, ReadConsistency, Request, RowStream, Rows,
+    RowsKind, SAMPLES_A_RANGE, Token, evenly,
+};
+use crate::Clock;
+use storebench_study::workload::Body;
+
+/// A store that could not be looked at, opened, made or asked.
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
+pub enum StoreError {
+    /// The URL or an option of it is wrong. Nothing was touched.
+    #[error("{0}")]
+    BadUrl(String),
+    /// The store holds what Storebench did not make. Nothing was touched.
+    #[error("{0}")]
+    NotOurs(String),
+    /// The store cannot do what the study asks. Nothing was touched.
+    #[error("{0}")]
+    NotSupported(String),
+    /// The store could not be reached or answered that it will not serve.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The store was reached and something went wrong there.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What is to exist in the store: the collections of a study.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Layout {
+    /// In the order of their [`CollectionId`](super::CollectionId).
+    pub collections: Vec<CollectionLayout>,
+}
+
+impl From<&storebench_study::workload::Study> for Layout {
+    /// The collections as stores are to hold them.
+    fn from(study: &storebench_study::workload::Study) -> Self {
+        let of = |(name, c): (&String, &storebench_study::workload::Collection)| CollectionLayout {
+            name: name.clone(),
+            body: c.body,
+            indexes: c.index.clone(),
+            existing: c.existing.as_ref().map(Into::into),
+        };
+        Layout { collections: study.collections.iter().map(of).collect() }
+    }
+}
+
+/// One collection as the store needs to know it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CollectionLayout {
+    /// Its name: letters, digits, `-` and `_`, beginning with a letter (the study is checked for it).
+    pub name: String,
+    /// What a document is.
+    pub body: Body,
+    /// Secondary indexes, each over one or more top-level fields.
+    pub indexes: Vec<Vec<String>>,
+    /// Where the user's own documents are, for a collection that Storebench did not make.
+    pub existing: Option<Existing>,
+}
+
+/// What an error about columns ends with, where it can be mended by naming them. Each verb puts its own flags in the
+/// place of it.
+pub const NAME_COLUMNS: &str =
+    "name the columns in the study: existing = { name = \"TABLE\", key = \"COLUMN\", body = \"COLUMN\" }";
+
+/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`] and
+/// [`Prepare::WriteExisting`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Existing {
+    /// What the store calls their collection: a table, database, bucket, collection or key prefix.
+    pub name: String,
+    /// The field or column that holds the key, in stores where that is not fixed.
+    pub key: Option<String>,
+    /// The field or column that holds the document, in stores where that is not fixed.
+    pub body: Option<String>,
+}
+
+impl From<&storebench_study::workload::ExistingDocuments> for Existing {
+    fn from(study: &storebench_study::workload::ExistingDocuments) -> Self {
+        Self { name: study.name.clone(), key: study.key.clone(), body: study.body.clone() }
+    }
+}
+
+/// What is at the store's URL now. Found without changing anything, not even a file's time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Namespace {
+    /// Nothing: Storebench may make it.
+    Absent,
+    /// Made by studies, carrying Storebench's marker: may be written, emptied and removed.
+    Ours,
+    /// Carries Storebench's marker and holds the user's data, which a copy wrote and this text names: a study writes
+    /// beside it only when the user insists, and empties it only with the flag that names the loss.
+    Copied(String),
+    /// Holds something else, which this text names: written only when the user insists, never emptied.
+    Foreign(String),
+}
+
+/// How a store is made ready for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prepare {
+    /// Remove what studies made here before, then make the layout. What a copy wrote is refused.
+    Fresh,
+    /// As [`Fresh`](Self::Fresh), and remove what copies wrote here too: the user named that loss. What carries no
+    /// marker is refused.
+    Discard,
+    /// Keep documents that studies made; make what is missing of the layout. What a copy wrote is refused.
+    Keep,
+    /// Make what is missing of the layout beside whatever is there, for data of the user's: each collection of the
+    /// layout is marked as the user's before the first record, also one that a study made.
+    Copy(CopyId),
+    /// Write into a namespace that somebody else made: add the layout's collections to it, each with
+    /// Storebench's marker; a collection of that name that exists without the marker or that a copy wrote is
+    /// refused, one that a study made is kept as it is.
+    IntoExisting,
+    /// Write into collections of somebody else: all of the layout's are [`Existing`] ones. Nothing is made,
+    /// emptied, marked or altered but the documents that are written, and they get nothing of Storebench's
+    /// own; what would need that is refused, and so is a collection that is not there.
+    WriteExisting,
+    /// Read what is there; change nothing.
+    ReadOnly,
+}
+
+impl Prepare {
+    /// Whether nothing is made: collections that are not there are refused.
+    pub fn makes_nothing(self) -> bool {
+        matches!(self, Prepare::ReadOnly | Prepare::WriteExisting)
+    }
+
+    /// Whether what was there before is removed.
+    pub fn empties(self) -> bool {
+        matches!(self, Prepare::Fresh | Prepare::Discard)
+    }
+}
+
+/// Where a store's sessions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// On the worker's plain thread: `submit` completes before it returns, or the session tells
+    /// with [`Session::wake_at_ns`] when to poll again.
+    Plain,
+    /// On a tokio current-thread runtime that the worker's thread runs.
+    Reactor,
+}
+
+/// What one session promises and how it behaves.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// How fresh reads are.
+    pub consistency: ReadConsistency,
+    /// How long one try of an operation may take before the session gives it up.
+    pub timeout: Duration,
+    /// At most so many operations are in flight on the session. Where the protocol allows but one on
+    /// a connection (HTTP/1.1), a session opens so many connections.
+    pub in_flight: u32,
+    /// The run's clock.
+    pub clock: Arc<dyn Clock>,
+    /// When the measured phase begins, in ns of `clock`; none while loading. Decorators count from it.
+    pub phase_start: PhaseStart,
+}
+
+/// When the measured phase began: known only when all sessions are open.
+#[derive(Debug, Clone, Default)]
+pub struct PhaseStart(Arc<OnceLock<u64>>);
+
+impl PhaseStart {
+    /// Not begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// It begins at this time of the run's clock. Only the first call counts.
+    pub fn begin(&self, now_ns: u64) {
+        let _ = self.0.set(now_ns);
+    }
+
+    /// When it began, in ns of the run's clock.
+    pub fn get(&self) -> Option<u64> {
+        self.0.get().copied()
+    }
+}
+
+/// How a driver provides one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// As the name says.
+    Native,
+    /// Made of several requests or a weaker primitive; the text says how.
+    Approximated(&'static str),
+}
+
+/// What a store can do, told before a run starts.
+#[derive(Debug, Clone, Default)]
+pub struct Capabilities {
+    /// The operations it can do, and how. What is missing is refused.
+    pub operations: Vec<(OpKind, Support)>,
+    /// The durability levels it can promise, and what each one is set to. What is missing is refused.
+    pub durability: Vec<(Durability, &'static str)>,
+    /// The read consistencies it can promise, and how.
+    pub consistency: Vec<(ReadConsistency, &'static str)>,
+    /// Whether secondary indexes can be made.
+    pub indexes: bool,
+    /// Whether an operation that exceeds its timeout is given up. Otherwise (an embedded store) the
+    /// call returns when it returns, and its outcome is known.
+    pub gives_up_at_timeout: bool,
+    /// Whether inserting many documents takes far less than writing them over, so that what may be either is
+    /// inserted first.
+    pub inserts_faster: bool,
+    /// Whether store and client share one process.
+    pub embedded: bool,
+    /// The longest key it takes, where that is less than 250 bytes. Longer keys are refused.
+    pub longest_key_bytes: Option<usize>,
+    /// How long an expired document may still be read, where that is more than a minute.
+    pub expires_late_by: Option<Duration>,
+    /// Top-level members of documents that are the store's own: what it reads has them, what is written into
+    /// another store has not.
+    pub own_members: &'static [&'static str],
+    /// Top-level members that a document may not have when it is written, since the store keeps them for itself.
+    /// A name that ends with `*` stands for all that begin so.
+    pub reserved_members: &'static [&'static str],
+    /// The top-level member that tells of attachments, which are no part of what is read.
+    pub attachments_member: Option<&'static str>,
+    /// What it gives as streams.
+    pub rows: &'static [RowsKind],
+    /// What a user should know, one sentence each.
+    pub notes: Vec<&'static str>,
+}
+
+impl Capabilities {
+    /// Whether the store keeps a top-level member of this name for itself.
+    pub fn reserves(&self, member: &str) -> bool {
+        self.reserved_members.iter().any(|reserved| match reserved.strip_suffix('*') {
+            Some(beginning) => member.starts_with(beginning),
+            None => member == *reserved,
+        })
+    }
+
+    /// How it does an operation, if it can.
+    pub fn supports(&self, kind: OpKind) -> Option<Support> {
+        self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)
+    }
+
+    /// The durability where none is asked for: the strongest of fsync, os and none that can be promised, or
+    /// else the first that can; with what it is set to.
+    pub fn default_durability(&self) -> Option<(Durability, &'static str)> {
+        [Durability::FSYNC, Durability::OS, Durability::MEMORY]
+            .into_iter()
+            .find_map(|level| self.promises(level).map(|means| (level, means)))
+            .or_else(|| self.durability.first().copied())
+    }
+
+    /// The read consistency where none is asked for: the strongest.
+    pub fn default_consistency(&self) -> ReadConsistency {
+        [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
+            .into_iter()
+            .find(|wanted| self.consistency.iter().any(|(have, _)| have == wanted))
+            .unwrap_or_default()
+    }
+
+    /// What a durability level is set to, if it can be promised.
+    pub fn promises(&self, durability: Durability) -> Option<&'static str> {
+        self.durability.iter().find(|(d, _)| *d == durability).map(|(_, text)| *text)
+    }
+}
+
+/// Who a store is, for the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The scheme of its URL.
+    pub scheme: &'static str,
+    /// The URL without secrets.
+    pub url: String,
+    /// Name and version of the engine or server, as far as it tells.
+    pub version: String,
+}
+
+/// Figures that a store tells about itself, each with its unit in the name
+/// (`file_bytes`, `wal_bytes`, `compactions_pending`).
+pub type Stats = Vec<(String, f64)>;
+
+/// A document store.
+///
+/// Control calls block and may take as long as they need; a network driver runs them on a private
+/// current-thread runtime. Making the value touches nothing: the first contact is [`Store::inspect`].
+pub trait Store: Send + Sync + 'static {
+    /// One connection.
+    type Session: Session;
+
+    /// Who it is.
+    fn describe(&self) -> Description;
+
+    /// What it can do; once it is prepared, with what it was prepared for.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Where its sessions run.
+    fn runtime(&self) -> Runtime {
+        Runtime::Plain
+    }
+
+    /// Looks at what is there and at Storebench's marker, changing nothing. What [`inspect`](Self::inspect),
+    /// [`owner_of`](Self::owner_of) and [`collections`](Self::collections) tell follows from it.
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        Err(StoreError::NotSupported("this store has no marker to read".into()))
+    }
+
+    /// What is there, changing nothing.
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Ok(self.holdings()?.namespace())
+    }
+
+    /// Whose the collection of this name is, by Storebench's marker; none where no marker names it. Changes nothing,
+    /// and needs no preparing.
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        Ok(self.holdings()?.owner_of(collection))
+    }
+
+    /// Makes the store ready. The caller has inspected it; a driver still refuses to empty what is
+    /// not ours.
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
+
+    /// Opens one session. Called on the thread, and within the runtime, that will drive it.
+    fn open(&self, options: &SessionOptions) -> impl Future<Output = Result<Self::Session, StoreError>>;
+
+    /// Waits until flush, index, compaction and write queue are idle, at most so long; says whether
+    /// they are.
+    fn settle(&self, _at_most: Duration) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// Starts a compaction and waits for it.
+    fn compact(&self) -> Result<(), StoreError> {
+        Err(StoreError::NotSupported("this store has no compaction to ask for".into()))
+    }
+
+    /// What the store tells about itself now.
+    fn stats(&self) -> Result<Stats, StoreError> {
+        Ok(Stats::new())
+    }
+
+    /// Keys of documents that are in a prepared collection, spread over it as evenly as the store can
+    /// tell without reading everything, at most so many, decided by `seed`. For measuring documents
+    /// that Storebench did not make. Changes nothing.
+    fn sample_keys(&self, _collection: CollectionId, _at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("this store tells no keys of documents that Storebench did not make".into()))
+    }
+
+    /// Keys at which a prepared collection is cut into at most so many ranges of about equal size, in the order in
+    /// which ranges are read; none where they cannot be told. Changes nothing.
+    ///
+    /// What is provided takes keys to be in the order of their bytes.
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        let mut keys = match self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1) {
+            Err(StoreError::NotSupported(_)) => return Ok(Vec::new()),
+            keys => keys?,
+        };
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(evenly(&keys, ranges))
+    }
+
+    /// What the order of [`cuts`](Self::cuts) is named by, where it is the prepared collection's own: ranges that
+    /// were cut in another order are not those of this one.
+    fn range_order(&self, _collection: CollectionId) -> Option<String> {
+        None
+    }
+
+    /// Names of the collections that a copy can read here, in no order. Changes nothing.
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.holdings()?.names())
+    }
+
+    /// What the store itself calls a collection, in full: two that have the same name here are one.
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name).clone()
+    }
+
+    /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NotSupported("this store is not walked over".into()))
+    }
+
+    /// Begins to stream rows. Changes nothing. Called on the thread, and within the runtime, that reads them.
+    fn rows<'a>(&'a self, _rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async { Err(StoreError::NotSupported("this store streams no rows".into())) })
+    }
+
+    /// How the store would answer a query: its plan as text, and whether it reads the whole collection.
+    fn explain(&self, _request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        Ok(None)
+    }
+
+    /// Files and folders the store keeps its data in, for embedded stores: their size on disk is
+    /// recorded.
+    fn paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Closes what the store holds open, so that nothing is written after the run.
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Removes everything that studies made here, and only that: what a copy wrote stays.
+    fn remove(&self) -> Result<(), StoreError>;
+}
+
+/// A query plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The plan as the store prints it.
+    pub plan: String,
+    /// Whether it reads the whole collection.
+    pub full_scan: bool,
+}
+
+/// What happened to a session beyond its operations. Counts only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionCounters {
+    /// How often a connection was lost after it had been made.
+    pub disconnects: u64,
+    /// How often a bulk request was cut in two because the server found it too large.
+    pub splits: u64,
+}
+
+impl SessionCounters {
+    /// What has happened since an earlier reading.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            disconnects: self.disconnects.saturating_sub(earlier.disconnects),
+            splits: self.splits.saturating_sub(earlier.splits),
+        }
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_quiet(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl std::ops::AddAssign for SessionCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.disconnects += other.disconnects;
+        self.splits += other.splits;
+    }
+}
+
+/// One connection, with as many operations in flight as its caller submits.
+///
+/// The caller submits, flushes when it has no more to submit now, and polls. Every submitted
+/// operation completes exactly once, through `out` of `submit` or of a later `poll`.
+///
+/// A session whose connection breaks goes on: what was sent and not answered completes as *outcome
+/// unknown* (reads, which change nothing, as *temporary*); it connects again by itself, with capped
+/// exponential back-off, and until then answers each operation at once as *temporary*.
+///
+/// Connecting again may need polls, and takes no operation: whoever drives a session polls it whenever it
+/// wakes, also while nothing is in flight, and at the latest before it submits again. A poll of a session
+/// where nothing has happened is cheap: it costs no system call and no allocation.
+pub trait Session {
+    /// Takes an operation. An embedded store completes it before returning.
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions);
+
+    /// Sends what `submit` has buffered. Called when the caller has nothing more to submit now.
+    fn flush(&mut self) {}
+
+    /// Hands over completions, and goes on with connecting again where the connection is lost. Registers the
+    /// waker of `cx` for what is to come, whether or not an operation is in flight, and returns `Pending`, or
+    /// `Ready` when nothing is in flight.
+    fn poll(&mut self, _cx: &mut Context<'_>, _out: &mut dyn Completions) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    /// When polling will give something without any I/O, in ns of the run's clock; for sessions
+    /// that only wait for time to pass.
+    fn wake_at_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// What happened to the session's connection since it was opened.
+    fn counters(&self) -> SessionCounters {
+        SessionCounters::default()
+    }
+
+    /// The caller no longer waits for this operation (its timeout has passed). The session must not
+    /// complete it any more.
+    fn abandon(&mut self, _token: Token) {}
+}
+
+impl<S: Session + ?Sized> Session for Box<S> {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        (**self).submit(request, token, out);
+    }
+    fn flush(&mut self) {
+        (**self).flush();
+    }
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        (**self).poll(cx, out)
+    }
+    fn wake_at_ns(&self) -> Option<u64> {
+        (**self).wake_at_ns()
+    }
+    fn abandon(&mut self, token: Token) {
+        (**self).abandon(token);
+    }
+    fn counters(&self) -> SessionCounters {
+        (**self).counters()
+    }
+}
+
+/// A future that ends on the thread that made it.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

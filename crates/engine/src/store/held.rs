@@ -1,0 +1,347 @@
+//! A decorator that holds replies back until a time: the machinery of [`Slow`](super::Slow) and
+//! [`Limit`](super::Limit).
+//!
+//! The inner operation is done at `submit`; its reply is kept as owned data and handed over once
+//! the clock has passed the time that a [`DueTimes`] gave it. An inner session that completes later
+//! than that is waited for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::{
+    Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout, Namespace, OpError,
+    OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats,
+    Store, StoreError, Token,
+};
+use crate::Clock;
+
+/// When operations end. One value serves all sessions of a store.
+pub trait DueTimes: Send + Sync + 'static {
+    /// When an operation that is submitted at `now_ns` may complete, at the earliest.
+    /// `phase_start_ns` is when its session's measured phase begins, if it has one.
+    fn due_ns(&self, now_ns: u64, phase_start_ns: Option<u64>) -> u64;
+
+    /// The name in front of the `+` of the store's URL.
+    fn prefix(&self) -> &'static str;
+
+    /// Its options as in a URL, without the `?`.
+    fn query(&self) -> String;
+
+    /// What a user should know of a store that is decorated so.
+    fn note(&self) -> &'static str;
+}
+
+/// A store whose replies are held back.
+#[derive(Debug)]
+pub struct Held<S, D> {
+    inner: S,
+    due: Arc<D>,
+}
+
+impl<S, D: DueTimes> Held<S, D> {
+    /// Decorates a store.
+    pub(super) fn over(inner: S, due: D) -> Self {
+        Self { inner, due: Arc::new(due) }
+    }
+
+    /// The store inside.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S: Store, D: DueTimes> Store for Held<S, D> {
+    type Session = HeldSession<S::Session, D>;
+
+    /// The inner store with the decorator in its URL.
+    fn describe(&self) -> Description {
+        let inner = self.inner.describe();
+        let query = self.due.query();
+        let joint = match (query.is_empty(), inner.url.contains('?')) {
+            (true, _) => "",
+            (false, true) => "&",
+            (false, false) => "?",
+        };
+        Description { url: format!("{}+{}{joint}{query}", self.due.prefix(), inner.url), ..inner }
+    }
+
+    /// As the inner store, except that an operation can be given up before its reply is handed over.
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = self.inner.capabilities();
+        capabilities.gives_up_at_timeout = true;
+        // A stream would be neither held back nor counted.
+        capabilities.rows = &[];
+        capabilities.notes.push(self.due.note());
+        capabilities
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.inner.runtime()
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        self.inner.inspect()
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        self.inner.owner_of(collection)
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.inner.prepare(layout, how)
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
+        Ok(HeldSession {
+            inner: self.inner.open(options).await?,
+            due: Arc::clone(&self.due),
+            clock: Arc::clone(&options.clock),
+            phase_start: options.phase_start.clone(),
+            kept: Kept::default(),
+        })
+    }
+
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        self.inner.settle(at_most)
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        self.inner.compact()
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.inner.stats()
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        self.inner.sample_keys(collection, at_most, seed)
+    }
+
+    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.cuts(collection, ranges)
+    }
+
+    fn range_order(&self, collection: CollectionId) -> Option<String> {
+        self.inner.range_order(collection)
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.collections()
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.inner.full_name(collection)
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        self.inner.explain(request)
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.inner.paths()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.inner.close()
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.inner.remove()
+    }
+}
+
+/// A session whose replies are held back.
+pub struct HeldSession<S, D> {
+    inner: S,
+    due: Arc<D>,
+    clock: Arc<dyn Clock>,
+    phase_start: PhaseStart,
+    kept: Kept,
+}
+
+#[cfg(test)]
+impl<S, D> HeldSession<S, D> {
+    /// How many operations it ever had in flight at once.
+    pub(super) fn places(&self) -> usize {
+        self.kept.places.len()
+    }
+}
+
+impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let now_ns = self.clock.now_ns();
+        let due_ns = self.due.due_ns(now_ns, self.phase_start.get());
+        let inner_token = self.kept.enter(token, due_ns);
+        self.inner.submit(request, inner_token, &mut self.kept);
+        // The inner operation may have taken longer than it was to take.
+        self.kept.release(self.clock.now_ns(), out);
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        let inner = self.inner.poll(cx, &mut self.kept);
+        self.kept.release(self.clock.now_ns(), out);
+        if inner.is_ready() && self.kept.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// The earliest reply that is only waiting for its time, or what the inner session waits for.
+    fn wake_at_ns(&self) -> Option<u64> {
+        [self.kept.next_due_ns(), self.inner.wake_at_ns()].into_iter().flatten().min()
+    }
+
+    /// Forgets the reply. What the operation takes of the store's time it still takes: a server does
+    /// not know that its client has given up.
+    fn abandon(&mut self, token: Token) {
+        if let Some(inner_token) = self.kept.abandon(token) {
+            self.inner.abandon(inner_token);
+        }
+    }
+
+    fn counters(&self) -> SessionCounters {
+        self.inner.counters()
+    }
+}
+
+/// Replies kept until their time, in places that are used again and again. A place keeps its
+/// buffers, so memory is at most the largest replies times the most operations in flight at once.
+#[derive(Default)]
+struct Kept {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    /// Answered operations by due time, then by order of submission. Those that were abandoned stay
+    /// inside until they come up, but never at the top.
+    ready: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    submitted: u64,
+    held: usize,
+}
+
+struct Place {
+    /// Which operation has this place; numbers are never used again.
+    number: u64,
+    token: Token,
+    due_ns: u64,
+    state: State,
+    reply: OwnedReply,
+    error: Option<OpError>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Asked,
+    Answered,
+}
+
+impl Kept {
+    /// Takes a place for an operation; gives the token for the inner session.
+    fn enter(&mut self, token: Token, due_ns: u64) -> Token {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place {
+                number: 0,
+                token,
+                due_ns,
+                state: State::Free,
+                reply: OwnedReply::default(),
+                error: None,
+            });
+            u32::try_from(self.places.len() - 1).expect("no session has 2^32 operations in flight")
+        });
+        self.submitted += 1;
+        self.held += 1;
+        let taken = &mut self.places[place as usize];
+        taken.number = self.submitted;
+        taken.token = token;
+        taken.due_ns = due_ns;
+        taken.state = State::Asked;
+        inner_token(place, self.submitted)
+    }
+
+    /// Hands over every answered operation that is due.
+    fn release(&mut self, now_ns: u64, out: &mut dyn Completions) {
+        while let Some(&Reverse((due_ns, number, place))) = self.ready.peek()
+            && due_ns <= now_ns
+        {
+            self.ready.pop();
+            if !self.is_current(number, place) {
+                continue;
+            }
+            self.leave(place);
+            let left = &mut self.places[place as usize];
+            let result = match left.error.take() {
+                Some(error) => Err(error),
+                None => Ok(left.reply.as_reply()),
+            };
+            out.complete(left.token, result);
+        }
+        self.drop_abandoned();
+    }
+
+    /// Forgets an operation; gives its inner token if the inner session has not answered yet.
+    fn abandon(&mut self, token: Token) -> Option<Token> {
+        let place = self.places.iter().position(|place| place.state != State::Free && place.token == token)?;
+        let asked = self.places[place].state == State::Asked;
+        let number = self.places[place].number;
+        let place = u32::try_from(place).ok()?;
+        self.leave(place);
+        self.drop_abandoned();
+        asked.then(|| inner_token(place, number))
+    }
+
+    fn leave(&mut self, place: u32) {
+        self.places[place as usize].state = State::Free;
+        self.free.push(place);
+        self.held -= 1;
+    }
+
+    fn is_current(&self, number: u64, place: u32) -> bool {
+        let place = &self.places[place as usize];
+        place.state == State::Answered && place.number == number
+    }
+
+    /// Keeps the top of the heap true, so that [`Self::next_due_ns`] need not search.
+    fn drop_abandoned(&mut self) {
+        while let Some(&Reverse((_, number, place))) = self.ready.peek()
+            && !self.is_current(number, place)
+        {
+            self.ready.pop();
+        }
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        self.ready.peek().map(|Reverse((due_ns, ..))| *due_ns)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+}
+
+/// The place, and the low bits of the operation's number so that an answer to an operation that has
+/// left its place is not taken for its successor's.
+fn inner_token(place: u32, number: u64) -> Token {
+    Token(u64::from(place) | (number << 32))
+}
+
+/// What the inner session completes.
+impl Completions for Kept {
+    fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
+        let place_number = token.0 as u32;
+        let Some(place) = self.places.get_mut(place_number as usize) else { return };
+        if place.state != State::Asked || inner_token(place_number, place.number) != token {
+            return;
+        }
+        place.state = State::Answered;
+        match result {
+            Ok(reply) => place.reply.copy_from(&reply),
+            Err(error) => place.error = Some(error),
+        }
+        self.ready.push(Reverse((place.due_ns, place.number, place_number)));
+    }
+}

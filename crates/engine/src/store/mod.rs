@@ -1,0 +1,49 @@
+//! The contract every document store fulfils: operations, outcomes, capabilities, sessions.
+//!
+//! A driver implements [`Store`] and [`Session`]; the conformance suite says whether
+//! it does so truly. Callers hold an [`AnyStore`].
+
+mod batch;
+mod contract;
+mod cuts;
+pub mod document;
+mod erased;
+mod futures;
+mod held;
+mod limit;
+mod memory;
+mod merge_patch;
+mod null;
+mod operation;
+pub mod ordered_map;
+mod outcome;
+mod owned;
+mod ownership;
+mod place;
+mod rows;
+mod site;
+mod slow;
+
+pub use batch::{Batch, BatchBuf};
+pub use contract::{
+    Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS, Namespace,
+    PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,
+};
+pub use cuts::{SAMPLES_A_RANGE, evenly};
+pub use erased::{AnyStore, Erased};
+pub use futures::{FutureSession, Respond};
+pub use held::{DueTimes, Held, HeldSession};
+pub use limit::{Limit, LimitOptions, Schedule};
+pub use memory::{MemorySession, MemoryStore};
+pub use merge_patch::merge_patch;
+pub use null::{NullSession, NullStore};
+pub use operation::{BulkWrite, CollectionId, Op, Request, Token, ViewRows};
+pub use outcome::{Completions, ErrorKind, OpError, Reject, Reply};
+pub use owned::OwnedReply;
+pub use ownership::{CopyId, Holdings, Marked, Owner, copied, several};
+pub use place::{canonical, place_of, same_file};
+pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
+pub use site::{Made, Making, Planned, Removal, Site, at_once, prepare, remove};
+pub use slow::{Servers, Slow, SlowOptions};
+pub use storebench_study::durability::{Acknowledged, Durability, Persisted, ReadConsistency};
+pub use storebench_study::op_kind::OpKind;

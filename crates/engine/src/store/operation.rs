@@ -1,0 +1,232 @@
+//! Operations: what a session is asked to do. One meaning for each name on every store.
+
+use std::time::Duration;
+
+use super::{Batch, OpKind};
+
+/// Number of a collection in the [`Layout`](super::Layout), in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionId(pub u16);
+
+impl CollectionId {
+    /// The position in the layout.
+    pub fn position(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Names one operation in flight. Chosen by the caller, given back with the completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+/// One operation on one collection. Everything is borrowed: a session that does not finish within
+/// `submit` copies what it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The collection it works on.
+    pub collection: CollectionId,
+    /// What to do.
+    pub op: Op<'a>,
+    /// Whether the caller wants the contents of what is read, or only that it was read. A session
+    /// still fetches everything: this decides only whether it is handed over.
+    pub contents: bool,
+}
+
+/// What to do. Keys are UTF-8; bodies are JSON, bytes or a decimal integer as the collection says.
+#[derive(Debug, Clone, Copy)]
+pub enum Op<'a> {
+    /// Stores a new document; *conflict* when the key exists. (Also called add.)
+    Insert {
+        /// The key.
+        key: &'a str,
+        /// The document.
+        body: &'a [u8],
+    },
+    /// Stores a document whether or not the key exists. (Also called set or put.)
+    Upsert {
+        /// The key.
+        key: &'a str,
+        /// The document.
+        body: &'a [u8],
+    },
+    /// Stores a document where the key exists; *not found* otherwise.
+    Replace {
+        /// The key.
+        key: &'a str,
+        /// The document.
+        body: &'a [u8],
+    },
+    /// Adds bytes after the stored ones; *not found* where there are none. Collections of bytes only.
+    Append {
+        /// The key.
+        key: &'a str,
+        /// What is added.
+        bytes: &'a [u8],
+    },
+    /// Adds bytes before the stored ones; *not found* where there are none. Collections of bytes only.
+    Prepend {
+        /// The key.
+        key: &'a str,
+        /// What is added.
+        bytes: &'a [u8],
+    },
+    /// Reads one document; *not found* where there is none.
+    Read {
+        /// The key.
+        key: &'a str,
+    },
+    /// Asks whether a key exists: one or zero documents, never *not found*.
+    Exists {
+        /// The key.
+        key: &'a str,
+    },
+    /// Removes one document; *not found* where there is none.
+    Delete {
+        /// The key.
+        key: &'a str,
+    },
+    /// Sets when a document expires; *not found* where there is none.
+    Touch {
+        /// The key.
+        key: &'a str,
+        /// How long it lives from now.
+        expiry: Duration,
+    },
+    /// Adds to an integer, which begins at `initial` where there is none. Collections of counters only.
+    Counter {
+        /// The key.
+        key: &'a str,
+        /// What is added.
+        delta: i64,
+        /// The value of a new counter.
+        initial: i64,
+    },
+    /// Replaces a document if it is still at `expected`; *conflict* otherwise, *not found* where
+    /// there is none.
+    CompareAndSwap {
+        /// The key.
+        key: &'a str,
+        /// The revision that a read gave.
+        expected: &'a [u8],
+        /// The document.
+        body: &'a [u8],
+    },
+    /// Merges a JSON Merge Patch (RFC 7396) into a stored document; *not found* where there is none.
+    MergePatch {
+        /// The key.
+        key: &'a str,
+        /// The patch.
+        patch: &'a [u8],
+    },
+    /// Writes several documents with one request, or one transaction where the store has them.
+    ///
+    /// A key may be repeated: it ends as if the items had been written one after the other. Of two upserts
+    /// both count and the later one's document stays; of two inserts the second is a *conflict*.
+    BulkWrite {
+        /// What each item does.
+        kind: BulkWrite,
+        /// The keys and documents.
+        items: Batch<'a>,
+    },
+    /// Reads several documents with one request. Documents that do not exist are left out. A key that is
+    /// asked for twice is answered twice: there are as many rows as keys asked for whose document exists.
+    BulkRead {
+        /// The keys; bodies are empty.
+        keys: Batch<'a>,
+    },
+    /// Removes several documents with one request. Documents that do not exist are left out, so that a
+    /// repeated key counts once.
+    BulkDelete {
+        /// The keys; bodies are empty.
+        keys: Batch<'a>,
+    },
+    /// The first `limit` documents whose indexed field equals a value.
+    Page {
+        /// The indexed field, a top-level name.
+        field: &'a str,
+        /// The value, as JSON text (`"a"`, `7`, `true`).
+        value: &'a str,
+        /// At most so many documents.
+        limit: u32,
+    },
+    /// The first `limit` documents, in key order, whose key begins with `prefix`.
+    Prefix {
+        /// The prefix.
+        prefix: &'a str,
+        /// At most so many documents.
+        limit: u32,
+    },
+    /// The first `limit` documents, in key order, from `start` on, up to but without `end`.
+    Scan {
+        /// The least key.
+        start: &'a str,
+        /// The first key that is not wanted; none for the end of the collection.
+        end: Option<&'a str>,
+        /// At most so many documents.
+        limit: u32,
+    },
+    /// A query of a view that the store keeps.
+    View {
+        /// `design/view`.
+        view: &'a str,
+        /// Which of its rows.
+        rows: ViewRows<'a>,
+        /// So many of the first are left out.
+        skip: u32,
+        /// At most so many rows.
+        limit: u32,
+    },
+}
+
+/// Which rows of a view are asked for. Keys are JSON, compared in the order of the store's views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewRows<'a> {
+    /// All of them.
+    All,
+    /// Those with one of these keys: the text of a JSON array.
+    Keys(&'a str),
+    /// Those from `start` up to and with `end`, each the text of a JSON value; none for no bound.
+    Range {
+        /// The first key.
+        start: Option<&'a str>,
+        /// The last key.
+        end: Option<&'a str>,
+    },
+}
+
+/// What each item of a bulk write does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BulkWrite {
+    /// As [`Op::Insert`].
+    Insert,
+    /// As [`Op::Upsert`].
+    Upsert,
+}
+
+impl Op<'_> {
+    /// The kind of this operation.
+    pub fn kind(&self) -> OpKind {
+        match self {
+            Op::Insert { .. } => OpKind::Insert,
+            Op::Upsert { .. } => OpKind::Upsert,
+            Op::Replace { .. } => OpKind::Replace,
+            Op::Append { .. } => OpKind::Append,
+            Op::Prepend { .. } => OpKind::Prepend,
+            Op::Read { .. } => OpKind::Read,
+            Op::Exists { .. } => OpKind::Exists,
+            Op::Delete { .. } => OpKind::Delete,
+            Op::Touch { .. } => OpKind::Touch,
+            Op::Counter { .. } => OpKind::Counter,
+            Op::CompareAndSwap { .. } => OpKind::CompareAndSwap,
+            Op::MergePatch { .. } => OpKind::MergePatch,
+            Op::BulkWrite { kind: BulkWrite::Insert, .. } => OpKind::BulkInsert,
+            Op::BulkWrite { kind: BulkWrite::Upsert, .. } => OpKind::BulkUpsert,
+            Op::BulkRead { .. } => OpKind::BulkRead,
+            Op::BulkDelete { .. } => OpKind::BulkDelete,
+            Op::Page { .. } => OpKind::Page,
+            Op::Prefix { .. } => OpKind::Prefix,
+            Op::Scan { .. } => OpKind::Scan,
+            Op::View { .. } => OpKind::View,
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! The steps by which every driver prepares a place and removes what is there.
+//!
+//! What may be done is decided here, from what a driver found ([`Holdings`]); a driver provides a few primitives
+//! ([`Site`]). The steps of [`prepare`]:
+//!
+//! 1. refuse what the store cannot have ([`Site::check`], names that it does not tell apart);
+//! 2. look, and refuse what is not a study's ([`Holdings::allow`]);
+//! 3. refuse collections that are kept in another form, or that others have there ([`Site::taken`]);
+//! 4. where the place is to be emptied: remove what is marked, and look again;
+//! 5. make what is missing and write the marks ([`Site::make`]). Where others changed the marks since the look, nothing
+//!    is written, and the steps begin again.
+//!
+//! Nothing is touched before all that can be refused was refused.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::{CollectionLayout, Holdings, Layout, Marked, Prepare, StoreError};
+use storebench_study::workload::Body;
+
+/// How often [`prepare`] looks again because others changed the marks.
+const TRIES: usize = 20;
+
+/// A place that holds collections, by what ownership needs of it. A driver implements it over one connection or file,
+/// and keeps what [`look`](Self::look) found for the calls that follow.
+///
+/// A store whose calls block implements it with futures that are ready at once; see [`at_once`].
+pub trait Site {
+    /// What to use instead of the place, for errors.
+    const ANOTHER: &'static str;
+    /// What to do about a collection that is kept in another form, besides loading it again.
+    const OTHER_FORM: &'static str = "rename the collection";
+    /// The name of the marker, where a collection of that name would be the same thing.
+    const RESERVED: &'static str = "";
+
+    /// Where it is, for errors.
+    fn shown(&self) -> String;
+
+    /// How documents of this kind are kept: what a mark says before its owner.
+    fn form(&self, body: Body) -> String {
+        body.name().to_owned()
+    }
+
+    /// Whether two names are one collection there.
+    fn alike(&self, one: &str, other: &str) -> bool {
+        one == other
+    }
+
+    /// Refuses what the store cannot have, whatever is there.
+    fn check(&self, _layout: &Layout) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Looks at what is there, changing nothing.
+    fn look(&mut self) -> impl Future<Output = Result<Holdings, StoreError>>;
+
+    /// What others have where new collections of these names would be, in words. Changes nothing.
+    fn taken(&mut self, found: &Holdings, names: &[&str]) -> impl Future<Output = Result<Option<String>, StoreError>> {
+        let theirs = found.theirs.iter().find(|theirs| names.iter().any(|name| self.alike(name, theirs)));
+        std::future::ready(Ok(theirs.map(|name| format!("`{name}`"))))
+    }
+
+    /// Makes the place where it is not there, the collections that are new, and indexes; and writes the marks.
+    ///
+    /// A crash between two steps may leave a collection without its mark (it is then reported, and never emptied) or a
+    /// mark without its collection (which is made next time), but no document before the mark. Marks go in only where
+    /// they still are what [`look`](Self::look) found, as far as the store can tell.
+    fn make(&mut self, making: &Making<'_>) -> impl Future<Output = Result<Made, StoreError>>;
+
+    /// Removes collections with their marks; with the last of them, what else Storebench made there. Called where
+    /// [`look`](Self::look) found a marker.
+    fn unmake(&mut self, removal: &Removal) -> impl Future<Output = Result<(), StoreError>>;
+}
+
+/// What is to be there.
+#[derive(Debug, Clone)]
+pub struct Making<'l> {
+    /// The collections of the layout.
+    pub collections: Vec<Planned<'l>>,
+    /// The marks of all collections, once it is done.
+    pub marked: Vec<Marked>,
+    /// Whether Storebench makes the place itself, or made it.
+    pub made: bool,
+    /// Whether there is no marker yet.
+    pub first: bool,
+}
+
+/// A collection that is to be there.
+#[derive(Debug, Clone)]
+pub struct Planned<'l> {
+    /// Its layout.
+    pub layout: &'l CollectionLayout,
+    /// Its mark.
+    pub mark: String,
+    /// Its mark before; none where it is new.
+    pub before: Option<String>,
+}
+
+impl Planned<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.layout.name
+    }
+
+    /// Whether it is to be made.
+    pub fn is_new(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Whether its mark is to be written.
+    pub fn marks(&self) -> bool {
+        self.before.as_ref() != Some(&self.mark)
+    }
+}
+
+/// How making went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// All is there.
+    Done,
+    /// Somebody else changed marks since the look. None of them were overwritten.
+    Changed,
+}
+
+/// What is to be removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Collections that go.
+    pub going: Vec<String>,
+    /// Collections of the marker that stay.
+    pub left: Vec<Marked>,
+    /// Whether all of the place goes: Storebench made it, and nothing stays.
+    pub whole: bool,
+    /// Whether the place is made again next.
+    pub again: bool,
+}
+
+impl Removal {
+    fn of(found: &Holdings, discard: bool, again: bool) -> Self {
+        let going: Vec<String> = found.removable(discard).map(str::to_owned).collect();
+        let left: Vec<Marked> = found.marked.iter().filter(|marked| !going.contains(&marked.name)).cloned().collect();
+        let whole = found.made == Some(true) && found.foreign.is_none() && left.is_empty();
+        Self { going, left, whole, again }
+    }
+}
+
+impl<'l> Making<'l> {
+    fn of<S: Site>(site: &S, found: &Holdings, layout: &'l Layout, how: Prepare) -> Result<Self, StoreError> {
+        let mut marked = if how.empties() { Vec::new() } else { found.marked.clone() };
+        let mut collections = Vec::new();
+        for collection in &layout.collections {
+            let kept = marked.iter_mut().find(|marked| marked.name == collection.name);
+            let form = site.form(collection.body);
+            let before = kept.as_ref().map(|kept| kept.mark.clone());
+            if let Some(kept) = &kept {
+                check_form(site, kept, &form)?;
+            }
+            let was = kept.as_ref().map(|kept| kept.owner());
+            let owner = how.owner(was);
+            let mark = match &before {
+                Some(before) if was == Some(owner) => before.clone(),
+                _ => owner.mark(&form),
+            };
+            match kept {
+                Some(kept) => kept.mark.clone_from(&mark),
+                None => marked.push(Marked::new(&*collection.name, &*mark)),
+            }
+            collections.push(Planned { layout: collection, mark, before });
+        }
+        let first = found.made.is_none();
+        Ok(Self { collections, marked, made: found.made.unwrap_or(found.foreign.is_none()), first })
+    }
+}
+
+/// Makes the layout ready for writing, in one of the ways in which something is made.
+///
+/// # Errors
+/// `NotOurs` and `NotSupported`, with nothing touched; those of the site.
+pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+    check_layout(site, layout)?;
+    site.check(layout)?;
+    let mut how = how;
+    for _ in 0..TRIES {
+        let found = site.look().await?;
+        found.allow(&site.shown(), S::ANOTHER, layout, how)?;
+        let making = Making::of(site, &found, layout, how)?;
+        let names = layout.collections.iter().map(|collection| collection.name.as_str());
+        let new: Vec<&str> = names.filter(|name| found.marked_as(name).is_none()).collect();
+        if let Some(what) = site.taken(&found, &new).await? {
+            return Err(StoreError::NotOurs(format!(
+                "{} has {what}, which Storebench did not make; nothing was touched. Rename the collection, or use {}",
+                site.shown(),
+                S::ANOTHER
+            )));
+        }
+        if how.empties() && found.made.is_some() {
+            site.unmake(&Removal::of(&found, true, true)).await?;
+            // Looked at again, and emptied once only: what others mark from now on is theirs.
+            how = Prepare::Keep;
+        } else if site.make(&making).await? == Made::Done {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Failed(format!(
+        "{}: others change its collections at the same time; try again when they have finished",
+        site.shown()
+    )))
+}
+
+/// Removes what studies made, and only that.
+///
+/// # Errors
+/// Those of the site.
+pub async fn remove<S: Site>(site: &mut S) -> Result<(), StoreError> {
+    let found = site.look().await?;
+    match found.made {
+        Some(_) => site.unmake(&Removal::of(&found, false, false)).await,
+        None => Ok(()),
+    }
+}
+
+impl Holdings {
+    /// Checks that the collections of the layout that Storebench is to have made are there.
+    ///
+    /// # Errors
+    /// `NotSupported`, naming what is there.
+    pub fn check_there<S: Site>(&self, site: &S, layout: &Layout) -> Result<(), StoreError> {
+        let mut ours = layout.collections.iter().filter(|collection| collection.existing.is_none());
+        match ours.find(|collection| self.marked_as(&collection.name).is_none()) {
+            None => Ok(()),
+            Some(collection) => Err(self.missing(&site.shown(), &collection.name)),
+        }
+    }
+
+    /// The same, and that they are kept as they are wanted.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn check_made<S: Site>(&self, site: &S, layout: &Layout) -> Result<(), StoreError> {
+        self.check_there(site, layout)?;
+        let mut ours = layout.collections.iter().filter(|collection| collection.existing.is_none());
+        ours.try_for_each(|collection| self.check_form(site, &collection.name, collection.body).map(drop))
+    }
+
+    /// Whether Storebench made a collection of this name.
+    ///
+    /// # Errors
+    /// `NotSupported` where it is kept in another form than documents of this kind are.
+    pub fn check_form<S: Site>(&self, site: &S, name: &str, body: Body) -> Result<bool, StoreError> {
+        let Some(kept) = self.marked_as(name) else { return Ok(false) };
+        check_form(site, kept, &site.form(body))?;
+        Ok(true)
+    }
+
+    /// The error where a collection is to be written as one that others made, and Storebench made it.
+    pub fn not_theirs(&self, place: &str, name: &str) -> StoreError {
+        StoreError::NotSupported(format!(
+            "{place}: Storebench made the collection `{name}`, in a form of its own; leave --into-existing out"
+        ))
+    }
+
+    /// The error where a collection is not there.
+    pub fn missing(&self, place: &str, name: &str) -> StoreError {
+        let names = self.names();
+        let there = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        StoreError::NotSupported(format!("{place}: there is no collection `{name}`; it has: {there}"))
+    }
+}
+
+/// Refuses a collection that is kept in another form than the one that is wanted.
+fn check_form<S: Site>(site: &S, kept: &Marked, wanted: &str) -> Result<(), StoreError> {
+    if kept.form() == wanted {
+        return Ok(());
+    }
+    Err(StoreError::NotSupported(format!(
+        "{}: the collection `{}` is kept as {} there, not as {wanted}; load it again, or {}",
+        site.shown(),
+        kept.name,
+        kept.form(),
+        S::OTHER_FORM
+    )))
+}
+
+/// Refuses names that the store does not tell apart, the marker's own, and collections of others.
+fn check_layout<S: Site>(site: &S, layout: &Layout) -> Result<(), StoreError> {
+    for (position, collection) in layout.collections.iter().enumerate() {
+        let name = &collection.name;
+        if collection.existing.is_some() {
+            return Err(StoreError::NotOurs(format!(
+                "{}: the collection `{name}` is somebody else's, which is only read; nothing was touched",
+                site.shown()
+            )));
+        }
+        if site.alike(name, S::RESERVED) {
+            return Err(StoreError::NotSupported(format!(
+                "Storebench keeps the name `{name}` for itself; rename the collection"
+            )));
+        }
+        if let Some(twin) = layout.collections[..position].iter().find(|other| site.alike(&other.name, name)) {
+            return Err(StoreError::NotSupported(format!(
+                "{} does not tell the collections `{}` and `{name}` apart; rename one of them",
+                site.shown(),
+                twin.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The result of a future that never waits, as that of a site whose calls block.
+///
+/// # Panics
+/// If it waits.
+pub fn at_once<T>(call: impl Future<Output = T>) -> T {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a site whose calls block never waits"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::store::{CopyId, Owner};
+
+    /// A place in memory, where somebody else adds marks after a look.
+    #[derive(Default)]
+    struct Fake {
+        marks: BTreeMap<String, String>,
+        made: Option<bool>,
+        theirs: Vec<String>,
+        seen: BTreeMap<String, String>,
+        /// Marks that somebody else makes after the next looks.
+        meanwhile: Vec<(&'static str, Owner)>,
+        calls: Vec<String>,
+    }
+
+    impl Site for Fake {
+        const ANOTHER: &'static str = "another place";
+        const RESERVED: &'static str = "marker";
+
+        fn shown(&self) -> String {
+            "here".to_owned()
+        }
+
+        fn alike(&self, one: &str, other: &str) -> bool {
+            one.eq_ignore_ascii_case(other)
+        }
+
+        async fn look(&mut self) -> Result<Holdings, StoreError> {
+            self.calls.push("look".to_owned());
+            self.seen = self.marks.clone();
+            let found = Holdings {
+                absent: self.made.is_none() && self.theirs.is_empty(),
+                foreign: (!self.theirs.is_empty()).then(|| "theirs".to_owned()),
+                made: self.made,
+                marked: self.marks.iter().map(|(name, mark)| Marked::new(&**name, &**mark)).collect(),
+                theirs: self.theirs.clone(),
+            };
+            if let Some((name, owner)) = self.meanwhile.pop() {
+                self.marks.insert(name.to_owned(), owner.mark("json"));
+                self.made = Some(true);
+            }
+            Ok(found)
+        }
+
+        async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+            self.calls.push("make".to_owned());
+            if self.seen != self.marks {
+                return Ok(Made::Changed);
+            }
+            self.made = Some(making.made);
+            self.marks = making.marked.iter().map(|marked| (marked.name.clone(), marked.mark.clone())).collect();
+            Ok(Made::Done)
+        }
+
+        async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+            self.calls.push(format!("unmake {}", removal.going.join(" ")));
+            self.marks.retain(|name, _| !removal.going.contains(name));
+            if self.marks.is_empty() {
+                self.made = None;
+            }
+            Ok(())
+        }
+    }
+
+    fn layout(names: &[&str]) -> Layout {
+        let collection = |name: &&str| CollectionLayout {
+            name: (*name).to_owned(),
+            body: Body::Json,
+            indexes: Vec::new(),
+            existing: None,
+        };
+        Layout { collections: names.iter().map(collection).collect() }
+    }
+
+    const COPY: Owner = Owner::User(Some(CopyId(1)));
+
+    fn copying(site: &mut Fake, name: &str) -> Result<(), StoreError> {
+        at_once(prepare(site, &layout(&[name]), Prepare::Copy(CopyId(1))))
+    }
+
+    #[test]
+    fn marks_that_others_make_after_the_look_stay() {
+        let other = Owner::User(Some(CopyId(2)));
+        let mut site = Fake { meanwhile: vec![("b", other), ("c", other)], ..Fake::default() };
+        copying(&mut site, "a").unwrap();
+        assert_eq!(site.calls.join(" "), "look make look make look make");
+        let owners: Vec<_> = site.marks.values().map(|mark| Owner::read(mark).1).collect();
+        assert_eq!(owners, [COPY, other, other]);
+        // Somebody who never stops.
+        let mut site = Fake::default();
+        site.meanwhile = (0..TRIES).map(|n| ("b", Owner::User(Some(CopyId(n as u64))))).collect();
+        assert!(matches!(copying(&mut site, "a"), Err(StoreError::Failed(text)) if text.contains("at the same time")));
+        assert!(!site.marks.contains_key("a"));
+    }
+
+    #[test]
+    fn what_a_copy_marks_while_a_study_empties_is_not_emptied() {
+        let study = Owner::Study.mark("json");
+        let mut site = Fake {
+            marks: [("a".to_owned(), study)].into(),
+            made: Some(true),
+            meanwhile: vec![("b", COPY)],
+            ..Fake::default()
+        };
+        let told = at_once(prepare(&mut site, &layout(&["a"]), Prepare::Fresh));
+        assert!(matches!(told, Err(StoreError::NotOurs(_))), "{told:?}");
+        assert_eq!(site.calls.join(", "), "look, unmake a, look");
+        assert_eq!(site.marks.into_keys().collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn all_is_refused_before_anything_is_touched() {
+        let kept = || Fake {
+            marks: [("a".to_owned(), "bytes; study".to_owned())].into(),
+            made: Some(true),
+            ..Fake::default()
+        };
+        let theirs = || Fake { theirs: vec!["Books".to_owned()], ..Fake::default() };
+        for (mut site, names, how, expected) in [
+            (kept(), &["a"][..], Prepare::Keep, "kept as bytes there, not as json"),
+            (kept(), &["b", "B"], Prepare::Fresh, "does not tell the collections `b` and `B` apart"),
+            (kept(), &["Marker"], Prepare::Fresh, "keeps the name `Marker`"),
+            (theirs(), &["users", "books"], Prepare::IntoExisting, "has `Books`, which Storebench did not make"),
+            (theirs(), &["users"], Prepare::Fresh, "--into-existing"),
+        ] {
+            let error = at_once(prepare(&mut site, &layout(names), how)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(site.calls.iter().all(|call| call == "look"), "{:?}", site.calls);
+        }
+        let mut existing = layout(&["a"]);
+        existing.collections[0].existing = Some(crate::store::Existing { name: "x".into(), key: None, body: None });
+        assert!(at_once(prepare(&mut kept(), &existing, Prepare::Keep)).is_err());
+    }
+
+    #[test]
+    fn emptying_and_removing_take_what_studies_made() {
+        let marks =
+            || BTreeMap::from([("a".to_owned(), COPY.mark("json")), ("b".to_owned(), Owner::Study.mark("json"))]);
+        let mut site = Fake { marks: marks(), made: Some(true), ..Fake::default() };
+        at_once(remove(&mut site)).unwrap();
+        assert_eq!(site.calls.join(", "), "look, unmake b");
+        let mut site = Fake { marks: marks(), made: Some(true), ..Fake::default() };
+        at_once(prepare(&mut site, &layout(&["c"]), Prepare::Discard)).unwrap();
+        assert_eq!(site.calls.join(", "), "look, unmake a b, look, make");
+        assert_eq!(site.marks, BTreeMap::from([("c".to_owned(), "json; study".to_owned())]));
+        at_once(remove(&mut Fake::default())).unwrap();
+    }
+}

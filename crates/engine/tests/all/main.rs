@@ -1,0 +1,6 @@
+//! What is tested from outside. One binary, since each more takes long to link.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+mod engine;
+mod store_stats;
+mod studies;

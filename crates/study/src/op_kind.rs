@@ -1,0 +1,124 @@
+//! The kinds of operations: one name and one meaning on every store.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::written::names;
+
+/// The kind of an operation, for capabilities, mixes and results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum OpKind {
+    Insert,
+    Upsert,
+    Replace,
+    Append,
+    Prepend,
+    Read,
+    Exists,
+    Delete,
+    Touch,
+    Counter,
+    CompareAndSwap,
+    MergePatch,
+    BulkInsert,
+    BulkUpsert,
+    BulkRead,
+    BulkDelete,
+    Page,
+    Prefix,
+    Scan,
+    View,
+}
+
+names! { OpKind:
+    Insert "insert", Upsert "upsert", Replace "replace", Append "append", Prepend "prepend", Read "read",
+    Exists "exists", Delete "delete", Touch "touch", Counter "counter", CompareAndSwap "cas", MergePatch "merge",
+    BulkInsert "bulk-insert", BulkUpsert "bulk-upsert", BulkRead "bulk-read", BulkDelete "bulk-delete",
+    Page "page", Prefix "prefix", Scan "scan", View "view",
+}
+
+impl OpKind {
+    /// Names that a mix may use: of single operations, whose bulk forms `batch` makes. `update` is another name of `upsert`.
+    pub const IN_MIX: &'static [&'static str] = &[
+        "insert", "upsert", "update", "replace", "append", "prepend", "read", "exists", "delete", "touch", "counter",
+        "cas", "merge", "page", "prefix", "scan", "view",
+    ];
+
+    /// The single operation of this name in a mix.
+    pub fn find(name: &str) -> Option<Self> {
+        let name = Self::IN_MIX.iter().find(|known| **known == name)?;
+        Self::ALL.into_iter().find(|kind| kind.name() == *name).or(Some(Self::Upsert))
+    }
+
+    /// Its bulk form; none where there is none.
+    pub fn bulk(self) -> Option<Self> {
+        match self {
+            Self::Insert => Some(Self::BulkInsert),
+            Self::Upsert => Some(Self::BulkUpsert),
+            Self::Read => Some(Self::BulkRead),
+            Self::Delete => Some(Self::BulkDelete),
+            _ => None,
+        }
+    }
+
+    /// Whether it may change what is stored.
+    pub fn writes(self) -> bool {
+        !matches!(
+            self,
+            OpKind::Read
+                | OpKind::Exists
+                | OpKind::BulkRead
+                | OpKind::Page
+                | OpKind::Prefix
+                | OpKind::Scan
+                | OpKind::View
+        )
+    }
+
+    /// Whether it stores documents that did not exist.
+    pub fn inserts(self) -> bool {
+        matches!(self, OpKind::Insert | OpKind::BulkInsert)
+    }
+
+    /// Whether doing it twice leaves the same as doing it once, so that it may be retried when the
+    /// outcome of the first try is unknown. An insert may not: its second try reports a conflict
+    /// that the first one caused.
+    pub fn repeatable(self) -> bool {
+        !matches!(
+            self,
+            OpKind::Append
+                | OpKind::Prepend
+                | OpKind::Counter
+                | OpKind::Insert
+                | OpKind::BulkInsert
+                | OpKind::CompareAndSwap
+        )
+    }
+}
+
+impl Serialize for OpKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Reads the name of a single operation, as a mix says it.
+impl<'de> Deserialize<'de> for OpKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::find(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, Self::IN_MIX))
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for OpKind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OpName".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "enum": Self::IN_MIX,
+            "description": "Name of an operation that a mix may hold: a single operation, whose bulk form `batch` makes."
+        })
+    }
+}

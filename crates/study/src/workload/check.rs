@@ -1,0 +1,469 @@
+//! What a study must hold beyond its types: references that exist, mixes that make sense.
+
+use strsim::damerau_levenshtein;
+
+use super::collections::{Body, Field};
+use super::factors::Database;
+use super::phases::{Draw, Phase, RateSpec, Streams};
+use super::study::Study;
+use crate::op_kind::OpKind;
+
+/// What is wrong with a study, and where in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Keys and positions from the root: `["phases", "1", "mix", "read"]`.
+    pub path: Vec<String>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// Longer texts are no mistyped names.
+const LONGEST_NAME: usize = 200;
+/// The most collections or phases of a study.
+const MOST_PARTS: usize = 1_000;
+
+/// The name nearest to `wrong`, if one is near enough to be meant.
+pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // To compare texts takes as much memory as their lengths multiplied, and nobody mistypes a whole page.
+    if wrong.len() > LONGEST_NAME {
+        return None;
+    }
+    names
+        .into_iter()
+        .filter(|name| name.len() <= LONGEST_NAME)
+        .map(|name| (damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len().max(wrong.len()) / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// "`wrong` is no X; did you mean `right`?", or the list of what there is.
+pub(crate) fn no_such<'a>(what: &str, wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match did_you_mean(wrong, names.clone()) {
+        Some(name) => format!("`{wrong}` is no {what} of this study; did you mean `{name}`?"),
+        None => {
+            let all: Vec<_> = names.into_iter().map(|n| format!("`{n}`")).collect();
+            format!("`{wrong}` is no {what} of this study; there are: {}", all.join(", "))
+        }
+    }
+}
+
+struct Checker<'a> {
+    study: &'a Study,
+    problems: Vec<Problem>,
+}
+
+/// Finds everything that is wrong, in the order of the file.
+pub(crate) fn check(study: &Study) -> Vec<Problem> {
+    let mut checker = Checker { study, problems: Vec::new() };
+    for (key, parts) in [("collections", study.collections.len()), ("phases", study.phases.len())] {
+        if parts > MOST_PARTS {
+            checker.say(&[key], format!("a study has at most {MOST_PARTS} {key}, not {parts}"));
+        }
+    }
+    if !checker.problems.is_empty() {
+        return checker.problems;
+    }
+    checker.root();
+    for name in study.collections.keys() {
+        checker.collection(name);
+    }
+    for (position, phase) in study.phases.iter().enumerate() {
+        checker.phase(position, phase);
+    }
+    checker.problems.extend(super::existing::check(study));
+    for (position, claim) in study.published.iter().enumerate() {
+        checker.problems.extend(claim.problems().into_iter().map(|problem| Problem {
+            path: ["published".to_owned(), position.to_string()].into_iter().chain(problem.path).collect(),
+            message: problem.message,
+        }));
+    }
+    checker.problems.extend(super::copies::check(study));
+    checker.problems.extend(super::hosts::check(study));
+    checker.problems.extend(super::servers::check(study));
+    checker.problems.extend(super::faults::check(study));
+    let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
+    checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
+    checker.problems
+}
+
+impl Checker<'_> {
+    fn say(&mut self, path: &[&str], message: impl Into<String>) {
+        self.problems.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message: message.into() });
+    }
+
+    fn root(&mut self) {
+        if self.study.collections.is_empty() {
+            self.say(&["collections"], "a study needs at least one collection: [collections.NAME]");
+        }
+        if self.study.phases.is_empty() {
+            self.say(&["phases"], "a study needs at least one phase: [[phases]]");
+        }
+        if self.study.database == Database::Kept {
+            for (position, phase) in self.study.phases.iter().enumerate() {
+                use OpKind::{Append, Counter, Delete, Insert, Prepend, Touch};
+                let changes = [Insert, Delete, Append, Prepend, Counter, Touch];
+                if phase.mix.iter().any(|(name, entry)| entry.single(name).is_some_and(|op| changes.contains(&op))) {
+                    self.say(
+                        &["phases", &position.to_string(), "mix"],
+                        "with database = \"kept\" another trial measures what this phase leaves: it may read, upsert, \
+                         replace and merge, not insert, delete, append, count or let expire; use database = \"fresh\"",
+                    );
+                }
+            }
+        }
+        if self.study.repeats == 0 {
+            self.say(&["repeats"], "0 repeats measure nothing; use 1 or more");
+        }
+        if self.study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
+            self.say(&["data_to_memory"], "documents over memory: use a number above 0, such as 4.5");
+        }
+        if self.study.seed > 1 << 53 {
+            self.say(&["seed"], "a seed stays within 2^53");
+        }
+    }
+
+    fn collection(&mut self, name: &str) {
+        let study = self.study;
+        let c = &study.collections[name];
+        let at = ["collections", name];
+        let well_formed = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.len() <= 60
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if !well_formed {
+            self.say(&at, "a collection's name begins with a letter and holds letters, digits, - and _, at most 60");
+        }
+        if name.starts_with("storebench") {
+            self.say(&at, "names that begin with `storebench` are kept for its own tables");
+        }
+        match (&c.from, &c.per, c.count) {
+            (Some(_), Some(_), _) => self.say(&[at[0], name, "per"], "`from` and `per` exclude each other"),
+            (None, Some(_), Some(_)) => {
+                self.say(&[at[0], name, "count"], "with `per` the relation decides how many; remove `count`");
+            }
+            (None, None, None) if c.existing.is_none() => {
+                self.say(&at, "it needs one of `count`, `per` or `from`, or `existing` for documents that are there");
+            }
+            _ => {}
+        }
+        if c.count.is_some_and(|n| n.0 == 0) {
+            self.say(&[at[0], name, "count"], "0 documents leave nothing to do; use 1 or more");
+        }
+        if c.count.is_some_and(|n| n.0 > 1 << 53) {
+            self.say(&[at[0], name, "count"], "more than 2^53 documents cannot be numbered exactly in JSON");
+        }
+        if c.from.is_some() {
+            for (key, given) in [
+                ("fields", !c.fields.is_empty()),
+                ("size", c.size.is_some()),
+                ("compress_to", c.compress_to.is_some()),
+                ("text_file", c.text_file.is_some()),
+            ] {
+                if given {
+                    self.say(
+                        &[at[0], name, key],
+                        format!("`{key}` describes made documents; with `from` they are yours"),
+                    );
+                }
+            }
+        }
+        if c.body != Body::Json {
+            for (key, given) in
+                [("fields", !c.fields.is_empty()), ("index", !c.index.is_empty()), ("from", c.from.is_some())]
+            {
+                if given {
+                    self.say(&[at[0], name, key], format!("`{key}` needs body = \"json\""));
+                }
+            }
+        }
+        if let Some(share) = c.compress_to
+            && !(share.is_finite() && share > 0.0 && share < 1.0)
+        {
+            self.say(
+                &[at[0], name, "compress_to"],
+                format!("{share} is no share; use above 0 and below 1, such as 0.4"),
+            );
+        }
+        if let Some(per) = &c.per {
+            if !study.collections.contains_key(&per.parent) {
+                let message = no_such("collection", &per.parent, study.collections.keys().map(String::as_str));
+                self.say(&[at[0], name, "per", &per.parent], message);
+            } else if self.parents_loop(name) {
+                self.say(&[at[0], name, "per"], "the collections belong to each other in a circle");
+            }
+        }
+        for (position, fields) in c.index.iter().enumerate() {
+            let position = position.to_string();
+            if fields.is_empty() {
+                self.say(&[at[0], name, "index", &position], "an index needs at least one field");
+            }
+            for field in fields {
+                if c.from.is_none() && c.existing.is_none() && !c.fields.contains_key(field) {
+                    let message = no_such("field", field, c.fields.keys().map(String::as_str));
+                    self.say(&[at[0], name, "index", &position], message);
+                }
+            }
+        }
+        for (field_name, field) in &c.fields {
+            self.field(name, field_name, field);
+        }
+    }
+
+    fn parents_loop(&self, start: &str) -> bool {
+        let mut at = start;
+        for _ in 0..self.study.collections.len() {
+            match self.study.collections.get(at).and_then(|c| c.per.as_ref()) {
+                Some(per) if per.parent == start => return true,
+                Some(per) => at = &per.parent,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn field(&mut self, collection: &str, name: &str, field: &Field) {
+        match field {
+            Field::Ref { collection: target, .. } if !self.study.collections.contains_key(target) => {
+                let message = no_such("collection", target, self.study.collections.keys().map(String::as_str));
+                self.say(&["collections", collection, "fields", name, "ref"], message);
+            }
+            Field::List { of, .. } => self.field(collection, name, of),
+            Field::Object(fields) => {
+                for inner in fields.values() {
+                    self.field(collection, name, inner);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn phase(&mut self, position: usize, phase: &Phase) {
+        let position = position.to_string();
+        let at = |key: &str| ["phases".to_owned(), position.clone(), key.to_owned()];
+        let mut say = |key: &str, message: String| {
+            self.problems.push(Problem { path: at(key).to_vec(), message });
+        };
+        if phase.name.is_empty() || phase.name.chars().any(|c| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
+            say("name", format!("`{}` is no name for a phase; use letters, digits, - and _", phase.name));
+        }
+        let earlier = self.study.phases.iter().take_while(|p| !std::ptr::eq(*p, phase));
+        if earlier.into_iter().any(|p| p.name == phase.name) {
+            say("name", format!("two phases are called `{}`; results could not tell them apart", phase.name));
+        }
+        let copies = phase.copy.is_some();
+        if phase.kind().is_none() {
+            let message = format!(
+                "the phase `{}` needs `load`, `mix`, `copy`, or one of `settle`, `compact` and `restart`",
+                phase.name
+            );
+            say("name", message);
+        }
+        for (key, why) in super::kinds::unfit(phase) {
+            say(key, why);
+        }
+        for (key, value, most) in [
+            ("workers", phase.workers, 1_024),
+            ("connections", phase.connections, 65_536),
+            ("in_flight", phase.in_flight, 65_536),
+        ] {
+            if value == 0 || value > most {
+                say(key, format!("{value} {key}; use 1 to {most}"));
+            }
+        }
+        let slots = u64::from(phase.workers) * u64::from(phase.connections) * u64::from(phase.in_flight);
+        if slots > 1 << 20 {
+            say("in_flight", format!("{slots} operations in flight over all workers; use at most {}", 1 << 20));
+        }
+        if phase.batch.is_some_and(|b| b == 0 || b > 1_000_000) {
+            say("batch", "use 1 to 1,000,000 documents".into());
+        }
+        if phase.timeout.0.is_zero() {
+            say("timeout", "a timeout of 0 gives up everything; use more".into());
+        }
+        if phase.retry.tries == 0 {
+            say("retry", "0 tries send nothing; use 1 for no retry".into());
+        }
+        if !(0.0..=1.0).contains(&phase.check) {
+            say("check", format!("{} is no share; use 0 to 1", phase.check));
+        }
+        if phase.ledger.is_kept() && phase.streams != Streams::Disjoint {
+            say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
+        }
+        if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+            say("ledger", "a share is above 0 and at most 1".into());
+        }
+        if !phase.loads() && !phase.rests() && !copies {
+            match (phase.duration, phase.operations) {
+                (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
+                (None, None) => say("name", format!("the phase `{}` needs `duration` or `operations`", phase.name)),
+                (Some(d), None) if d.0.is_zero() => say("duration", "a phase of 0 s measures nothing".into()),
+                (None, Some(n)) if n.0 == 0 => say("operations", "0 operations measure nothing".into()),
+                _ => {}
+            }
+        }
+        match &phase.rate {
+            Some(_) if phase.think.is_some() => {
+                say("think", "`think` is for the closed loop; remove it or `rate`".into())
+            }
+            Some(RateSpec::Ramp(..)) if phase.duration.is_none() => {
+                say("rate", "a ramp runs over the phase's `duration`; give one".into());
+            }
+            _ => {}
+        }
+        let names: Vec<&str> = self.study.collections.keys().map(String::as_str).collect();
+        for collection in &phase.load {
+            if !names.contains(&collection.as_str()) {
+                say("load", no_such("collection", collection, names.iter().copied()));
+            }
+        }
+        if let Some(collection) = &phase.collection
+            && !names.contains(&collection.as_str())
+        {
+            say("collection", no_such("collection", collection, names.iter().copied()));
+        }
+        for label in phase.mix.keys() {
+            self.mix_entry(&position, phase, label);
+        }
+    }
+
+    fn mix_entry(&mut self, position: &str, phase: &Phase, label: &str) {
+        let study = self.study;
+        let entry = &phase.mix[label];
+        let at = ["phases", position, "mix", label];
+        if entry.single(label).is_none() {
+            let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
+                Some(name) => format!("`{label}` is no operation; did you mean `{name}`?"),
+                None => format!("`{label}` is no operation; say which it is: {label} = {{ op = \"read\", … }}"),
+            };
+            return self.say(&at, message);
+        }
+        let Some(kind) = entry.kind(label) else {
+            return self.say(&at, "this operation has no bulk form; remove `batch`");
+        };
+        let Some(collection) = collection_of(study, phase, label) else {
+            return match &entry.collection {
+                Some(name) => {
+                    let message = no_such("collection", name, study.collections.keys().map(String::as_str));
+                    self.say(&[at[0], at[1], at[2], at[3], "collection"], message);
+                }
+                None => self.say(&at, "the study has several collections; say which: collection = \"…\""),
+            };
+        };
+        let c = &study.collections[collection];
+        let needs = match kind {
+            OpKind::Append | OpKind::Prepend => Some(Body::Bytes),
+            OpKind::Counter => Some(Body::Counter),
+            OpKind::Page | OpKind::MergePatch => Some(Body::Json),
+            _ => None,
+        };
+        if let Some(body) = needs.filter(|b| *b != c.body) {
+            self.say(&at, format!("`{kind}` works on collections with body = \"{body}\"; `{collection}` is another"));
+        }
+        if matches!(kind, OpKind::Insert | OpKind::BulkInsert) && (c.from.is_some() || c.per.is_some()) {
+            self.say(
+                &at,
+                format!("`{collection}` cannot grow: its documents come from a file or belong to parents; use upsert"),
+            );
+        }
+        match (kind, &entry.field) {
+            (OpKind::Page, None) => self.say(&at, "a page needs the indexed field: where = \"…\""),
+            (OpKind::Page, Some(field))
+                if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) =>
+            {
+                self.say(
+                    &[at[0], at[1], at[2], at[3], "where"],
+                    format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
+                );
+            }
+            (OpKind::Page, Some(_)) => {}
+            (OpKind::View, Some(_)) => {}
+            (_, Some(_)) => self.say(&at, "`where` goes only with page and view"),
+            _ => {}
+        }
+        if entry.draw == Draw::Parents {
+            let at = [at[0], at[1], at[2], at[3], "draw"];
+            if kind.inserts() {
+                self.say(&at, format!("`draw` has no meaning for {kind}, which makes new documents; leave it out"));
+            } else if c.per.is_none() {
+                self.say(
+                    &at,
+                    format!(
+                        "`{collection}` has no parents to draw from; use a collection with `per`, or leave `draw` out"
+                    ),
+                );
+            } else if kind == OpKind::View && entry.field.is_none() {
+                self.say(
+                    &at,
+                    "`draw` has no meaning for a view without `where`, which takes no document's value; leave it out",
+                );
+            } else if phase.ledger.is_kept() && kind.writes() {
+                self.say(
+                    &at,
+                    "with a ledger each key has one writer, who owns documents and not parents; leave `draw` out, or \
+                     `ledger`",
+                );
+            }
+        }
+        for (key, given, allowed) in [
+            (
+                "limit",
+                entry.limit.is_some(),
+                matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::View),
+            ),
+            ("upto", entry.upto.is_some(), kind == OpKind::Prefix),
+            ("size", entry.size.is_some(), matches!(kind, OpKind::Append | OpKind::Prepend)),
+            ("delta", entry.delta.is_some(), kind == OpKind::Counter),
+            ("expiry", entry.expiry.is_some(), kind == OpKind::Touch),
+            ("view", entry.view.is_some(), kind == OpKind::View),
+            ("keys", entry.keys.is_some(), kind == OpKind::View),
+            ("start", entry.start.is_some(), kind == OpKind::View),
+            ("end", entry.end.is_some(), kind == OpKind::View),
+        ] {
+            if given && !allowed {
+                self.say(&[at[0], at[1], at[2], at[3], key], format!("`{key}` has no meaning for {kind}"));
+            }
+        }
+        for (key, value) in [("limit", entry.limit), ("batch", entry.batch)] {
+            if value.is_some_and(|n| n == 0 || n > 1_000_000) {
+                self.say(&[at[0], at[1], at[2], at[3], key], "use 1 to 1,000,000");
+            }
+        }
+        if kind == OpKind::View && entry.view.is_none() {
+            self.say(&at, "a view query needs view = \"design/view\"");
+        }
+        let range = entry.start.is_some() || entry.end.is_some();
+        let ways = usize::from(entry.field.is_some()) + usize::from(entry.keys.is_some()) + usize::from(range);
+        if kind == OpKind::View && ways > 1 {
+            self.say(&at, "say once which rows of the view: by `where`, by `keys`, or by `start` and `end`");
+        }
+        if phase.ledger.is_kept() && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
+            self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot say what {kind} should leave in `{collection}`"));
+        }
+    }
+}
+
+/// Whether a ledger can say what a write leaves: one version of one document, or none.
+fn ledger_follows(kind: OpKind) -> bool {
+    use OpKind::{BulkDelete, BulkInsert, BulkUpsert, CompareAndSwap, Delete, Insert, Replace, Upsert};
+    matches!(kind, Insert | BulkInsert | Upsert | BulkUpsert | Replace | CompareAndSwap | Delete | BulkDelete)
+}
+
+/// Whether phases of a study do one of these operations to a collection, single or in bulk.
+pub fn does(study: &Study, phases: &[Phase], ops: &[OpKind], collection: &str) -> bool {
+    phases.iter().any(|phase| {
+        phase.mix.iter().any(|(label, entry)| {
+            entry.single(label).is_some_and(|op| ops.contains(&op))
+                && collection_of(study, phase, label) == Some(collection)
+        })
+    })
+}
+
+/// The collection that an entry of a mix works on, if it can be told.
+pub fn collection_of<'a>(study: &'a Study, phase: &'a Phase, label: &str) -> Option<&'a str> {
+    let named = phase.mix.get(label).and_then(|e| e.collection.as_ref()).or(phase.collection.as_ref());
+    match named {
+        Some(name) => study.collections.get_key_value(name).map(|(name, _)| name.as_str()),
+        None if study.collections.len() == 1 => study.collections.keys().next().map(String::as_str),
+        None => None,
+    }
+}

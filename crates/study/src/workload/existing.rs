@@ -1,0 +1,152 @@
+//! Collections of documents that are in the store already, put there by somebody else: only read.
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::check::{Problem, collection_of};
+use super::study::Study;
+use crate::units::Count;
+use crate::written::written_as;
+
+/// Keys that are sampled where the study does not say.
+pub const DEFAULT_SAMPLE: Count = Count(100_000);
+/// Sampled keys are held in memory.
+const MOST_SAMPLED: u64 = 10_000_000;
+
+/// Where the store keeps documents of somebody else. Written as the name of their table, bucket,
+/// database, collection or key prefix, or as a table: `{ name = "orders", key = "id", body = "doc" }`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct ExistingDocuments {
+    /// What the store calls them.
+    pub name: String,
+    /// The field or column that holds the key, in stores where that is not fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The field or column that holds the document, in stores where that is not fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+#[cfg(feature = "schema")]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+pub(super) enum ExistingWire {
+    Name(String),
+    Table(ExistingDocuments),
+}
+
+impl ExistingDocuments {
+    /// The documents of this name, key and body where the store expects them.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), key: None, body: None }
+    }
+}
+
+written_as!(
+    ExistingDocuments,
+    "what the store calls the documents (\"orders\") or { name = \"orders\", key = \"id\", body = \"doc\" }",
+    text = |name| Ok::<_, String>(ExistingDocuments::named(name)),
+    fields = ExistingDocuments::deserialize,
+);
+
+impl Serialize for ExistingDocuments {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.key.is_none() && self.body.is_none() {
+            return serializer.serialize_str(&self.name);
+        }
+        Self::serialize(self, serializer)
+    }
+}
+
+impl Study {
+    /// Whether it reads documents that Storebench did not make, and so writes nothing.
+    pub fn reads_only(&self) -> bool {
+        self.collections.values().any(|c| c.existing.is_some())
+    }
+}
+
+/// What a study that only reads may not hold.
+pub(super) fn check(study: &Study) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut say = |path: &[&str], message: String| {
+        problems.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message });
+    };
+    for (name, c) in &study.collections {
+        let Some(existing) = &c.existing else {
+            if c.sample.is_some() {
+                say(&["collections", name, "sample"], "`sample` goes only with `existing`".into());
+            }
+            if study.reads_only() {
+                say(
+                    &["collections", name],
+                    "the study has collections with `existing` and so writes nothing; make another study for documents \
+                     that Storebench makes"
+                        .into(),
+                );
+            }
+            continue;
+        };
+        if existing.name.is_empty() {
+            say(&["collections", name, "existing"], "say what the store calls the documents: existing = \"…\"".into());
+        }
+        for (key, given) in [
+            ("count", c.count.is_some()),
+            ("key", c.key.is_some()),
+            ("size", c.size.is_some()),
+            ("compress_to", c.compress_to.is_some()),
+            ("text_file", c.text_file.is_some()),
+            ("fields", !c.fields.is_empty()),
+            ("per", c.per.is_some()),
+            ("from", c.from.is_some()),
+        ] {
+            if given {
+                let hint = if key == "key" {
+                    ": existing = { name = \"…\", key = \"…\" } names the field of the key"
+                } else {
+                    ""
+                };
+                say(
+                    &["collections", name, key],
+                    format!("`{key}` describes documents that Storebench makes; with `existing` they are there{hint}"),
+                );
+            }
+        }
+        if !c.index.is_empty() {
+            say(
+                &["collections", name, "index"],
+                "Storebench makes no index over documents of others; make it in the store, and remove it here".into(),
+            );
+        }
+        if c.sample.is_some_and(|n| n.0 == 0 || n.0 > MOST_SAMPLED) {
+            say(&["collections", name, "sample"], format!("sample 1 to {MOST_SAMPLED} keys"));
+        }
+    }
+    if !study.reads_only() {
+        return problems;
+    }
+    let only = "the study reads documents that Storebench did not make (`existing`), so nothing is written";
+    for (position, phase) in study.phases.iter().enumerate() {
+        let position = position.to_string();
+        let at = |key: &'static str| ["phases", position.as_str(), key].map(str::to_owned).to_vec();
+        let mut say = |path: Vec<String>, message: String| problems.push(Problem { path, message });
+        if !phase.load.is_empty() {
+            say(at("load"), format!("the phase `{}` loads; {only}", phase.name));
+        }
+        if phase.ledger.is_kept() {
+            say(at("ledger"), format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
+        }
+        for (label, entry) in &phase.mix {
+            if let Some(kind) = entry.kind(label).filter(|kind| kind.writes()) {
+                let path = at("mix").into_iter().chain([label.clone()]).collect();
+                let on = collection_of(study, phase, label).map(|c| format!(" in `{c}`")).unwrap_or_default();
+                let does = if kind.name() == label { String::new() } else { format!(", which does {kind}") };
+                say(path, format!("the phase `{}` holds `{label}`{does}{on}; {only}", phase.name));
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,548 @@
+//! Phases: what is done to the documents, how fast, and under which promises.
+
+use indexmap::IndexMap;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::de;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::copies::CopyDirection;
+use super::faults::{Fault, RandomFaults};
+use super::kinds::PhaseKind;
+use super::popularity::Popularity;
+use super::servers::RestartSpec;
+use crate::durability::{Durability, ReadConsistency};
+use crate::op_kind::OpKind;
+use crate::schedule::Rate;
+use crate::units::{ByteSize, Count, Span};
+use crate::written::{is_default, written_as};
+
+/// One phase. It loads collections, runs a mix of operations, copies a collection, or has the store restart, rest or compact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name in results.
+    pub name: String,
+    /// Collections whose documents are all written once, in bulk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<String>,
+    /// Operations by weight: `{ read = 50, update = { op = "upsert", weight = 50 } }`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, MixWire>"))]
+    pub mix: IndexMap<String, MixEntry>,
+    /// Copies a collection in bulk: `"in"` from files into the store, `"out"` from the store into files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyDirection>,
+    /// The collection of a copy, and of operations that name none; default: the study's only collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// Documents in one bulk operation of a load; default 1,000. With 1, single inserts. Of a copy into the store:
+    /// documents in one request, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// Of a copy: parts that run at once, each on a thread and a connection of its own; default 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u32>,
+    /// Of a copy: parts that the work is cut into; default: 64, or four for each task where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    /// Of a copy out of the store: reads the rows of this view (`design/view`), not the collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
+    /// Which keys are asked for more often; default uniform.
+    #[serde(default)]
+    pub popularity: Popularity,
+    /// Whether workers draw from the whole key space, or each from its own share.
+    #[serde(default)]
+    pub streams: Streams,
+    /// Threads that send operations; default 2.
+    #[serde(default = "default_workers")]
+    pub workers: u32,
+    /// Connections of each worker; default 1.
+    #[serde(default = "one")]
+    pub connections: u32,
+    /// Operations in flight on each connection; default 1.
+    #[serde(default = "one")]
+    pub in_flight: u32,
+    /// Operations due per second over all workers (open loop). Without it the loop is closed: each
+    /// worker sends the next operation when the last one has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateSpec>,
+    /// How arrivals are spaced at a rate.
+    #[serde(default)]
+    pub arrival: ArrivalSpec,
+    /// How a worker waits for the next arrival.
+    #[serde(default)]
+    pub pacing: Pacing,
+    /// Closed loop only: pause of a worker's slot between the end of one operation and the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Span>,
+    /// How long it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// Or how many operations it runs, over all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Count>,
+    /// Runs like any phase and is recorded, but is not part of the measured result.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub warm_up: bool,
+    /// What an acknowledged write survives; default: the strongest of fsync, os and none that the
+    /// store promises.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
+    /// How fresh reads are; default: strong where the store promises it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consistency: Option<ReadConsistency>,
+    /// How long one try of an operation may take; default 10 s.
+    #[serde(default = "default_timeout")]
+    pub timeout: Span,
+    /// What happens after a temporary failure; default: no retry.
+    #[serde(default)]
+    pub retry: Retry,
+    /// What happens when a connection is lost; default: the run goes on, and says so.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_disconnect: OnDisconnect,
+    /// How long, after the end, operations that were due are still sent and awaited; default 0 s.
+    /// What is left is counted as censored, at its age.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drain: Span,
+    /// Share of the reads (0 to 1) whose contents are compared with what they should be; default 0.01.
+    #[serde(default = "default_check")]
+    pub check: f64,
+    /// Keeps the latest acknowledged version of each key written, and reads them all back at the
+    /// end. Needs `streams = "disjoint"`: each key has one writer. `{ share = 0.1 }` follows a seeded sample of the keys;
+    /// default: all, or so many that a million are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ledger: LedgerSpec,
+    /// What is done to the store's server meanwhile: `[{ at = "5s", do = "kill" }]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// In place of `faults`: such as are drawn by a seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_faults: Option<RandomFaults>,
+    /// Before the phase, the store's server is stopped in order and started again; `"cold"`: what the system has of its data
+    /// in its cache is dropped meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartSpec>,
+    /// After the phase, the store is asked to compact, and waited for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compact: bool,
+    /// After the phase, wait at most so long until the store is idle (flush, compaction).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Span>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_workers() -> u32 {
+    2
+}
+
+fn default_timeout() -> Span {
+    Span(std::time::Duration::from_secs(10))
+}
+
+fn default_check() -> f64 {
+    0.01
+}
+
+impl Phase {
+    /// A phase of this name with every default and nothing to do.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            load: Vec::new(),
+            mix: IndexMap::new(),
+            copy: None,
+            collection: None,
+            batch: None,
+            tasks: None,
+            parts: None,
+            view: None,
+            popularity: Popularity::default(),
+            streams: Streams::default(),
+            workers: default_workers(),
+            connections: 1,
+            in_flight: 1,
+            rate: None,
+            arrival: ArrivalSpec::default(),
+            pacing: Pacing::default(),
+            think: None,
+            duration: None,
+            operations: None,
+            warm_up: false,
+            durability: None,
+            consistency: None,
+            timeout: default_timeout(),
+            retry: Retry::default(),
+            on_disconnect: OnDisconnect::default(),
+            drain: Span::default(),
+            check: default_check(),
+            ledger: LedgerSpec::default(),
+            faults: Vec::new(),
+            random_faults: None,
+            restart: None,
+            compact: false,
+            settle: None,
+        }
+    }
+
+    /// The schedule of its rate; none in closed loop.
+    pub fn scheduled(&self) -> Option<Rate> {
+        self.rate.as_ref().map(|rate| match rate {
+            RateSpec::Constant(per_s) => Rate::Constant(*per_s),
+            RateSpec::Ramp(from, to) => {
+                Rate::Ramp { from: *from, to: *to, over_ns: self.duration.unwrap_or_default().ns() }
+            }
+            RateSpec::Steps { steps, each } => Rate::Steps(steps.iter().map(|r| (each.ns(), *r)).collect()),
+        })
+    }
+
+    /// Whether it sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
+    pub fn rests(&self) -> bool {
+        self.kind() == Some(PhaseKind::Rest)
+    }
+
+    /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.
+    pub fn loads(&self) -> bool {
+        !self.load.is_empty() || self.copy == Some(CopyDirection::In)
+    }
+}
+
+/// Whether a phase keeps a ledger, and of how many keys.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(untagged)]
+pub enum LedgerSpec {
+    /// Whether it does; of all keys, or so many that a million are.
+    Kept(bool),
+    /// It does, of this share of the keys.
+    Sample(LedgerSample),
+}
+
+/// The share of the keys that a ledger follows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LedgerSample {
+    /// Above 0, up to 1.
+    pub share: f64,
+}
+
+impl Default for LedgerSpec {
+    fn default() -> Self {
+        Self::Kept(false)
+    }
+}
+
+impl LedgerSpec {
+    /// Whether it is kept.
+    pub fn is_kept(self) -> bool {
+        self != Self::Kept(false)
+    }
+
+    /// The share of the keys, where one is said.
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Self::Kept(_) => None,
+            Self::Sample(LedgerSample { share }) => Some(share),
+        }
+    }
+}
+
+/// How the key space is shared between workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// Every worker draws from the whole key space with its own seed.
+    #[default]
+    Independent,
+    /// Worker w of W owns the indexes that leave the remainder w when divided by W.
+    Disjoint,
+}
+
+/// What an operation of a mix draws, to take one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// A document, so that a parent is met the more often the more documents it has.
+    #[default]
+    Documents,
+    /// One of the parents that have documents, whose first one is taken.
+    Parents,
+}
+
+/// How arrivals are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalSpec {
+    /// Evenly.
+    #[default]
+    Constant,
+    /// As from many independent users: a Poisson process of that rate.
+    Poisson,
+}
+
+/// How a worker waits for the next arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacing {
+    /// Sleeps, and sends what has become due within up to 100 µs together.
+    #[default]
+    Economical,
+    /// Spins for the last stretch, yielding to the reactor at every turn: a core for each worker.
+    Precise,
+}
+
+/// What a lost connection does to the phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDisconnect {
+    /// The session connects again by itself; what failed meanwhile is counted.
+    #[default]
+    GoOn,
+    /// The phase and its trial end there: what was measured until then is kept, and the exit code is 3.
+    End,
+}
+
+/// What happens after a *temporary* failure: capped exponential back-off with full jitter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Retry {
+    /// Tries in all; 1 means no retry.
+    pub tries: u32,
+    /// Upper bound of the first wait; doubled at each further one. Waits are drawn evenly from 0 to it.
+    pub backoff: Span,
+    /// Upper bound of every wait.
+    pub cap: Span,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            tries: 1,
+            backoff: Span(std::time::Duration::from_millis(10)),
+            cap: Span(std::time::Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Operations due per second. Written `250`, `{ ramp = [100, 1000] }` (over the whole phase) or
+/// `{ steps = [100, 200], each = "10s" }`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RateSpec {
+    /// The same throughout.
+    Constant(f64),
+    /// From the first to the second, linearly over the phase's duration.
+    Ramp(f64, f64),
+    /// One after the other, each as long.
+    Steps {
+        /// Operations per second.
+        steps: Vec<f64>,
+        /// How long each lasts.
+        each: Span,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+struct RateTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ramp: Option<(f64, f64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    each: Option<Span>,
+}
+
+fn checked_rate(rate: f64) -> Result<f64, String> {
+    let fits = rate.is_finite() && (0.0..=1e8).contains(&rate);
+    fits.then_some(rate).ok_or_else(|| format!("a rate of {rate} per second; use a number above 0, up to 1e8"))
+}
+
+impl RateSpec {
+    fn constant(rate: f64) -> Result<Self, String> {
+        if rate <= 0.0 {
+            return Err(format!("a rate of {rate} per second never sends anything; use more than 0"));
+        }
+        checked_rate(rate).map(Self::Constant)
+    }
+
+    fn of_table(t: RateTable) -> Result<Self, String> {
+        match (t.ramp, t.steps, t.each) {
+            (Some((from, to)), None, None) if from + to > 0.0 => Ok(Self::Ramp(checked_rate(from)?, checked_rate(to)?)),
+            (None, Some(steps), Some(each)) if steps.iter().any(|r| *r > 0.0) && !each.0.is_zero() => {
+                steps.iter().try_for_each(|r| checked_rate(*r).map(drop))?;
+                Ok(Self::Steps { steps, each })
+            }
+            (None, Some(_), None) => Err("`steps` needs `each`, the length of one step".into()),
+            _ => Err("write { ramp = [from, to] } or { steps = [rates], each = \"10s\" }, with a rate above 0".into()),
+        }
+    }
+}
+
+written_as!(
+    RateSpec,
+    "operations per second (250), { ramp = [100, 1000] } or { steps = [100, 200], each = \"10s\" }",
+    number = RateSpec::constant,
+    text = |text| text.parse::<Count>().map_err(|e| e.to_string()).and_then(|n| RateSpec::constant(n.0 as f64)),
+    table = RateSpec::of_table,
+);
+
+impl Serialize for RateSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let table = match self {
+            Self::Constant(rate) => return serializer.serialize_f64(*rate),
+            Self::Ramp(from, to) => RateTable { ramp: Some((*from, *to)), steps: None, each: None },
+            Self::Steps { steps, each } => RateTable { ramp: None, steps: Some(steps.clone()), each: Some(*each) },
+        };
+        table.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl JsonSchema for RateSpec {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rate".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let table = generator.subschema_for::<RateTable>();
+        schemars::json_schema!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string" }, table] })
+    }
+}
+
+/// One kind of operation in a mix. Written as its weight, or as a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct MixEntry {
+    /// The operation; the entry's own name when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub op: Option<OpKind>,
+    /// How often, relative to the others; default 1.
+    #[serde(default = "weight_one")]
+    pub weight: f64,
+    /// The collection; default: the phase's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// `page`: the indexed field; `view`: the field that is the key of the view. The value asked for is
+    /// that of a document drawn by popularity.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
+    pub field: Option<String>,
+    /// For collections with `per`: whether documents are drawn, or parents that have any; default: documents.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub draw: Draw,
+    /// `page`, `prefix`, `scan`, `view`: at most so many documents; default 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Makes it the bulk form of so many documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// `prefix`: the key is cut before this placeholder of the key template; default: the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upto: Option<String>,
+    /// `append`, `prepend`: bytes added; default 16 B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<ByteSize>,
+    /// `counter`: what is added; default 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta: Option<i64>,
+    /// `touch`: how long the document lives from then on; default 1 h.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Span>,
+    /// `view`: `design/view`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
+    /// `view`: the keys asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<serde_json::Value>>,
+    /// `view`: the first key asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<serde_json::Value>,
+    /// `view`: the last key asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<serde_json::Value>,
+}
+
+fn weight_one() -> f64 {
+    1.0
+}
+
+#[cfg(feature = "schema")]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum MixWire {
+    Weight(f64),
+    Table(Box<MixEntry>),
+}
+
+impl MixEntry {
+    /// An entry of this weight and nothing else said.
+    pub fn weighing(weight: f64) -> Self {
+        Self {
+            op: None,
+            weight,
+            collection: None,
+            field: None,
+            draw: Draw::Documents,
+            limit: None,
+            batch: None,
+            upto: None,
+            size: None,
+            delta: None,
+            expiry: None,
+            view: None,
+            keys: None,
+            start: None,
+            end: None,
+        }
+    }
+
+    /// The single operation of an entry of this name, whose bulk form `batch` makes.
+    pub fn single(&self, name: &str) -> Option<OpKind> {
+        self.op.or_else(|| OpKind::find(name))
+    }
+
+    /// What an entry of this name does, in bulk or not; none where it is no operation, or one that has no bulk form.
+    pub fn kind(&self, name: &str) -> Option<OpKind> {
+        let single = self.single(name)?;
+        if self.batch.is_some() { single.bulk() } else { Some(single) }
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        let fits = self.weight.is_finite() && self.weight > 0.0;
+        let wrong = format!("a weight of {}; use a number above 0, or leave the operation out", self.weight);
+        fits.then_some(self).ok_or(wrong)
+    }
+
+    fn of_fields<'de, D: Deserializer<'de>>(fields: D) -> Result<Self, D::Error> {
+        Self::deserialize(fields)?.checked().map_err(de::Error::custom)
+    }
+}
+
+written_as!(
+    MixEntry,
+    "a weight (50) or a table ({ op = \"read\", weight = 50 })",
+    number = |weight| MixEntry::weighing(weight).checked(),
+    fields = MixEntry::of_fields,
+);
+
+impl Serialize for MixEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if *self == Self::weighing(self.weight) {
+            return serializer.serialize_f64(self.weight);
+        }
+        Self::serialize(self, serializer)
+    }
+}

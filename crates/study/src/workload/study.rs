@@ -1,0 +1,141 @@
+//! The study: the root of the file.
+
+use indexmap::IndexMap;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::claims::Claim;
+use super::collections::Collection;
+use super::factors::{Database, Design};
+use super::limits::{Limit, RateSearch};
+use super::phases::Phase;
+use super::presets::{Flaw, Preset};
+use super::servers::{LinkSpec, ServerSpec};
+use crate::written::{is_default, written_as};
+
+/// A study file: what documents there are, on which stores, and what is done to them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// One line that says what it is.
+    pub title: String,
+    /// The question that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// Everything random is drawn from it; default 1.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// How often everything is repeated; default 1.
+    #[serde(default = "one_repeat", alias = "repeat", skip_serializing_if = "is_one")]
+    pub repeats: u32,
+    /// The documents.
+    pub collections: IndexMap<String, Collection>,
+    /// Where they go: a list of URLs, or a table of names and URLs. May be given with `--store`.
+    #[serde(default, skip_serializing_if = "Stores::is_empty")]
+    pub stores: Stores,
+    /// Servers that the study starts and stops itself, by the name of their store or its scheme.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub servers: IndexMap<String, ServerSpec>,
+    /// Links between servers that faults can break, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub links: IndexMap<String, LinkSpec>,
+    /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each block.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// What is done, in this order.
+    pub phases: Vec<Phase>,
+    /// Settings by path and the levels that each takes: `"phases.load.batch" = [10, 100]`. Each combination is an arm of
+    /// every store.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub factors: IndexMap<String, Vec<serde_json::Value>>,
+    /// Which combinations of levels are measured; default: all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub design: Design,
+    /// Whether every trial loads its documents anew; default: it does.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub database: Database,
+    /// What phases have to hold, by path: `"by-user.response.p99" = "200ms"`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub limits: IndexMap<String, Limit>,
+    /// The search for the highest rate at which the limits hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<RateSearch>,
+    /// The documents' bytes over the memory of the machine that its finding depends on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_to_memory: Option<f64>,
+    /// The study at other sizes, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub presets: IndexMap<String, Preset>,
+    /// What the published study that this one follows says, and how a run can be held against it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Claim>,
+    /// What readers found wrong with the published study that this one follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flaws: Vec<Flaw>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_repeat() -> u32 {
+    1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// The stores of a study, by name. A list of URLs gets its schemes as names.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stores(pub IndexMap<String, String>);
+
+impl Stores {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Names each URL by its scheme; the second of a scheme becomes `scheme-2`.
+    pub fn from_urls<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Self {
+        let mut stores = IndexMap::new();
+        for url in urls {
+            let url = url.into();
+            let scheme = url.split(':').next().unwrap_or("store").to_owned();
+            let name = (1..)
+                .map(|n| if n == 1 { scheme.clone() } else { format!("{scheme}-{n}") })
+                .find(|name| !stores.contains_key(name))
+                .unwrap_or(scheme);
+            stores.insert(name, url);
+        }
+        Self(stores)
+    }
+}
+
+written_as!(
+    Stores,
+    "a list of store URLs or a table of names and URLs",
+    list = |urls: Vec<String>| Ok::<_, String>(Stores::from_urls(urls)),
+    table = |named| Ok::<_, String>(Stores(named)),
+);
+
+impl Serialize for Stores {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl JsonSchema for Stores {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Stores".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "anyOf": [
+            { "type": "array", "items": { "type": "string" } },
+            { "type": "object", "additionalProperties": { "type": "string" } }
+        ] })
+    }
+}
