@@ -31,11 +31,13 @@ pub(super) struct MarkedDatabase<'s> {
     replicas: u32,
     /// None where it does not exist.
     contents: Option<Contents>,
+    /// Whether Storebench made it, once it is prepared.
+    made: bool,
 }
 
 impl<'s> MarkedDatabase<'s> {
     pub(super) fn new(server: &'s Server, replicas: u32) -> Self {
-        Self { server, replicas, contents: None }
+        Self { server, replicas, contents: None, made: false }
     }
 
     /// Makes the layout, or finds it; gives what sessions need to know.
@@ -44,10 +46,9 @@ impl<'s> MarkedDatabase<'s> {
             return self.as_it_is(layout, how == Prepare::ReadOnly).await;
         }
         prepare(self, layout, how).await?;
-        let found = self.look().await?;
         let collections = layout.collections.iter().map(Collection::ours).collect();
-        let ours = found.made == Some(true) && found.theirs.is_empty();
-        self.server.target(collections, false, ours).await
+        let alone = self.contents.as_ref().is_none_or(|contents| contents.holdings().theirs.is_empty());
+        self.server.target(collections, false, self.made && alone).await
     }
 
     /// What is there, for sessions that only read, or that write into it as it is.
@@ -153,6 +154,7 @@ impl Site for MarkedDatabase<'_> {
                 }
             }
         }
+        self.made = made;
         if making.first || making.collections.iter().any(Planned::marks) {
             let marker = Marker { made_database: made, collections: making.marked.clone() };
             let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
@@ -306,6 +308,8 @@ impl Server {
         match response.status {
             200..=299 => Ok(Made::Done),
             409 => Ok(Made::Changed),
+            // Somebody else makes the same database, which is loaded again then.
+            503 => self.wait_until_served().await.map(|()| Made::Changed),
             _ => Err(super::errors::store_error(&self.shown(), doing, &response.answer())),
         }
     }
