@@ -412,8 +412,8 @@ mod tests {
         let owners: Vec<_> = site.marks.values().map(|mark| Owner::read(mark).1).collect();
         assert_eq!(owners, [COPY, other, other]);
         // Somebody who never stops.
-        let mut site = Fake::default();
-        site.meanwhile = (0..TRIES).map(|n| ("b", Owner::User(Some(CopyId(n as u64))))).collect();
+        let meanwhile = (0..TRIES).map(|n| ("b", Owner::User(Some(CopyId(n as u64))))).collect();
+        let mut site = Fake { meanwhile, ..Fake::default() };
         assert!(matches!(copying(&mut site, "a"), Err(StoreError::Failed(text)) if text.contains("at the same time")));
         assert!(!site.marks.contains_key("a"));
     }

@@ -9,18 +9,21 @@ use crate::recorded::IntervalRow;
 /// Intervals of a phase from which a band is drawn: of fewer a bootstrap is too sure.
 const FEWEST_OF_A_BAND: usize = 10;
 
+/// Places on the time axis, and what is drawn there.
+type Line = (Vec<Option<f64>>, Vec<Option<Estimate>>);
+
 /// The mean of what was counted each second of every phase that is long enough, with its band: a line over its length.
 pub(super) fn means(
     rows: &[&IntervalRow],
     axis: &Timeline,
     counted: &dyn Fn(&IntervalRow) -> u64,
     seed: u64,
-) -> Option<(Vec<Option<f64>>, Vec<Option<Estimate>>)> {
+) -> Option<Line> {
     let mut phases: IndexMap<&str, Vec<&IntervalRow>> = IndexMap::new();
     for row in rows {
         phases.entry(&row.phase).or_default().push(row);
     }
-    let (mut x, mut means): (Vec<Option<f64>>, Vec<Option<Estimate>>) = Default::default();
+    let (mut x, mut means) = Line::default();
     for (phase, rows) in phases {
         let values: Vec<f64> = rates(&rows, axis, counted).1.into_iter().flatten().collect();
         let (Some(from), Some(to)) = (rows.iter().map(|r| r.from_ns).min(), rows.iter().map(|r| r.to_ns).max()) else {

@@ -63,11 +63,13 @@ pub(super) struct Scope<'s> {
     marker: Option<Marker>,
     /// It was removed just now. Not every node may know.
     removed: bool,
+    /// It was made here just now, whatever a marker says that somebody else wrote into it meanwhile.
+    created: bool,
 }
 
 impl<'s> Scope<'s> {
     pub(super) fn new(link: &'s Link, settings: &'s Settings, key_index: bool) -> Self {
-        Self { link, settings, key_index, collections: None, marker: None, removed: false }
+        Self { link, settings, key_index, collections: None, marker: None, removed: false, created: false }
     }
 
     fn has(&self, collection: &str) -> bool {
@@ -178,15 +180,20 @@ impl Site for Scope<'_> {
         let (link, settings) = (self.link, self.settings);
         if self.collections.is_none() {
             let manager = link.bucket.collections();
-            let creating = existing_is_fine(manager.create_scope(&settings.scope, None));
-            control(&format!("make the scope `{}`", settings.scope), creating).await?;
+            let creating = async {
+                match manager.create_scope(&settings.scope, None).await {
+                    Err(error) if matches!(error.kind(), Kind::ScopeExists) => Ok(false),
+                    result => result.map(|()| true),
+                }
+            };
+            self.created = control(&format!("make the scope `{}`", settings.scope), creating).await?;
         }
         if !self.has(MARKERS) {
             create_collection(link, settings, MARKERS).await?;
         }
         if making.first || making.collections.iter().any(Planned::marks) {
             let cas = self.marker.as_ref().map(|marker| marker.cas);
-            if self.write_marker(making.made, &making.marked, cas).await? == Made::Changed {
+            if self.write_marker(making.made || self.created, &making.marked, cas).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
         }

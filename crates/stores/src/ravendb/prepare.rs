@@ -354,7 +354,7 @@ impl Server {
     async fn remove_index(&self, index: &str) -> Result<(), StoreError> {
         let mut request = self.client.request();
         request.begin(Method::DELETE).raw(&self.path("/indexes?name=")).segment(index);
-        let response = self.client.send(&mut request).await?;
+        let response = self.client.send(&request).await?;
         if response.is_success() || response.status == 404 {
             return Ok(());
         }

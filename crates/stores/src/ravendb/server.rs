@@ -121,6 +121,9 @@ impl Contents {
     }
 }
 
+/// What RavenDB says of a database that is being made or loaded.
+const LOCKED: &str = "is currently locked because";
+
 impl Server {
     /// The database's path, followed by this.
     pub(super) fn path(&self, rest: &str) -> String {
@@ -180,7 +183,17 @@ impl Server {
 
     /// What the database holds; none where it does not exist. Changes nothing.
     pub(super) async fn look(&self) -> Result<Option<Contents>, StoreError> {
-        let Some(stats) = self.stats_if_there().await? else { return Ok(None) };
+        let begun = Instant::now();
+        let stats = loop {
+            match self.stats_if_there().await {
+                // Somebody else makes it at this moment, or the server loads it.
+                Err(error) if error.to_string().contains(LOCKED) && begun.elapsed() < Duration::from_secs(30) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                told => break told?,
+            }
+        };
+        let Some(stats) = stats else { return Ok(None) };
         let mut contents = Contents::default();
         let indexes = stats["Indexes"].as_array().into_iter().flatten();
         contents.indexes = indexes.filter_map(|index| index["Name"].as_str().map(str::to_owned)).collect();

@@ -1,4 +1,5 @@
 //! Goodness of fit, for the tests of everything random here.
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 /// As many equal probabilities.
 pub fn even(cells: usize) -> Vec<f64> {
