@@ -72,7 +72,11 @@ fn hear(stream: &mut TcpStream, text: &str) {
 }
 
 fn hears_nothing(stream: &mut TcpStream) {
-    stream.set_read_timeout(Some(QUIET)).unwrap();
+    hears_nothing_for(QUIET, stream);
+}
+
+fn hears_nothing_for(time: Duration, stream: &mut TcpStream) {
+    stream.set_read_timeout(Some(time)).unwrap();
     let heard = stream.read(&mut [0; 16]);
     assert!(matches!(&heard, Err(e) if e.kind() == ErrorKind::WouldBlock), "{heard:?}");
     stream.set_read_timeout(Some(HANGS)).unwrap();
@@ -397,12 +401,14 @@ fn a_stall_loses_nothing_and_keeps_connections_open() {
 fn what_is_underway_waits_for_a_stall_too() {
     let (link, listener) = open_end();
     let (mut client, mut server) = pair(&link, &listener);
-    let way = OneWay { latency: QUIET / 2, ..OneWay::default() };
+    // Long enough for the stall to begin before the bytes arrive, however busy the machine is.
+    let latency = QUIET * 20;
+    let way = OneWay { latency, ..OneWay::default() };
     link.set(LinkState::both(way)).unwrap();
     send(&mut client, "underway");
     has_read(&link);
     link.set(LinkState { stall: true, ..LinkState::both(way) }).unwrap();
-    hears_nothing(&mut server);
+    hears_nothing_for(latency + QUIET, &mut server);
     link.set(LinkState::both(way)).unwrap();
     hear(&mut server, "underway");
 }
