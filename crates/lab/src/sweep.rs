@@ -2,7 +2,7 @@
 //! helping.
 //!
 //! # The rule
-//! Levels are compared in pairs within blocks ([`paired_ratio`]). With `gain` the ratio of a later level to an earlier
+//! Levels are compared in pairs within blocks (`paired_ratio`). With `gain` the ratio of a later level to an earlier
 //! one in the direction that is better, and a practical threshold t (5 % unless the caller says otherwise):
 //! - the later level *surely beats* the earlier when the whole interval of its gain lies above 1 + t;
 //! - it *surely does not* when the whole interval lies at or below 1 + t;
