@@ -11,7 +11,7 @@ trap 'rm -f "$output"' EXIT
 began=$SECONDS
 code=0
 soak() {
-    python3 scripts/count-tests.py --patience 3600 cargo test "$@" -- --ignored --show-output soak \
+    python3 scripts/count-tests.py --patience 3600 cargo test "$@" -- --ignored soak \
         | tee -a "$output" || code=$?
 }
 soak "$@"
