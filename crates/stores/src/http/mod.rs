@@ -8,7 +8,7 @@
 //!
 //! A parser and link of our own, of 600 lines, took 3.3 to 4.9 µs less of the client's processor for a GET of 1 KiB
 //! on 4 to 64 connections (medians of 7 rounds, both with `opt-level = 3`, on two busy virtual cores). Of what a GET
-//! takes on RavenDB 4.1, client and server together, that was 5 % to 7 %, and less on CouchDB. `make bench` measures
+//! takes on RavenDB 4.1, client and server together, that was 5 % to 7 %. On CouchDB it was not measured. `make bench` measures
 //! ours and `wrk` (`http get`).
 
 mod answer;
